@@ -19,15 +19,15 @@ std::string constant_shape(const ops::AttentionRules& rules) {
 
 std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
                              const std::string& members, const std::string& tokens, const std::string& behind,
-                             const std::string& documents) {
+                             const std::string& documents, const std::string& packed_type) {
   std::string all = members;
   if (rules.window > 0 || rules.softcap > 0) all += fmt::format(", {}", rules.window);
   if (rules.softcap > 0) all += fmt::format(", {:#}f", static_cast<float>(rules.softcap));
   if (!behind.empty()) all = fmt::format("{{{}}}, {}", all, behind);
   std::string text = fmt::format("  constexpr {} {}{{{}}};\n", type, constant_shape(rules), all);
   if (rules.documents) {
-    text += fmt::format("  {}{}::PackedShape shape{{{}, {}}};\n", rules.varies_by_layer() ? "" : "const ",
-                        type.substr(0, type.find(':')), constant_shape(rules), documents);
+    text += fmt::format("  {}{} shape{{{}, {}}};\n", rules.varies_by_layer() ? "" : "const ", packed_type,
+                        constant_shape(rules), documents);
   } else if (rules.varies_by_layer()) {
     text += fmt::format("  {} shape = every_layer;\n", type);
   }

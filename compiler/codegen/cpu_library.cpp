@@ -110,7 +110,8 @@ class CpuAttentionText {
     const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim).text; };
     const std::string members = fmt::format("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
                                             size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
-    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]), "", "documents");
+    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]), "", "documents",
+                            "cpu::PackedShape");
   }
 
   std::string dropout() const {

@@ -19,6 +19,13 @@ using ir::StoreKind;
 
 namespace {
 
+// The most threads that a multiprocessor runs at once.
+int threads_of_sm(int capability) {
+  if (capability < 80) return 1024;
+  const bool is_of_servers = capability == 80 || capability == 90 || capability == 100 || capability == 103;
+  return is_of_servers ? 2048 : 1536;
+}
+
 constexpr int64_t kSharedBesideRows = 2048;  // of a block: its reductions, and what the system takes
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -295,7 +302,7 @@ class Planner {
         static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(count, sees_all ? 8 : 32))));
     layout_.rows = 256 / layout_.lanes;
     layout_.tiles = ceil_div(count, layout_.lanes);
-    layout_.blocks_per_sm = 5;
+    layout_.blocks_per_sm = std::min(5, threads_of_sm(capability_) / layout_.threads());
     if (sees_all) return;
     // Of few rows a thread still takes some, for fewer partial sums, while every multiprocessor has blocks.
     const int64_t most = ceil_div(rows, layout_.rows);

@@ -24,22 +24,35 @@ namespace {
 using cuda::AttentionKernel;
 using program::AttentionCall;
 
-const char* name_of(AttentionKernel kernel) {
-  switch (kernel) {
-    case AttentionKernel::forward:
-      return "forward";
-    case AttentionKernel::query_gradients:
-      return "query_gradients";
-    case AttentionKernel::key_gradients:
-      return "key_gradients";
-    case AttentionKernel::query_terms:
-      return "query_terms";
-    case AttentionKernel::gradients:
-      return "gradients";
-    case AttentionKernel::head_gradients:
-      return "head_gradients";
+const char* name_of(AttentionFamily family) {
+  switch (family) {
+    case AttentionFamily::plain:
+      return "plain";
+    case AttentionFamily::mma:
+      return "mma";
+    case AttentionFamily::hopper:
+      return "hopper";
   }
-  throw std::logic_error("no such kernel");
+  throw std::logic_error("no such family");
+}
+
+std::string text_of(const AttentionTile& tile) {
+  const std::string parts = tile.parts > 1 ? fmt::format(", .parts = {}", tile.parts) : "";
+  return fmt::format(
+      "AttentionTile{{.warps = {}, .row_tiles = {}, .columns = {}, .stages = {}, .blocks_per_sm = {}{}}}",
+      tile.warps, tile.row_tiles, tile.columns, tile.stages, tile.blocks_per_sm, parts);
+}
+
+// Whether its blocks do not count sequences: the grid does.
+bool takes_batch_from_grid(AttentionKernel kernel) {
+  return kernel == AttentionKernel::forward || kernel == AttentionKernel::query_gradients ||
+         kernel == AttentionKernel::key_gradients;
+}
+
+// Whether a block has a tile of rows and the grid one for each; other kernels' blocks take work while there
+// is any.
+bool owns_rows(AttentionKernel kernel) {
+  return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
 }
 
 // What the attention kernels of one node have in common.
@@ -108,9 +121,10 @@ class CudaAttentionText {
     }
     if (kernel.takes_workspace) list.add(workspace);
     if (kernel.takes_layer) list.add("int layer");
-    if (which == AttentionKernel::forward) lay_out_forward_grid(kernel.launch);
-    const std::string sizes = which == AttentionKernel::forward ? forward_constants(kernel.launch)
-                                                                : launch_constants(kernel.launch);
+    if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
+    const std::string sizes = owns_rows(which)
+                                  ? constants_of_rows(which, kernel.launch)
+                                  : launch_constants(kernel.launch, "as many as run at once, or as have work");
     kernel.text = fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
@@ -131,30 +145,36 @@ class CudaAttentionText {
   std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
   bool drops() const { return call_.attention.dropout > 0; }
 
-  // The grid of the forward kernel, a block for each tile of a sequence's queries, as expressions of all rows
-  // of queries, [B,H,T]. Its text does not say the batch, so that training, evaluation and generation share
-  // it.
-  void lay_out_forward_grid(CudaLaunch& launch) const {
-    const Size tokens = dimensions_.of(query()[1]),
-               tile = {attention_tile(problem_, AttentionKernel::forward).rows(), "kRows"};
+  // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
+  // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
+  // generation share it.
+  void lay_out_grid_of_rows(AttentionKernel which, CudaLaunch& launch) const {
+    const AttentionTile tile = attention_tile(problem_, which);
+    const Size tokens = dimensions_.of(query()[1]), tile_rows = {tile.rows(), "kRows"};
     const auto blocks = [&](const Size& rows, const Size& sequences) {
-      return tokens.value % tile.value == 0 ? exact_quotient(rows, tile)
-                                            : sequences * ceiling_quotient(tokens, tile);
+      const Size tiles = tokens.value % tile_rows.value == 0
+                             ? exact_quotient(rows, tile_rows)
+                             : sequences * ceiling_quotient(tokens, tile_rows);
+      return tile.parts > 1 ? tiles * literal(tile.parts) : tiles;
     };
-    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(query()[2]), rows = sequences * tokens,
-               any_rows = {rows.value, "rows"};
-    launch.grid_text = blocks(rows, sequences).text;
+    const ir::Dim& heads = which == AttentionKernel::key_gradients ? keys()[2] : query()[2];
+    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(heads), rows = sequences * tokens;
+    const Size grid = blocks(rows, sequences);
+    if (grid.value != launch.grid) throw std::logic_error("blocks of attention were counted in two ways");
+    launch.grid_text = grid.text;
+    if (which != AttentionKernel::forward) return;
+    const Size any_rows = {rows.value, "rows"};
     launch.rows = rows.text;
     launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
   }
-  // What the launch of the forward kernel names in place of kBlocks. A sequence shorter than a block's rows
-  // is one block, and no grid names them.
-  std::string forward_constants(const CudaLaunch& launch) const {
-    const std::string all = launch_constants(launch);
-    const int rows = attention_tile(problem_, AttentionKernel::forward).rows();
+  // What its launch names. A sequence shorter than a block's rows is one block, and no grid names them.
+  std::string constants_of_rows(AttentionKernel which, const CudaLaunch& launch) const {
+    const int rows = attention_tile(problem_, which).rows();
+    const char* side = which == AttentionKernel::key_gradients ? "keys" : "queries";
     const std::string constant =
-        problem_.tokens < rows ? "" : fmt::format("constexpr int kRows = {};  // queries of a block\n", rows);
-    return constant + all.substr(all.find('\n') + 1);
+        problem_.tokens < rows ? ""
+                               : fmt::format("constexpr int kRows = {};  // {} of a block\n", rows, side);
+    return constant + block_constants(launch);
   }
 
  private:
@@ -169,31 +189,26 @@ class CudaAttentionText {
     std::string shape;
     if (rules.documents) {
       shape = shape_definition(
-          rules, "cuda::SequenceShape", sequence, tokens, "",
+          rules, "SequenceShape", sequence, tokens, "",
           fmt::format("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
-                      which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules)));
-    } else if (which == AttentionKernel::forward) {
-      shape = shape_definition(rules, "cuda::SequenceShape", sequence, tokens);
+                      which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules)),
+          "cuda::PackedShape");
+    } else if (takes_batch_from_grid(which)) {
+      shape = shape_definition(rules, "SequenceShape", sequence, tokens);
     } else {
-      shape = shape_definition(rules, "cuda::AttentionShape", sequence, tokens, size(query()[0]));
+      shape = shape_definition(rules, "AttentionShape", sequence, tokens, size(query()[0]));
     }
     return fmt::format(
-        "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
-        "= {},\n"
-        "      .has_dropout = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .causal = {},\n"
-        "      .has_softcap = {}}};\n"
-        "  using Config = cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
-        "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}, {}>;\n{}",
-        problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, tokens, heads, kv_heads,
-        head_dim, problem_.causal, problem_.has_softcap, type(), head_dim, name_of(which), mask_type(rules),
-        scores_type(rules), drops(), shape);
+        "  using Config = cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>;\n{}", type(),
+        head_dim, name_of(attention_family(problem_)), text_of(attention_tile(problem_, which)),
+        mask_type(rules), scores_type(rules), drops(), shape);
   }
 
   std::string dropout() const {
-    if (!drops()) return "  constexpr cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
+    if (!drops()) return "  constexpr AttentionDropout dropout{0, 0, 1.0f};\n";
     const double p = call_.attention.dropout;
     return fmt::format(
-        "  const cuda::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
+        "  const AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
         "      {}u, {}f}};\n",
         node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(p), static_cast<float>(1 / (1 - p)));
   }
@@ -289,17 +304,17 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
   }
   CudaKernel queries = text.kernel(
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
-      fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, terms", text.heads(q, a.q), text.heads(k, a.k),
-                  text.heads(v, a.v), text.heads(out, a.out), text.heads(d_out, a.d_out),
-                  text.heads(d_q, a.d_q)),
-      "cuda::QueryTerms* terms");
+      fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, reinterpret_cast<QueryTerms*>(workspace)",
+                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
+                  text.heads(d_out, a.d_out), text.heads(d_q, a.d_q)),
+      "float* workspace");
   queries.comment = "d_q, and for each query its lse and d_out . out";
-  CudaKernel keys =
-      text.kernel(AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
-                  fmt::format("{}, {}, {},\n      {}, terms,\n      {}, {}", text.heads(q, a.q),
-                              text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                              text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
-                  "cuda::QueryTerms* terms");
+  CudaKernel keys = text.kernel(
+      AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
+      fmt::format("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
+                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
+                  text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+      "const float* workspace");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }

@@ -86,7 +86,8 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
       launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", of_sizes("Config::tile.cluster"));
   const std::string epilogue = epilogue_text();
   const std::string sizes = fmt::format(
-      "{}constexpr int kBlocks = {};\nconstexpr int kThreads = Config::tile.threads();  // of a block\n"
+      "{}constexpr int kBlocks = {};  // of the grid\nconstexpr int kThreads = Config::tile.threads();  // "
+      "of a block\n"
       "constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block\n"
       "constexpr int kBoxRows = Config::a_box_rows;  // that are copied of the left matrix at once\n"
       "constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the "

@@ -232,7 +232,9 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
   out_ = Writer(1);
   out_.line("const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;");
   out_.line("const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);");
-  out_.line("if (threadIdx.x >= kColumns || column >= kSums) return;");
+  const bool is_even = sum_width_ % columns_a_block == 0;
+  out_.line(is_even ? "if (threadIdx.x >= kColumns) return;"
+                    : "if (threadIdx.x >= kColumns || column >= kSums) return;");
   for (int s : sums_) {
     const Store& store = body_.stores[s];
     const int64_t first = sum_offset(store), end = first + sum_elements(store);

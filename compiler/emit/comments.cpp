@@ -13,7 +13,7 @@
 
 #include "emit/runtime_files.h"
 #include "emit/source_file.h"
-#include "specialize/parse.h"
+#include "specialize/specialize.h"
 
 namespace hydrac::emit {
 
@@ -60,7 +60,10 @@ bool is_code(std::string_view name) {
 
 // What the program's own copy of it replaces.
 bool is_specialized_header(std::string_view path) {
-  return (path.starts_with("cuda/attention/") && !path.ends_with(".h")) || path.starts_with("cpu/attention");
+  static const std::vector<std::string> library = specialize::library_headers();
+  const bool is_template =
+      (path.starts_with("cuda/attention/") && !path.ends_with(".h")) || path.starts_with("cpu/attention");
+  return is_template && std::ranges::find(library, path) == library.end();
 }
 
 constexpr const char* kInterface = "train.h";

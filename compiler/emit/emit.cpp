@@ -332,7 +332,7 @@ void Emitter::add_program() {
           ""});
   files_["calls.inc"] = provenance(origin_, "// ") +
                         "//\n// Every call of the program, as runtime/program/call_table.h says.\nR\"(" +
-                        call_table(compiled_, targets::SpecPaths::file_names) + ")\"\n";
+                        call_table(compiled_, targets::SpecPlaces::keys) + ")\"\n";
 }
 
 // hydrac writes nothing that does not parse.
@@ -368,6 +368,10 @@ void Emitter::add_main() {
           "",
           library_source(compiled_.spec)});
   files_["train.h"] = provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/train.h");
+  files_["identity.inc"] =
+      provenance(origin_, "// ") +
+      "//\n// What of the spec must be the same when a run is resumed: keys and values.\n" +
+      identity_table(settings_);
   files_["spec.inc"] = provenance(origin_, "// ") +
                        "//\n// The spec as it was resolved, for the run's folder.\n" +
                        string_literal(settings_.train.spec_text) + "\n";

@@ -102,11 +102,6 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
 
 namespace {
 
-// Scratch memory whose type only the kernel's template knows is any memory to the host.
-bool is_private(const Parameter& parameter) {
-  return parameter.type.find("cuda::") != std::string::npos;
-}
-
 // What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU
 // also the stream.
 std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
@@ -115,8 +110,6 @@ std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int ker
   for (size_t i = 0; i < list.size(); ++i) {
     if (i < definition.maps.size())
       list[i].type = fmt::format("const {}*", to_string(definition.maps[i].dtype));
-    else if (is_private(list[i]))
-      list[i].type = "void*";
   }
   if (on_cpu(compiled)) return list;
   if (takes_rows(compiled.program, kernel)) list.push_back({"std::int64_t", "rows", ""});
@@ -204,17 +197,15 @@ std::string assertions(const driver::Compiled& compiled, int index) {
 
 }  // namespace
 
-std::string launcher(const driver::Compiled& compiled, int index, const std::string& space) {
+std::string launcher(const driver::Compiled& compiled, int index) {
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
   std::string names;
   const std::vector<Parameter> parameters = parameters_of(kernel);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& p = parameters[i];
-    const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    if (i < kernel.maps.size())
-      names += fmt::format(", tensor_map({}, {})", p.name, map_text(compiled, index, i));
-    else
-      names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
+    const std::string& name = parameters[i].name;
+    names +=
+        ", " + (i < kernel.maps.size() ? fmt::format("tensor_map({}, {})", name, map_text(compiled, index, i))
+                                       : name);
   }
   const std::string blocks = takes_rows(compiled.program, index)
                                  ? kernel.blocks_of_rows
@@ -249,7 +240,7 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
   const bool cpu = on_cpu(compiled);
   for (int k : kernels) {
     text += "\n" + commented_definition(compiled.program.kernels[static_cast<size_t>(k)], cpu);
-    if (!cpu) text += "\n" + launcher(compiled, k, "");
+    if (!cpu) text += "\n" + launcher(compiled, k);
   }
   return text;
 }

@@ -38,9 +38,8 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
 
 // One kernel as it stands in these bodies, under its comment. On a GPU it has `_kernel` behind its name.
 std::string commented_definition(const program::Kernel& kernel, bool cpu);
-// The host function that launches a kernel. `space`: the namespace of the types that only the kernel's
-// template knows.
-std::string launcher(const driver::Compiled& compiled, int kernel, const std::string& space);
+// The host function that launches a kernel.
+std::string launcher(const driver::Compiled& compiled, int kernel);
 // What that function uses of the runtime.
 std::string launch_using(const program::Kernel& kernel);
 

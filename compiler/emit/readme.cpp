@@ -94,7 +94,7 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
 }
 
 std::string git_attributes(const Origin& origin) {
-  return provenance(origin, "# ") + "* linguist-generated=true\ncalls.inc -diff\n" +
+  return provenance(origin, "# ") + "* linguist-generated=true\ncalls.inc -diff\nidentity.inc -diff\n" +
          std::string(kManifestFile) + " -diff\n";
 }
 

@@ -140,10 +140,9 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
 
 void print_files(Writer& out, const runtime::TrainOptions& t) {
   out.line("// What must be the same when a run is resumed.");
-  out.open("train.identity = {");
-  for (const auto& [key, value] : t.identity)
-    out.line(fmt::format("{{{}, {}}},", string_literal(key), string_literal(value)));
-  out.close("};");
+  out.line("train.identity = {");
+  out.line("#include \"identity.inc\"");
+  out.line("};");
   for (const auto& [name, text] : t.checkpoint_files) {
     out.line(fmt::format("train.checkpoint_files[{}] =", string_literal(name)));
     out.line(string_literal(text) + ";");
@@ -173,6 +172,13 @@ void print_choices(Writer& out, const runtime::RecordedChoices& choices) {
 }
 
 }  // namespace
+
+std::string identity_table(const runtime::TrainSettings& settings) {
+  std::string lines;
+  for (const auto& [key, value] : settings.train.identity)
+    lines += fmt::format("{{{}, {}}},\n", string_literal(key), string_literal(value));
+  return lines;
+}
 
 std::string settings_source(const runtime::TrainSettings& settings) {
   Writer out;

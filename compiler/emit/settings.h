@@ -10,6 +10,8 @@ namespace hydrac::emit {
 
 // The body of settings.cpp within the program's namespace: a function train_settings().
 std::string settings_source(const runtime::TrainSettings& settings);
+// The lines of identity.inc, a pair of literals each: what must be the same when a run is resumed.
+std::string identity_table(const runtime::TrainSettings& settings);
 // What reads the data, and therefore what the program links.
 enum class DataKind { shards, text, series };
 DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec);

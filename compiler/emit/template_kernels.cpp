@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <tuple>
 
 #include "codegen/dimensions.h"
 #include "emit/kernels.h"
@@ -20,8 +19,10 @@ using program::Kernel;
 
 namespace {
 
+using Names = std::map<std::string, std::string, std::less<>>;
+
 // Names that the text of a kernel finds in namespace hydrac.
-const std::map<std::string, std::string, std::less<>> kQualified = {
+const Names kQualified = {
 #define MASK(kind, type) {#type, "hydrac::" #type},
     HYDRAC_ATTENTION_MASKS(MASK)
 #undef MASK
@@ -38,17 +39,27 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
     {"random_key", "hydrac::random_key"},
     {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
 
+// And those of CUDA's attention; the cpu's are in a namespace of their own.
+Names qualified(bool cpu) {
+  Names names = kQualified;
+  if (cpu) return names;
+  for (const char* name : {"AttentionDropout", "AttentionFamily", "AttentionShape", "AttentionTile",
+                           "QueryTerms", "SequenceShape"})
+    names[name] = std::string("hydrac::") + name;
+  return names;
+}
+
 // The kernel over its template, as the specializer is to see it: outside of all namespaces.
 std::string entry_text(const Kernel& kernel, bool cpu) {
   return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}",
                      kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
-                     kernel.header, ir::with_words(commented_definition(kernel, cpu), kQualified));
+                     kernel.header, ir::with_words(commented_definition(kernel, cpu), qualified(cpu)));
 }
 
 // The same in the program's namespace, where names need less.
-std::string unqualified(std::string text, const std::string& program) {
+std::string unqualified(std::string text, const std::string& program, bool cpu) {
   text = replaced(text, program + "::", "");
-  for (const auto& [name, qualified] : kQualified) text = replaced(text, qualified, name);
+  for (const auto& [name, full] : qualified(cpu)) text = replaced(text, full, name);
   return text;
 }
 
@@ -66,24 +77,21 @@ std::string in_namespace(const std::string& name, const std::string& text) {
 }  // namespace
 
 std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) {
-  // By header, and whether they draw numbers and read documents.
-  std::map<std::tuple<std::string, bool, bool>, TemplateKernels> groups;
+  // By header, and whether they read documents.
+  std::map<std::pair<std::string, bool>, TemplateKernels> groups;
   for (const auto& [file, kernels] : kernel_files(compiled.program)) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (!is_specialized(kernel)) continue;
     const std::vector<Parameter> parameters = parameters_of(kernel);
-    const auto takes = [&](const char* name) {
-      return std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == name; });
-    };
-    TemplateKernels& group = groups[{kernel.header, takes("rng_seed"), takes("documents")}];
+    const bool has_documents =
+        std::ranges::any_of(parameters, [](const Parameter& p) { return p.name == "documents"; });
+    TemplateKernels& group = groups[{kernel.header, has_documents}];
     group.name = std::filesystem::path(kernel.header).stem().string();
     group.kernels.push_back(kernels.front());
   }
   std::vector<TemplateKernels> all;
   for (auto& [key, group] : groups) {
-    const auto& [header, draws, has_documents] = key;
-    if (has_documents) group.name += "_of_documents";
-    if (!draws && groups.contains({header, true, has_documents})) group.name += "_without_dropout";
+    if (key.second) group.name += "_of_documents";
     all.push_back(std::move(group));
   }
   return all;
@@ -121,7 +129,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
   }
   for (size_t i = 0; i < group.kernels.size(); ++i) {
     const int index = group.kernels[i];
-    const std::string text = unqualified(code.entries[i].text, program);
+    const std::string text = unqualified(code.entries[i].text, program, cpu);
     SourceFile& file = files[request.entries[i].path];
     file.comment = header + " for the sizes of this program.";
     file.includes = code.includes;
@@ -133,7 +141,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
     } else {
       file.includes.push_back("\"runtime/cuda/launch.cuh\"");
       file.body += launch_using(compiled.program.kernels[static_cast<size_t>(index)]) + text + "\n" +
-                   launcher(compiled, index, space);
+                   launcher(compiled, index);
     }
   }
   return files;

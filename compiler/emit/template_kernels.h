@@ -9,8 +9,7 @@
 
 namespace hydrac::emit {
 
-// Kernels of one template that are specialized together: they draw random numbers, or none does, so that what
-// dropout asks of the template has one answer.
+// Kernels of one header of templates that are specialized together: all read documents, or none does.
 struct TemplateKernels {
   std::string name;          // of what they share: "attention" for kernels/attention.cuh
   std::vector<int> kernels;  // of the program

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "specialize/needless.h"
+
 namespace hydrac::specialize {
 
 namespace {
@@ -163,6 +165,7 @@ std::string Ast::path_of(clang::SourceLocation location) const {
 ParseResult parse(const ParseRequest& request) {
   const std::unique_ptr<Ast> ast = Ast::parse(request);
   ParseResult result{ast->problems(), {}};
+  if (request.refuses_unused && result.problems.empty()) result.problems = needless_parts(*ast);
   const clang::SourceManager& sources = ast->sources();
   for (auto file = sources.fileinfo_begin(); file != sources.fileinfo_end(); ++file)
     result.files.push_back(without_root(file->first.getName()));

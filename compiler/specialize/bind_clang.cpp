@@ -31,8 +31,10 @@ class Binder : public Visitor {
                              : cast<FunctionDecl>(pattern);
       if (const Stmt* text = body->getBody()) conditions_.enter(text);
       if (isa<CXXMethodDecl>(function)) text_.visit(cast<CXXMethodDecl>(function)->getParent());
+      text_.enter(dyn_cast<FunctionTemplateDecl>(pattern));
       walk(function);
       text_.visit(nullptr);
+      text_.enter(nullptr);
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
       if (auto* described = dyn_cast<ClassTemplateDecl>(pattern)) {
         for (const auto* declared : described->redecls())
@@ -137,7 +139,25 @@ class Binder : public Visitor {
     } else {
       return;
     }
-    proposals_.propose(*open, '(', is_bare ? without : std::vector<Edit>{}, witness);
+    proposals_.propose(*open, Proposals::kParentheses, is_bare ? without : std::vector<Edit>{}, witness);
+  }
+  // To the type that is there, for these arguments.
+  void on(CXXStaticCastExpr* cast) {
+    const auto place = places_.of(cast->getBeginLoc());
+    if (!place || cast->getType()->isDependentType() || of_entry(*place)) return;
+    const Expr* inner = cast->getSubExprAsWritten();
+    const bool is_needless = cast->getType()->isArithmeticType() && !cast->isGLValue() &&
+                             context_.hasSameUnqualifiedType(cast->getType(), inner->getType());
+    std::vector<Edit> edits;
+    if (is_needless) {
+      const bool is_bare = isa<DeclRefExpr, MemberExpr, CallExpr, IntegerLiteral>(inner->IgnoreImpCasts());
+      const auto open = places_.of(cast->getAngleBrackets().getEnd()),
+                 close = places_.of(cast->getRParenLoc());
+      if (!open || !close) return;
+      edits.push_back({place->offset, open->offset + (is_bare ? 2 : 1), ""});
+      if (is_bare) edits.push_back({close->offset, close->offset + 1, ""});
+    }
+    proposals_.propose(*place, 'S', edits);
   }
   // It held when the template was parsed with its arguments.
   void on(StaticAssertDecl* declaration) {
@@ -193,8 +213,8 @@ class Binder : public Visitor {
  private:
   void see(Decl* declaration) override { look<StaticAssertDecl>(*this, declaration); }
   void see(Stmt* statement) override {
-    look<SubstNonTypeTemplateParmExpr, DeclRefExpr, MemberExpr, CXXMemberCallExpr, IfStmt, BinaryOperator,
-         ConditionalOperator, ParenExpr>(*this, statement);
+    look<SubstNonTypeTemplateParmExpr, DeclRefExpr, MemberExpr, CXXMemberCallExpr, CXXStaticCastExpr, IfStmt,
+         BinaryOperator, ConditionalOperator, ParenExpr>(*this, statement);
   }
   void see(TypeLoc type) override {
     look<SubstTemplateTypeParmTypeLoc, ElaboratedTypeLoc, TypedefTypeLoc, TemplateSpecializationTypeLoc>(
@@ -266,11 +286,16 @@ class Binder : public Visitor {
   // ---- types
 
   // Whether an alias is of a template or of its function, and so has one meaning in a specialized text. An
-  // entry's aliases are its own.
+  // entry's aliases are its own; one of an instance of a library's template says that in fewer words.
   bool depends(const TypedefNameDecl* alias) const {
     const auto place = places_.of_use(alias->getLocation());
-    return place && !of_entry(*place) &&
+    return place && !of_entry(*place) && !is_of_library(alias->getUnderlyingType()) &&
            !isa<NamespaceDecl, TranslationUnitDecl>(alias->getDeclContext()->getRedeclContext());
+  }
+
+  bool is_of_library(QualType type) const {
+    const auto* instance = dyn_cast_or_null<ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+    return instance && !places_.contains(instance->getSpecializedTemplate());
   }
 
   void propose_type(SourceLocation begin, SourceLocation end, QualType type) {

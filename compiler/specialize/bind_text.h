@@ -15,13 +15,15 @@ class BoundText {
 
   // Whose member is visited: a class says itself what its members are. Null: nobody's.
   void visit(const clang::DeclContext* record) { record_ = record; }
+  // The function whose text is bound; null: none.
+  void enter(const clang::FunctionTemplateDecl* function);
 
   bool bound(const clang::NamedDecl* parameter) const;
   // An integer, true or false, or an enumerator; no value where the expression is none that is known.
   std::optional<std::string> value_of(const clang::Expr* expression) const;
   // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
-  // name tells nothing.
-  std::optional<std::string> constant(const clang::Expr* expression) const;
+  // name tells nothing. `comment`: where the declaration has none.
+  std::optional<std::string> constant(const clang::Expr* expression, const std::string& comment = "") const;
   // Whether a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;
   // Whether a type in the text, or what it points to, will go on depending on a type parameter.
@@ -44,6 +46,7 @@ class BoundText {
   clang::ASTContext& context_;
   const Bindings& bindings_;
   const clang::DeclContext* record_ = nullptr;
+  bool keeps_types_ = false;  // the function's text goes on depending on a type parameter
 };
 
 }  // namespace hydrac::specialize

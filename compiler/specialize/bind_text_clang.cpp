@@ -39,6 +39,13 @@ bool BoundText::bound(const NamedDecl* parameter) const {
   return place && bindings_.bound(*place);
 }
 
+void BoundText::enter(const FunctionTemplateDecl* function) {
+  keeps_types_ =
+      function && llvm::any_of(*function->getTemplateParameters(), [&](const NamedDecl* parameter) {
+        return isa<TemplateTypeParmDecl>(parameter) && !bound(parameter);
+      });
+}
+
 // ---- constants
 
 // An object whose members are known: a template argument, or a constexpr variable that a template declares.
@@ -98,8 +105,8 @@ bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, 
                       });
 }
 
-// Whether the instances of a class that stays a template disagree about what an expression names, though
-// perhaps only one of them reaches it.
+// Whether the instances of a class that stays a template, or in a function that does, disagree about what an
+// expression names, though perhaps only one of them reaches it.
 bool BoundText::varies(const Expr* expression) const {
   expression = as_written(expression);
   if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression))
@@ -109,7 +116,8 @@ bool BoundText::varies(const Expr* expression) const {
   const auto* variable = reference ? dyn_cast<VarDecl>(reference->getDecl()) : nullptr;
   const auto* instance =
       variable ? dyn_cast<ClassTemplateSpecializationDecl>(variable->getDeclContext()) : nullptr;
-  if (!instance || !variable->isConstexpr() || !stays_template(instance, true)) return false;
+  if (!instance || !variable->isConstexpr() || !(keeps_types_ || stays_template(instance, true)))
+    return false;
   const auto profile_of = [](const VarDecl* constant) {
     llvm::FoldingSetNodeID profile;
     constant->evaluateValue()->Profile(profile);
@@ -124,7 +132,7 @@ bool BoundText::varies(const Expr* expression) const {
 }
 
 // What stands in the text for an expression that is the name of one bound value.
-std::optional<std::string> BoundText::constant(const Expr* expression) const {
+std::optional<std::string> BoundText::constant(const Expr* expression, const std::string& comment) const {
   if (varies(expression)) return std::nullopt;
   const Decl* source = nullptr;
   std::string owner;
@@ -160,9 +168,10 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
   const QualType type = expression->getType();
   if (type->isBooleanType() || type->isEnumeralType() || named->getName().size() <= 1) return value;
   if (const auto* context = dyn_cast<NamedDecl>(source->getDeclContext())) owner = context->getNameAsString();
+  const std::string own = comment_behind(source);
   return mark_of({named->getNameAsString(), owner,
                   type.getUnqualifiedType().getAsString(context_.getPrintingPolicy()), *value,
-                  comment_behind(source)});
+                  own.empty() ? comment : own});
 }
 
 // "MatmulTile{MatmulSchedule::persistent, 192, 2, 4, 2}" for the use of a parameter that is an object of
@@ -194,7 +203,9 @@ std::optional<std::string> BoundText::initial_constant(const VarDecl* variable) 
   const auto place = places_.of(variable->getLocation());
   if (!place || places_.scope().is_entry(place->file)) return std::nullopt;
   const Expr* initial = variable->getAnyInitializer();
-  return initial && !variable->getType()->isRecordType() ? constant(as_written(initial)) : std::nullopt;
+  return initial && !variable->getType()->isRecordType()
+             ? constant(as_written(initial), comment_behind(variable))
+             : std::nullopt;
 }
 
 // Arithmetic of numbers and of parameters that have no telling name.

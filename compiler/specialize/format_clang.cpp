@@ -3,7 +3,9 @@
 #include <clang/Format/Format.h>
 #include <clang/Tooling/Core/Replacement.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 namespace hydrac::specialize {
 
@@ -33,12 +35,24 @@ std::string formatted_once(const std::string& code) {
   return *result;
 }
 
+// The comments of a text, line by line.
+std::vector<std::string> comments_of(const std::string& text) {
+  std::vector<std::string> comments;
+  for (std::size_t at = 0; (at = text.find("//", at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    comments.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return comments;
+}
+
 }  // namespace
 
 std::string formatted(const std::string& code) {
   // A comment that was joined or split may find a better place in the next round.
   constexpr int kRounds = 5;
   std::string text = formatted_once(code);
+  if (comments_of(text) == comments_of(code)) return text;
   for (int round = 1; round < kRounds; ++round) {
     std::string again = formatted_once(text);
     if (again == text) return text;

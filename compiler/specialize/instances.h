@@ -4,6 +4,7 @@
 #pragma once
 #include <clang/AST/DeclTemplate.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,18 +63,23 @@ class Places {
 // their place in the template that is a definition.
 class Bindings {
  public:
-  // `kind`: code with several values of one kind can be shared, as a template; kNumber, or the template or
-  // class that the values are instances of. "": types that have nothing in common.
-  void see(const Place& parameter, const std::string& value, const std::string& kind, int entry) {
+  // `first`: of the list that the parameter stands in. `kind`: code with several values of one kind can be
+  // shared, as a template; kNumber, or the template or class that the values are instances of. "": types that
+  // have nothing in common.
+  void see(const Place& parameter, const Place& first, const std::string& value, const std::string& kind,
+           int entry) {
     Values& values = values_[parameter];
+    lists_[first].insert(parameter);
+    values.first = first;
     values.of_entry[entry].insert(value);
     values.of_all.insert(value);
     values.kinds.insert(kind);
   }
   static constexpr const char* kNumber = "number";
-  // That the entries are variants of one kernel: then parameters of any one kind stay parameters where the
-  // entries differ. Different kernels that differ in more than numbers have texts of their own.
-  void share_variants() { are_variants_ = true; }
+  // Entries that name one function template are variants of one kernel: what only they reach and have other
+  // values for stays a parameter, if these are of one kind. Different kernels that differ in more than
+  // numbers have texts of their own.
+  void add_variants(std::set<int> entries) { variants_.push_back(std::move(entries)); }
   // Packs, and what lambdas or types of an entry stand for: there is no name to put in their place.
   void keep(const Place& parameter) { kept_.insert(parameter); }
   // To one value, at least in each entry.
@@ -96,20 +102,43 @@ class Bindings {
     std::map<int, std::set<std::string>> of_entry;
     std::set<std::string> of_all;
     std::set<std::string> kinds;
+    Place first;
+
+    bool are_numbers() const { return kinds == std::set<std::string>{kNumber}; }
+    bool is_one_in_each() const {
+      return std::all_of(of_entry.begin(), of_entry.end(),
+                         [](const auto& own) { return own.second.size() == 1; });
+    }
   };
   bool differs(const Values& values) const {
-    const bool are_numbers = values.kinds == std::set<std::string>{kNumber};
+    if (values.of_all.size() == 1 || !values.is_one_in_each()) return false;
+    return values.are_numbers() ? has_versions(lists_.at(values.first)) : differs_in_more(values);
+  }
+  bool differs_in_more(const Values& values) const {
     const bool have_kind = values.kinds.size() == 1 && !values.kinds.contains("");
-    if (are_numbers || (are_variants_ && have_kind) || values.of_all.size() == 1) return false;
-    for (const auto& [entry, own] : values.of_entry) {
-      if (own.size() != 1) return false;
-    }
-    return true;
+    return values.of_all.size() > 1 && values.is_one_in_each() && !values.are_numbers() &&
+           !(have_kind && are_variants(values));
+  }
+  // Whether each entry has a version of the template anyway, for what its parameters differ in beside
+  // numbers.
+  bool has_versions(const std::set<Place>& list) const {
+    return std::any_of(list.begin(), list.end(), [&](const Place& parameter) {
+      return !kept_.contains(parameter) && differs_in_more(values_.at(parameter));
+    });
+  }
+
+  // Whether all entries that have a value are variants of one kernel.
+  bool are_variants(const Values& values) const {
+    return std::any_of(variants_.begin(), variants_.end(), [&](const std::set<int>& entries) {
+      return std::all_of(values.of_entry.begin(), values.of_entry.end(),
+                         [&](const auto& own) { return entries.contains(own.first); });
+    });
   }
 
   std::map<Place, Values> values_;
+  std::map<Place, std::set<Place>> lists_;  // by the first parameter
   std::set<Place> kept_;
-  bool are_variants_ = false;
+  std::vector<std::set<int>> variants_;
 };
 
 // The template that `declaration` is written in, behind members of instantiated classes and redeclarations.

@@ -302,7 +302,8 @@ class Reacher : public Visitor {
           argument.getKind() == TemplateArgument::Pack || is_unnamed(argument)) {
         bindings_.keep(*place);
       } else {
-        bindings_.see(*place, value_of(argument), kind_of(argument), entry_);
+        bindings_.see(*place, places_.of(parameters->getParam(0)->getLocation()).value_or(*place),
+                      value_of(argument), kind_of(argument), entry_);
       }
     }
   }

@@ -34,7 +34,8 @@ struct ParseRequest {
   bool host_library = false;
   // What #include finds of others: `refuses_unused` does not look at it.
   std::vector<SourceFile> system_headers = {};
-  // Parameters, variables, functions, private members and types of a function that nothing uses are problems.
+  // Parameters, variables, functions, private members and types of a function that nothing uses are problems,
+  // and so is what needless.h finds.
   // Without it OpenMP's pragmas are passed over.
   bool refuses_unused = false;
 };

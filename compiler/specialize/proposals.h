@@ -12,9 +12,12 @@ namespace hydrac::specialize {
 // Edits by the file's number. A place that instances disagree about stays as it is.
 class Proposals {
  public:
+  static constexpr char kParentheses = '(';
+
   // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
   void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
-  // Proposes all that `other` does, whatever it relies on.
+  // Proposes all that `other` does, whatever it relies on, but for parentheses: they go where everyone agrees
+  // about what is within.
   void add(const Proposals& other);
   std::map<int, std::vector<Edit>> agreed() const;
 

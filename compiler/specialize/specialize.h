@@ -8,17 +8,17 @@
 
 namespace hydrac::specialize {
 
+// The headers of the templates that are the same for every program. What they declare is in namespace hydrac,
+// or in one within that is neither hydrac::cuda nor hydrac::cpu: specialized text has left these.
+std::vector<std::string> library_headers();
+
 struct SpecializeRequest {
   // What instantiates: kernels or functions over the headers, such as a __global__ wrapper. All that they
   // declare is kept. Several are one program's uses of one template, and share what they have in common.
   std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
   // Those of `headers` that stay #include lines; the others are specialized into the text.
-  std::vector<std::string> library = {
-      "cuda/barrier.cuh",     "cuda/previous_kernel.cuh", "cuda/ptx.cuh",   "cuda/reduce.cuh",
-      "cuda/tensor_copy.cuh", "cuda/tensor_map.h",        "cuda/types.cuh", "cuda/vector.cuh",
-      "cuda/wgmma.cuh",       "hydrac/dynamic_code.h",    "hydrac/math.h",  "hydrac/nf4.h",
-      "hydrac/random.h"};
+  std::vector<std::string> library = library_headers();
   Dialect dialect = Dialect::cuda;
   // For cuda: code for other architectures is left out. For cpp the text serves every processor.
   int capability = 90;

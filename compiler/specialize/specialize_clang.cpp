@@ -68,7 +68,7 @@ class Specializer {
     const std::vector<std::string> processors = processors_of(request_.dialect);
     std::vector<std::unique_ptr<View>> views;
     for (const std::string& processor : processors) views.push_back(look(processor));
-    if (are_variants(views[0]->instances)) bindings_.share_variants();
+    find_variants(views[0]->instances);
     std::vector<Proposals> proposals(request_.entries.size());
     for (const auto& view : views) {
       for (int entry = 0; entry < entries(); ++entry) {
@@ -139,12 +139,15 @@ class Specializer {
     return view;
   }
 
-  // Whether there is a function template that all of several entries call.
-  static bool are_variants(const std::vector<Instances>& entries) {
-    return entries.size() > 1 && llvm::any_of(entries[0].called, [&](const Place& function) {
-             return llvm::all_of(entries,
-                                 [&](const Instances& entry) { return entry.called.contains(function); });
-           });
+  // The entries that name the same function template.
+  void find_variants(const std::vector<Instances>& instances) {
+    std::map<Place, std::set<int>> callers;
+    for (int entry = 0; entry < entries(); ++entry) {
+      for (const Place& function : instances[entry].called) callers[function].insert(entry);
+    }
+    for (auto& [function, of_function] : callers) {
+      if (of_function.size() > 1) bindings_.add_variants(std::move(of_function));
+    }
   }
 
   // What is to be done to the files, as all entries want it or as one does.

@@ -77,34 +77,35 @@ void keep_what_stays(AllUnused& unused, const AllUnused& of_shared) {
   });
 }
 
-// What is unused for each processor.
-AllUnused unused_for_all(ParseRequest& request, const std::vector<std::string>& processors,
-                         const std::set<std::string>& roots, std::set<std::string>& outside,
-                         std::vector<Problem>& problems) {
+// What a parse says of a text.
+struct Finding {
+  std::string text;
+  AllUnused unused;               // for each processor
+  std::set<std::string> outside;  // as Instances has it
+  std::vector<Problem> problems;
+};
+
+Finding look_at(ParseRequest& request, const std::vector<std::string>& processors,
+                const std::set<std::string>& roots) {
   const Scope scope({request.source});
-  struct Answer {
-    AllUnused unused;
-    std::set<std::string> outside;
-    std::vector<Problem> problems;
-  };
-  std::vector<std::future<Answer>> answers;
+  std::vector<std::future<Finding>> answers;
   for (const std::string& processor : processors) {
     request.processor = processor;
     answers.push_back(std::async(std::launch::async, [&scope, &roots, request] {
       const std::unique_ptr<Ast> ast = Ast::parse(request);
-      Answer answer{{}, {}, ast->problems()};
+      Finding answer{"", {}, {}, ast->problems()};
       answer.unused = unused_of(Places(*ast, scope), roots, answer.outside);
       return answer;
     }));
   }
-  AllUnused unused;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    Answer answer = answers[i].get();
-    unused = i == 0 ? std::move(answer.unused) : common(unused, answer.unused);
-    outside.merge(answer.outside);
-    problems.insert(problems.end(), answer.problems.begin(), answer.problems.end());
+  Finding all{request.source.text, {}, {}, {}};
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Finding answer = answers[i].get();
+    all.unused = i == 0 ? std::move(answer.unused) : common(all.unused, answer.unused);
+    all.outside.merge(answer.outside);
+    all.problems.insert(all.problems.end(), answer.problems.begin(), answer.problems.end());
   }
-  return unused;
+  return all;
 }
 
 // `text` stands at `place` of what was looked at.
@@ -139,14 +140,17 @@ Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& 
   constexpr int kRounds = 12;
   std::vector<Problem> first_problems;
   std::string first_text;
+  std::vector<Finding> findings(texts.own.size());  // of an entry; it stands as long as its text does
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<Problem> problems;
-    std::set<std::string> outside;
+    const Finding* wrong = nullptr;  // the first entry that has problems
     AllUnused of_shared;
     std::vector<AllUnused> of_own(texts.own.size());
     for (std::size_t i = 0; i < texts.own.size(); ++i) {
       request.source.text = texts.shared + texts.own[i].text;
-      AllUnused unused = unused_for_all(request, processors, texts.own[i].roots, outside, problems);
+      if (round == 0 || findings[i].text != request.source.text)
+        findings[i] = look_at(request, processors, texts.own[i].roots);
+      if (!wrong && !findings[i].problems.empty()) wrong = &findings[i];
+      AllUnused unused = findings[i].unused;
       const auto behind = unused.lower_bound(texts.shared.size());
       of_own[i] = AllUnused(behind, unused.end());
       unused.erase(behind, unused.end());
@@ -158,18 +162,20 @@ Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& 
       keep_what_stays(own, of_shared);
       is_settled = is_settled && own.empty();
     }
-    if (round == 0 || first_problems.empty()) {
+    if (wrong && first_problems.empty()) {
       // What nothing uses may be wrong: it goes.
-      first_problems = problems;
-      first_text = request.source.text;
+      first_problems = wrong->problems;
+      first_text = wrong->text;
     }
-    if (is_settled && !problems.empty()) throw std::logic_error(refusal(first_problems, first_text));
+    if (is_settled && wrong) throw std::logic_error(refusal(first_problems, first_text));
     for (std::size_t i = 0; i < texts.own.size(); ++i) {
       texts.own[i].text =
           without_empty_heads(without(of_own[i], texts.own[i].text, texts.shared.size()), !is_settled);
     }
     texts.shared = without_empty_heads(without(of_shared, texts.shared, 0), !is_settled);
     if (is_settled) {
+      std::set<std::string> outside;
+      for (const Finding& finding : findings) outside.insert(finding.outside.begin(), finding.outside.end());
       texts.shared = without_unused_includes(texts.shared, outside);
       return texts;
     }

@@ -28,6 +28,7 @@ class ParameterFinder : public Visitor {
   }
   void on(CallExpr* call) {
     const FunctionDecl* callee = call->getDirectCallee();
+    if (!callee) callee = only_candidate(dyn_cast<OverloadExpr>(call->getCallee()->IgnoreParens()));
     if (const auto place = callee ? written_place(callee) : std::nullopt) calls_[*place].push_back(call);
   }
   // Whoever calls a lambda may ask for its parameters: one that is not read only loses its name.
@@ -43,8 +44,15 @@ class ParameterFinder : public Visitor {
   }
   void on(DeclRefExpr* expression) { count(expression->getDecl()); }
   void on(MemberExpr* expression) { count(expression->getMemberDecl()); }
-  // Calls in templates that will be known when these are instantiated.
-  void on(OverloadExpr* expression) { unresolved_.insert(expression->getName().getAsString()); }
+  // Calls in templates that will be known when these are instantiated; where there is but one function of
+  // that name, it is the one.
+  void on(OverloadExpr* expression) {
+    if (const FunctionDecl* function = only_candidate(expression)) {
+      count(function);
+    } else {
+      unresolved_.insert(expression->getName().getAsString());
+    }
+  }
   void on(CXXDependentScopeMemberExpr* expression) {
     unresolved_.insert(expression->getMember().getAsString());
   }
@@ -57,6 +65,11 @@ class ParameterFinder : public Visitor {
   void see(Stmt* statement) override {
     look<CallExpr, DeclRefExpr, MemberExpr, OverloadExpr, CXXDependentScopeMemberExpr,
          DependentScopeDeclRefExpr, LambdaExpr>(*this, statement);
+  }
+
+  static const FunctionDecl* only_candidate(const OverloadExpr* expression) {
+    if (!isa_and_nonnull<UnresolvedLookupExpr>(expression) || expression->getNumDecls() != 1) return nullptr;
+    return (*expression->decls_begin())->getAsFunction();
   }
 
   std::optional<Place> written_place(const FunctionDecl* function) const {

@@ -159,12 +159,12 @@ struct Activations {
   f16* attn_out_again_matmul = at.tensor<f16>(1'220'571'392);                    // [B,T,C]
   float* residual_mid_again = at.tensor<float>(1'207'988'480);                   // [B,T,C]
   f16* mlp_normed_again = at.tensor<f16>(1'220'571'392);             // [B,T,C], inside attn_out_again_matmul
-  float* mlp_normed_mean_again = at.tensor<float>(1'224'470'784);    // [B,T]
-  float* mlp_normed_rstd_again = at.tensor<float>(1'224'478'976);    // [B,T]
+  float* mlp_normed_mean_again = at.tensor<float>(1'224'449'280);    // [B,T]
+  float* mlp_normed_rstd_again = at.tensor<float>(1'224'457'472);    // [B,T]
   f16* mlp_up_again_matmul = at.tensor<f16>(1'151'365'376);          // [B,T,F]
   f16* mlp_act_again = at.tensor<f16>(1'151'365'376);                // [B,T,F], inside mlp_up_again_matmul
   Slots<f16> d_mlp_up = at.slots<f16>(B * T * F, 2, 1'126'199'552);  // [B,T,F], in turn, inside d_mlp_act
-  float* gelu_gelu_backward_workspace = at.tensor<float>(1'224'323'328);  // [18432]
+  float* gelu_gelu_backward_workspace = at.tensor<float>(1'224'387'840);  // [15360]
   f16* d_mlp_normed = at.tensor<f16>(1'217'425'664);                      // [B,T,C]
   f16* d_attn_out = at.tensor<f16>(1'217'425'664);                        // [B,T,C], inside d_mlp_normed
   float* layernorm_backward_add_dropout_workspace = at.tensor<float>(1'223'864'576);  // [36864]
@@ -174,7 +174,7 @@ struct Activations {
   f16* d_attn_k = at.tensor<f16>(1'163'949'824);                     // [B,T,H,D], inside d_attn_qkv
   f16* d_attn_v = at.tensor<f16>(1'163'951'360);                     // [B,T,H,D], inside d_attn_qkv
   f16* d_attn_qkv = at.tensor<f16>(1'163'948'288);                   // [B,T,3HD]
-  float* bias_gradient_workspace = at.tensor<float>(1'224'397'056);  // [18432]
+  float* bias_gradient_workspace = at.tensor<float>(1'224'323'328);  // [16128]
   f16* d_embedding_positioned = at.tensor<f16>(1'151'365'376);       // [B,T,C]
   float* layernorm_backward_add_dropout_workspace_2 = at.tensor<float>(1'154'511'104);  // [24576]
   float* embedding_gradient_runs_workspace = at.tensor<float>(1'044'410'624);           // [196864]
@@ -255,7 +255,7 @@ struct Memory {
   Scratch scratch{at};
 };
 
-inline constexpr std::int64_t kArenaBytes = 1'224'487'168;
+inline constexpr std::int64_t kArenaBytes = 1'224'465'664;
 inline constexpr std::int64_t kPersistentBytes = 1'044'410'624;  // of which live as long as the program
 inline constexpr std::int64_t kInputBytes = 26'112;              // of which are inputs
 

@@ -17,7 +17,7 @@ struct Run {
   // A second branch of the graph: what only makes gradients of parameters, which nobody reads before
   // the update, runs beside the rest.
   const Queue& beside;
-  // Points that the other branch waits for, named after the call before them.
+  // Points that another branch waits for, named after the call before them.
   Mark after_attention_gradients = {};
   Mark after_bias_gradient = {};
   Mark after_cross_entropy_loss_and_gradient = {};

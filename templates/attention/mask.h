@@ -117,22 +117,22 @@ struct DocumentMask {
   }
 };
 
-// The keys that any of the queries first to last sees.
+// The keys that any of the queries first_query to last_query sees.
 template <class Mask, class Shape>
-HYDRAC_FN constexpr TokenRange keys_of_any(const Shape& shape, int first, int last) {
-  return {Mask::keys_of(shape, first).first, Mask::keys_of(shape, last).end};
+HYDRAC_FN constexpr TokenRange keys_of_any(const Shape& shape, int first_query, int last_query) {
+  return {Mask::keys_of(shape, first_query).first, Mask::keys_of(shape, last_query).end};
 }
 
 // The keys that all of them see; there may be none.
 template <class Mask, class Shape>
-HYDRAC_FN constexpr TokenRange keys_of_all(const Shape& shape, int first, int last) {
-  return {Mask::keys_of(shape, last).first, Mask::keys_of(shape, first).end};
+HYDRAC_FN constexpr TokenRange keys_of_all(const Shape& shape, int first_query, int last_query) {
+  return {Mask::keys_of(shape, last_query).first, Mask::keys_of(shape, first_query).end};
 }
 
-// The queries that see any of the keys first to last.
+// The queries that see any of the keys first_key to last_key.
 template <class Mask, class Shape>
-HYDRAC_FN constexpr TokenRange queries_of_any(const Shape& shape, int first, int last) {
-  return {Mask::queries_of(shape, first).first, Mask::queries_of(shape, last).end};
+HYDRAC_FN constexpr TokenRange queries_of_any(const Shape& shape, int first_key, int last_key) {
+  return {Mask::queries_of(shape, first_key).first, Mask::queries_of(shape, last_key).end};
 }
 
 // Whether each query of a tile sees each of its keys: then no element needs to be tested.

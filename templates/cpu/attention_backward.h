@@ -40,15 +40,15 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
                                   const Tile& tile, BackwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int keys = tile.keys_of_vector(v);
-    const float* lse = scratch.lse + v * kLanes;
-    const float* delta = scratch.delta + v * kLanes;
+    const float* lse = scratch.lse + v * simd::kLanes;
+    const float* delta = scratch.delta + v * simd::kLanes;
     for (int key = 0; key < keys; ++key) {
-      float* probabilities = scratch.probabilities + key * kQueryTile + v * kLanes;
-      float* d_scores = scratch.d_scores + key * kQueryTile + v * kLanes;
-      float factors[kLanes];
+      float* probabilities = scratch.probabilities + key * kQueryTile + v * simd::kLanes;
+      float* d_scores = scratch.d_scores + key * kQueryTile + v * simd::kLanes;
+      float factors[simd::kLanes];
       if constexpr (has_dropout) dropout_factors(shape, dropout, tile, v, key, factors);
-#pragma omp simd simdlen(kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) {
+#pragma omp simd simdlen(simd::kLanes)
+      for (int lane = 0; lane < simd::kLanes; ++lane) {
         const float value = probabilities[lane];
         const float score = Scores::is_linear ? value : Scores::factor(shape) * value;
         const float probability = exp(score - lse[lane]);
@@ -69,24 +69,25 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
 template <int head_dim>
 inline void add_to_keys(const Tile& tile, const float* scores, const float* rows, std::int64_t row_stride,
                         float* rows_out, std::int64_t out_stride) {
-  constexpr int lanes = lanes_for(head_dim);
-  for_row_groups(tile.keys, [&](auto count, int key) {
+  constexpr int lanes = simd::lanes_for(head_dim);
+  simd::for_row_groups(tile.keys, [&](auto count, int key) {
     const int first = tile.first_query_of(key) > 0 ? tile.first_query_of(key) : 0;
-    matmul_rows<lanes, count>(Start::add, head_dim / lanes, tile.queries - first,
-                              {scores + key * kQueryTile + first, kQueryTile, 1}, rows + first * row_stride,
-                              row_stride, rows_out + key * out_stride, out_stride);
+    simd::matmul_rows<lanes, count>(simd::Start::add, head_dim / lanes, tile.queries - first,
+                                    {scores + key * kQueryTile + first, kQueryTile, 1},
+                                    rows + first * row_stride, row_stride, rows_out + key * out_stride,
+                                    out_stride);
   });
 }
 
 // dq[query] = start(dq[query]) + d_scores[:, query] . keys
 template <int head_dim>
-inline void add_to_queries(Start start, const Tile& tile, const float* d_scores, const float* keys,
+inline void add_to_queries(simd::Start start, const Tile& tile, const float* d_scores, const float* keys,
                            std::int64_t key_stride, float* dq, std::int64_t dq_stride) {
-  constexpr int lanes = lanes_for(head_dim);
-  for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<lanes, count>(start, head_dim / lanes, tile.keys_of(query + count),
-                              {d_scores + query, 1, kQueryTile}, keys, key_stride, dq + query * dq_stride,
-                              dq_stride);
+  constexpr int lanes = simd::lanes_for(head_dim);
+  simd::for_row_groups(tile.queries, [&](auto count, int query) {
+    simd::matmul_rows<lanes, count>(start, head_dim / lanes, tile.keys_of(query + count),
+                                    {d_scores + query, 1, kQueryTile}, keys, key_stride,
+                                    dq + query * dq_stride, dq_stride);
   });
 }
 
@@ -94,13 +95,13 @@ inline void add_to_queries(Start start, const Tile& tile, const float* d_scores,
 template <int head_dim>
 inline void row_dots(int rows, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
                      float* to) {
-  constexpr int lanes = lanes_for(head_dim);
+  constexpr int lanes = simd::lanes_for(head_dim);
   for (int row = 0; row < rows; ++row) {
-    Vector<lanes> sum{};
+    simd::Vector<lanes> sum{};
     for (int d = 0; d < head_dim; d += lanes) {
-      sum += load<lanes>(a + row * a_stride + d) * load<lanes>(b + row * b_stride + d);
+      sum += simd::load<lanes>(a + row * a_stride + d) * simd::load<lanes>(b + row * b_stride + d);
     }
-    to[row] = sum_lanes<lanes>(sum);
+    to[row] = simd::sum_lanes<lanes>(sum);
   }
 }
 
@@ -113,9 +114,9 @@ inline void backward_block(const Shape& shape, Tile tile, const ConstHeads& q, c
   const float* q_rows = q.at(tile.batch, tile.first_query, tile.head);
   const float* dout_rows = dout.at(tile.batch, tile.first_query, tile.head);
   float* dq_rows = dq.at(tile.batch, tile.first_query, tile.head);
-  transpose<head_dim>(tile.queries, q_rows, q.token_stride, query_factor<Scores>(shape), scratch.queries,
-                      kQueryTile);
-  transpose<head_dim>(tile.queries, dout_rows, dout.token_stride, 1.0f, scratch.d_out, kQueryTile);
+  simd::transpose<head_dim>(tile.queries, q_rows, q.token_stride, query_factor<Scores>(shape),
+                            scratch.queries, kQueryTile);
+  simd::transpose<head_dim>(tile.queries, dout_rows, dout.token_stride, 1.0f, scratch.d_out, kQueryTile);
   const float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < kQueryTile; ++i) {
     scratch.lse[i] = i < tile.queries ? lse_row[i] : 0.0f;
@@ -137,7 +138,7 @@ inline void backward_block(const Shape& shape, Tile tile, const ConstHeads& q, c
                           sums.dv + tile.first_key * sums.dv_stride, sums.dv_stride);
     add_to_keys<head_dim>(tile, scratch.d_scores, q_rows, q.token_stride,
                           sums.dk + tile.first_key * sums.dk_stride, sums.dk_stride);
-    add_to_queries<head_dim>(is_first ? Start::zero : Start::add, tile, scratch.d_scores, keys,
+    add_to_queries<head_dim>(is_first ? simd::Start::zero : simd::Start::add, tile, scratch.d_scores, keys,
                              k.token_stride, dq_rows, dq.token_stride);
   });
 }

@@ -20,35 +20,36 @@ struct alignas(64) ForwardScratch {
 template <int head_dim, bool rows_begin_late>
 inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
-    const int first = v * kLanes;
+    const int first = v * simd::kLanes;
     const int keys = tile.keys_of_vector(v);
-    Vector<kLanes> maximum = load<kLanes>(scratch.row_max + first);
+    simd::Vector<simd::kLanes> maximum = simd::load<simd::kLanes>(scratch.row_max + first);
     for (int key = 0; key < keys; ++key) {
-      const Vector<kLanes> score = load<kLanes>(scratch.scores + key * kQueryTile + first);
+      const simd::Vector<simd::kLanes> score =
+          simd::load<simd::kLanes>(scratch.scores + key * kQueryTile + first);
       maximum = score > maximum ? score : maximum;
     }
-    alignas(64) float new_max[kLanes], sum[kLanes];
+    alignas(64) float new_max[simd::kLanes], sum[simd::kLanes];
     if constexpr (rows_begin_late) {  // exp(-infinity - 0) is 0, as it should be
       constexpr float infinity = __builtin_inff();
-      maximum = maximum == -infinity ? Vector<kLanes>{} : maximum;
+      maximum = maximum == -infinity ? simd::Vector<simd::kLanes>{} : maximum;
     }
-    store<kLanes>(new_max, maximum);
-#pragma omp simd simdlen(kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) {
+    simd::store<simd::kLanes>(new_max, maximum);
+#pragma omp simd simdlen(simd::kLanes)
+    for (int lane = 0; lane < simd::kLanes; ++lane) {
       scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - new_max[lane]);
       scratch.row_max[first + lane] = new_max[lane];
       sum[lane] = scratch.row_sum[first + lane] * scratch.rescale[first + lane];
     }
     for (int key = 0; key < keys; ++key) {
       float* scores = scratch.scores + key * kQueryTile + first;
-#pragma omp simd simdlen(kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) {
+#pragma omp simd simdlen(simd::kLanes)
+      for (int lane = 0; lane < simd::kLanes; ++lane) {
         const float probability = exp(scores[lane] - new_max[lane]);
         sum[lane] += probability;
         scores[lane] = probability;
       }
     }
-    store<kLanes>(scratch.row_sum + first, load<kLanes>(sum));
+    simd::store<simd::kLanes>(scratch.row_sum + first, simd::load<simd::kLanes>(sum));
   }
 }
 
@@ -56,24 +57,24 @@ inline void drop_probabilities(const AttentionShape& shape, const AttentionDropo
                                float* probabilities) {
   for (int v = 0; v < tile.vectors(); ++v) {
     for (int key = 0; key < tile.keys_of_vector(v); ++key) {
-      alignas(64) float factors[kLanes];
+      alignas(64) float factors[simd::kLanes];
       dropout_factors(shape, dropout, tile, v, key, factors);
-      float* row = probabilities + key * kQueryTile + v * kLanes;
-#pragma omp simd simdlen(kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) row[lane] *= factors[lane];
+      float* row = probabilities + key * kQueryTile + v * simd::kLanes;
+#pragma omp simd simdlen(simd::kLanes)
+      for (int lane = 0; lane < simd::kLanes; ++lane) row[lane] *= factors[lane];
     }
   }
 }
 
 // out[query] = start(out[query]) + probabilities[:, query] . values
 template <int head_dim>
-inline void add_values(Start start, const Tile& tile, const ForwardScratch<head_dim>& scratch,
+inline void add_values(simd::Start start, const Tile& tile, const ForwardScratch<head_dim>& scratch,
                        const ConstHeads& v, const float* values, const MutableHeads& out, float* out_rows) {
-  constexpr int lanes = lanes_for(head_dim);
-  for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<lanes, count>(start, head_dim / lanes, tile.keys_of(query + count),
-                              {scratch.scores + query, 1, kQueryTile}, values, v.token_stride,
-                              out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
+  constexpr int lanes = simd::lanes_for(head_dim);
+  simd::for_row_groups(tile.queries, [&](auto count, int query) {
+    simd::matmul_rows<lanes, count>(
+        start, head_dim / lanes, tile.keys_of(query + count), {scratch.scores + query, 1, kQueryTile}, values,
+        v.token_stride, out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
   });
 }
 
@@ -84,8 +85,8 @@ inline void forward_block(const Shape& shape, Tile tile, const ConstHeads& q, co
   constexpr float infinity = __builtin_inff();
   const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
   float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
-  transpose<head_dim>(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride,
-                      query_factor<Scores>(shape), scratch.queries, kQueryTile);
+  simd::transpose<head_dim>(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride,
+                            query_factor<Scores>(shape), scratch.queries, kQueryTile);
   for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
 
   for_key_tiles<Mask>(shape, tile, [&](bool is_first) {
@@ -96,7 +97,7 @@ inline void forward_block(const Shape& shape, Tile tile, const ConstHeads& q, co
     softmax_tile<head_dim, Mask::hides_earlier>(tile, scratch);
     if constexpr (has_dropout) drop_probabilities(shape, dropout, tile, scratch.scores);
     const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    add_values(is_first ? Start::zero : Start::scale, tile, scratch, v, values, out, out_rows);
+    add_values(is_first ? simd::Start::zero : simd::Start::scale, tile, scratch, v, values, out, out_rows);
   });
 
   float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;

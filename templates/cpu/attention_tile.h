@@ -35,7 +35,7 @@ struct Tile {
   int queries, keys;
   bool diagonal;  // some of its keys are hidden because they come after some of its queries
 
-  int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
+  int vectors() const { return static_cast<int>(divide_up(queries, simd::kLanes)); }
   // The first query, counted from first_query, that may see this key (counted from first_key).
   int first_query_of(int key) const { return diagonal ? static_cast<int>(first_key - first_query) + key : 0; }
   // How many keys the queries up to `query` (excluded) see between them.
@@ -44,7 +44,7 @@ struct Tile {
     return diagonal && seen < keys ? (seen > 0 ? seen : 0) : keys;
   }
   // How many keys of vector v of queries the matmuls read: a group of rows reaches past its own diagonal.
-  int keys_of_vector(int v) const { return keys_of((v + 1) * kLanes + kRowsAtOnce - 1); }
+  int keys_of_vector(int v) const { return keys_of((v + 1) * simd::kLanes + simd::kRowsAtOnce - 1); }
 };
 
 // The tile of scores: scores[key, query] = rows[key] . columns[:, query], where only what keys_of() covers is
@@ -52,12 +52,12 @@ struct Tile {
 template <int head_dim>
 inline void score_matmul(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
                          float* scores) {
-  for_row_groups(tile.keys, [&](auto count, int key) {
-    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
-    const int offset = first_vector * kLanes;
-    matmul_rows<kLanes, count>(Start::zero, tile.vectors() - first_vector, head_dim,
-                               {rows + key * row_stride, row_stride, 1}, columns + offset, kQueryTile,
-                               scores + key * kQueryTile + offset, kQueryTile);
+  simd::for_row_groups(tile.keys, [&](auto count, int key) {
+    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / simd::kLanes : 0;
+    const int offset = first_vector * simd::kLanes;
+    simd::matmul_rows<simd::kLanes, count>(simd::Start::zero, tile.vectors() - first_vector, head_dim,
+                                           {rows + key * row_stride, row_stride, 1}, columns + offset,
+                                           kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
   });
 }
 
@@ -103,8 +103,8 @@ inline void mask_scores(const Shape& shape, const Tile& tile, float value, float
   if (!tile.diagonal) return;
   for (int key = 0; key < tile.keys; ++key) {
     const int end = tile.first_query_of(key) < tile.queries ? tile.first_query_of(key) : tile.queries;
-    const int reached = end - kRowsAtOnce + 1;
-    for (int query = reached > 0 ? reached / kLanes * kLanes : 0; query < end; ++query) {
+    const int reached = end - simd::kRowsAtOnce + 1;
+    for (int query = reached > 0 ? reached / simd::kLanes * simd::kLanes : 0; query < end; ++query) {
       scores[key * kQueryTile + query] = value;
     }
   }
@@ -122,9 +122,9 @@ inline void score_matmuls(const AttentionShape& shape, const Tile& tile, float f
   if constexpr (!Scores::is_linear) {
     for (int v = 0; v < tile.vectors(); ++v) {
       for (int key = 0; key < tile.keys_of_vector(v); ++key) {
-        float* row = scores + key * kQueryTile + v * kLanes;
-#pragma omp simd simdlen(kLanes)
-        for (int lane = 0; lane < kLanes; ++lane) row[lane] = factor * Scores::value(shape, row[lane]);
+        float* row = scores + key * kQueryTile + v * simd::kLanes;
+#pragma omp simd simdlen(simd::kLanes)
+        for (int lane = 0; lane < simd::kLanes; ++lane) row[lane] = factor * Scores::value(shape, row[lane]);
       }
     }
   }
@@ -133,20 +133,21 @@ inline void score_matmuls(const AttentionShape& shape, const Tile& tile, float f
 // What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
 // vector v: 0 or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
-                            int v, int key, float (&factors)[kLanes]) {
+                            int v, int key, float (&factors)[simd::kLanes]) {
   const std::int64_t head = tile.batch * shape.heads + tile.head;
-  const std::int64_t query = tile.first_query + v * kLanes;
+  const std::int64_t query = tile.first_query + v * simd::kLanes;
   const std::uint64_t first = score_index(head, shape.tokens, query, tile.first_key + key);
   const auto step = static_cast<std::uint32_t>(score_index(0, shape.tokens, 1, 0) / 4);
   // Queries 8 apart share a run of the generator, of which each has one word.
-  constexpr int runs = kLanes < 8 ? kLanes : 8;
+  constexpr int runs = simd::kLanes < 8 ? simd::kLanes : 8;
   std::uint32_t words[2][runs];
-  philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
-             dropout.key, words);
+  simd::philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
+                   dropout.key, words);
   const std::uint64_t first_word = first / 2 % 2, shift = first % 2 * 16;
-#pragma omp simd simdlen(kLanes)
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const std::uint32_t bits = words[kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
+#pragma omp simd simdlen(simd::kLanes)
+  for (int lane = 0; lane < simd::kLanes; ++lane) {
+    const std::uint32_t bits =
+        words[simd::kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
     factors[lane] = bits >= dropout.threshold ? dropout.keep_scale : 0.0f;
   }
 }

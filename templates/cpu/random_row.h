@@ -5,7 +5,7 @@
 
 #include "hydrac/random.h"
 
-namespace hydrac::cpu {
+namespace hydrac::simd {
 namespace detail {
 
 #if defined(__AVX512F__)
@@ -65,4 +65,4 @@ inline void philox_row(std::uint32_t x, std::uint32_t step, std::uint32_t y, std
   }
 }
 
-}  // namespace hydrac::cpu
+}  // namespace hydrac::simd

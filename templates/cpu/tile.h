@@ -6,7 +6,7 @@
 
 #include "hydrac/math.h"
 
-namespace hydrac::cpu::detail {
+namespace hydrac::simd {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;         // floats in a vector
@@ -203,4 +203,4 @@ inline void transpose(int rows, const float* from, std::int64_t from_stride, flo
   }
 }
 
-}  // namespace hydrac::cpu::detail
+}  // namespace hydrac::simd

@@ -17,20 +17,19 @@ struct DeviceTensors {
 
 // Views of the packed tensors.
 template <class T>
-HYDRAC_FN cuda::Heads<T> packed_heads(T* data, const cuda::AttentionShape& shape, int head_dim,
-                                      int first_head) {
+HYDRAC_FN Heads<T> packed_heads(T* data, const AttentionShape& shape, int head_dim, int first_head) {
   const std::int64_t token = static_cast<std::int64_t>(shape.heads + 2 * shape.kv_heads) * head_dim;
   return {data + static_cast<std::int64_t>(first_head) * head_dim, token * shape.tokens, token, head_dim};
 }
 template <class T>
-HYDRAC_FN cuda::Heads<T> out_heads(T* data, const cuda::AttentionShape& shape, int head_dim) {
+HYDRAC_FN Heads<T> out_heads(T* data, const AttentionShape& shape, int head_dim) {
   const std::int64_t token = static_cast<std::int64_t>(shape.heads) * head_dim;
   return {data, token * shape.tokens, token, head_dim};
 }
 
 // What a kernel reads of the sequence that its block works on.
 template <class Config, bool of_keys>
-__device__ auto sequence(const cuda::AttentionShape& shape, const std::int32_t* documents) {
+__device__ auto sequence(const AttentionShape& shape, const std::int32_t* documents) {
   if constexpr (Config::Mask::has_documents) {
     const int batch =
         of_keys ? cuda::sequence_of_keys<Config>(shape) : cuda::sequence_of_queries<Config>(shape);
@@ -41,11 +40,10 @@ __device__ auto sequence(const cuda::AttentionShape& shape, const std::int32_t* 
 }
 
 // Generated kernels bind their shape as constants; so do these if `constant` is given.
-template <class Config, cuda::AttentionShape constant>
+template <class Config, AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
-    forward(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-            cuda::AttentionDropout dropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    forward(DeviceTensors<typename Config::Storage> x, AttentionShape variable, AttentionDropout dropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
   cuda::attention_forward<Config>(
       sequence<Config, false>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
@@ -53,51 +51,49 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
       out_heads(x.out, shape, D), x.lse, dropout);
 }
 
-template <class Config, cuda::AttentionShape constant>
+template <class Config, AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
-    query_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-                    cuda::AttentionDropout dropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    query_gradients(DeviceTensors<typename Config::Storage> x, AttentionShape variable,
+                    AttentionDropout dropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   using Storage = typename Config::Storage;
   constexpr int D = Config::head_dim;
   cuda::attention_query_gradients<Config>(
       sequence<Config, false>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
       packed_heads(x.qkv, shape, D, shape.heads), packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
       out_heads<const Storage>(x.out, shape, D), x.lse, out_heads(x.d_out, shape, D),
-      packed_heads(x.d_qkv, shape, D, 0), static_cast<cuda::QueryTerms*>(x.workspace), dropout);
+      packed_heads(x.d_qkv, shape, D, 0), static_cast<QueryTerms*>(x.workspace), dropout);
 }
 
-template <class Config, cuda::AttentionShape constant>
+template <class Config, AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
-    key_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-                  cuda::AttentionDropout dropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    key_gradients(DeviceTensors<typename Config::Storage> x, AttentionShape variable,
+                  AttentionDropout dropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
   cuda::attention_key_gradients<Config>(
       sequence<Config, true>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
       packed_heads(x.qkv, shape, D, shape.heads), packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
-      out_heads(x.d_out, shape, D), static_cast<const cuda::QueryTerms*>(x.workspace),
+      out_heads(x.d_out, shape, D), static_cast<const QueryTerms*>(x.workspace),
       packed_heads(x.d_qkv, shape, D, shape.heads),
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
 }
 
-template <class Config, cuda::AttentionShape constant>
+template <class Config, AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
-    query_terms(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-                cuda::AttentionDropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    query_terms(DeviceTensors<typename Config::Storage> x, AttentionShape variable, AttentionDropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   using Storage = typename Config::Storage;
   constexpr int D = Config::head_dim;
   cuda::attention_query_terms<Config>(shape, out_heads<const Storage>(x.out, shape, D), x.lse,
                                       out_heads(x.d_out, shape, D), x.workspace);
 }
 
-template <class Config, cuda::AttentionShape constant>
+template <class Config, AttentionShape constant>
 __global__ void __launch_bounds__(attention_threads(Config::tile, cuda::AttentionKernel::gradients),
                                   Config::tile.blocks_per_sm)
-    gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-              cuda::AttentionDropout dropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    gradients(DeviceTensors<typename Config::Storage> x, AttentionShape variable, AttentionDropout dropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
   cuda::attention_gradients<Config>(
       shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
@@ -106,12 +102,12 @@ __global__ void __launch_bounds__(attention_threads(Config::tile, cuda::Attentio
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), x.workspace, dropout);
 }
 
-template <class Config, bool sums_tokens, cuda::AttentionShape constant>
+template <class Config, bool sums_tokens, AttentionShape constant>
 __global__ void __launch_bounds__(attention_threads(Config::tile, cuda::AttentionKernel::head_gradients),
                                   Config::tile.blocks_per_sm)
-    head_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
-                   cuda::AttentionDropout dropout) {
-  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+    head_gradients(DeviceTensors<typename Config::Storage> x, AttentionShape variable,
+                   AttentionDropout dropout) {
+  const AttentionShape shape = constant.batch > 0 ? constant : variable;
   using Storage = typename Config::Storage;
   constexpr int D = Config::head_dim;
   const auto q = packed_heads(x.qkv, shape, D, 0), k = packed_heads(x.qkv, shape, D, shape.heads),
@@ -129,12 +125,12 @@ __global__ void __launch_bounds__(attention_threads(Config::tile, cuda::Attentio
 
 // The kernels of one problem.
 template <class Storage, int head_dim, int capability, class Mask, class Scores, bool has_dropout,
-          cuda::AttentionShape constant = cuda::AttentionShape{}>
+          AttentionShape constant = AttentionShape{}>
 struct Attention {
   static constexpr cuda::AttentionProblem kind{
       capability, sizeof(Storage),   __is_same(Storage, bf16), has_dropout,        1, 1, 1, 1,
       head_dim,   Mask::hides_later, !Scores::is_linear,       Mask::has_documents};
-  static constexpr cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
+  static constexpr cuda::AttentionProblem problem_of(const AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;
     problem.heads = shape.heads, problem.kv_heads = shape.kv_heads;
@@ -147,8 +143,8 @@ struct Attention {
                                        Mask, Scores, has_dropout>;
 
   template <cuda::AttentionKernel kernel, class Kernel>
-  static void launch(Kernel* function, const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                     const cuda::AttentionDropout& dropout) {
+  static void launch(Kernel* function, const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                     const AttentionDropout& dropout) {
     const cuda::AttentionLaunch launch = cuda::attention_launch(problem_of(shape), kernel);
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(launch.shared_bytes)),
@@ -158,26 +154,26 @@ struct Attention {
   }
 
   using Kernels = cuda::AttentionKernel;
-  static void run_forward(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                          const cuda::AttentionDropout& dropout) {
+  static void run_forward(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                          const AttentionDropout& dropout) {
     launch<Kernels::forward>(forward<Config<Kernels::forward>, constant>, shape, x, dropout);
   }
-  static void run_query_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                                  const cuda::AttentionDropout& dropout) {
+  static void run_query_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                  const AttentionDropout& dropout) {
     launch<Kernels::query_gradients>(query_gradients<Config<Kernels::query_gradients>, constant>, shape, x,
                                      dropout);
   }
-  static void run_key_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                                const cuda::AttentionDropout& dropout) {
+  static void run_key_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                const AttentionDropout& dropout) {
     launch<Kernels::key_gradients>(key_gradients<Config<Kernels::key_gradients>, constant>, shape, x,
                                    dropout);
   }
 
   // Whether the chip has the kernel that makes all gradients, also where the pair is chosen for its speed.
-  static constexpr bool can_fuse = cuda::attention_family(kind) == cuda::AttentionFamily::hopper &&
-                                   head_dim == cuda::kGradientDim && !Mask::has_documents;
-  static void run_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                            const cuda::AttentionDropout& dropout) {
+  static constexpr bool can_fuse = cuda::attention_family(kind) == AttentionFamily::hopper &&
+                                   head_dim == kGradientDim && !Mask::has_documents;
+  static void run_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                            const AttentionDropout& dropout) {
     static_assert(can_fuse);
     launch<Kernels::query_terms>(query_terms<Config<Kernels::query_terms>, constant>, shape, x, dropout);
     launch<Kernels::gradients>(gradients<Config<Kernels::gradients>, constant>, shape, x, dropout);
@@ -186,14 +182,14 @@ struct Attention {
   // The kernel for sequences that have as many tiles of 64 tokens as `tokens` have. `sums_tokens`: with the
   // sums of the gradients.
   template <int tokens, bool sums_tokens>
-  static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                                 const cuda::AttentionDropout& dropout) {
+  static void run_head_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                 const AttentionDropout& dropout) {
     launch<Kernels::head_gradients>(
         head_gradients<Config<Kernels::head_gradients, tokens>, sums_tokens, constant>, shape, x, dropout);
   }
   template <bool sums_tokens>
-  static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                                 const cuda::AttentionDropout& dropout) {
+  static void run_head_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                 const AttentionDropout& dropout) {
     static_assert(can_fuse);
     if (shape.tokens <= 64) return run_head_gradients<64, sums_tokens>(shape, x, dropout);
     if (shape.tokens <= 128) return run_head_gradients<128, sums_tokens>(shape, x, dropout);

@@ -92,17 +92,17 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
   DeviceArray<float> lse(tokens * c.heads);
-  const cuda::AttentionShape shape{
+  const AttentionShape shape{
       {c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale()), c.window, static_cast<float>(c.softcap)},
       c.batch};
-  const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
+  const AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
   constexpr bool has_sums = backward == Backward::heads_with_sums;
   const std::size_t width = static_cast<std::size_t>(all_heads) * head_dim;
   const std::size_t sums = has_sums ? attention_sums_rows(Kernels::problem_of(shape)) * width : 0;
   DeviceArray<unsigned char> workspace(has_sums ? sums * 4
                                        : backward == Backward::pieces
                                            ? attention_gradients_workspace(Kernels::problem_of(shape))
-                                           : tokens * c.heads * sizeof(cuda::QueryTerms));
+                                           : tokens * c.heads * sizeof(QueryTerms));
   DeviceArray<std::int32_t> documents(c.documents());
   const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),      d_qkv.get(),
                                  lse.get(),        workspace.get(),    documents.get()};
@@ -260,7 +260,7 @@ float median_ms(int inputs, Run run) {
 
 // Visible in the first sequence.
 template <class Mask>
-std::int64_t pairs_of(const cuda::SequenceShape& shape, const std::vector<std::int32_t>& documents) {
+std::int64_t pairs_of(const SequenceShape& shape, const std::vector<std::int32_t>& documents) {
   if constexpr (Mask::has_documents) {
     return visible_pairs<Mask>(cuda::PackedShape{shape, documents.data()});
   } else {
@@ -272,9 +272,9 @@ template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_
           class Mask = CausalMask, class Scores = LinearScores, int window = 0, int document = 0>
 void time_shape(const char* name) {
   constexpr int inputs = 3;
-  constexpr cuda::AttentionShape shape{{tokens, heads, kv_heads, 0.125f, window, 50.0f}, batch};
+  constexpr AttentionShape shape{{tokens, heads, kv_heads, 0.125f, window, 50.0f}, batch};
   using Kernels = Attention<Storage, head_dim, kCapability, Mask, Scores, drops, shape>;
-  constexpr cuda::AttentionDropout dropout{7, drops ? 13107u : 0u, drops ? 1.25f : 1.0f};
+  constexpr AttentionDropout dropout{7, drops ? 13107u : 0u, drops ? 1.25f : 1.0f};
   const std::size_t rows = static_cast<std::size_t>(batch) * tokens;
   const auto values = random_values<Storage>(rows * (heads + 2 * kv_heads) * head_dim, 5);
   const auto d_values = random_values<Storage>(rows * heads * head_dim, 6);

@@ -157,7 +157,7 @@ bool generated_is_faster(int capability, const program::AttentionCall& call) {
   if (capability == 90 && call.head_dim < 64) return true;
   const int64_t most_tokens = call.head_dim == 64 ? 2048 : 256;
   return (call.backward || call.tokens <= most_tokens) &&
-         attention_family(problem) == cuda::AttentionFamily::hopper;
+         attention_family(problem) == AttentionFamily::hopper;
 }
 
 // Why a call does not go to cuDNN. InputError when the spec insists.

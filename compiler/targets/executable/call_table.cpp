@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <vector>
@@ -23,12 +22,6 @@ diag::Location where(const spec::Spec& spec, const std::string& key) {
     if (row.path.starts_with(key + ".") && spec.is_set(row.path)) return spec.where(row.path);
   }
   return {};
-}
-
-std::string place_text(const std::string& key, const diag::Location& location, const std::string& file) {
-  if (!location.known()) return key + ", by default";
-  if (location.on_command_line()) return key + " on the command line";
-  return fmt::format("{}, {}:{}", key, file, location.line);
 }
 
 // What a line of the table, and a raw string around it, can hold.
@@ -59,7 +52,7 @@ std::string_view type_name(ir::DType dtype) {
 
 class TableText {
  public:
-  TableText(const driver::Compiled& compiled, SpecPaths paths) : compiled_(compiled), paths_(paths) {}
+  TableText(const driver::Compiled& compiled, SpecPlaces places) : compiled_(compiled), places_(places) {}
 
   std::string print();
 
@@ -70,7 +63,7 @@ class TableText {
   std::string origin(const std::string& key) const;
 
   const driver::Compiled& compiled_;
-  const SpecPaths paths_;
+  const SpecPlaces places_;
   std::map<ir::ValueId, std::string> names_;
   std::map<std::string, int> taken_;
   std::string tensors_, functions_;
@@ -109,9 +102,7 @@ std::string TableText::uses(const std::vector<ir::Use>& uses) {
 }
 
 std::string TableText::origin(const std::string& key) const {
-  const diag::Location location = where(compiled_.spec, key);
-  const std::string name = std::filesystem::path(location.file).filename().string();
-  return in_line(place_text(key, location, paths_ == SpecPaths::whole ? location.file : name));
+  return in_line(places_ == SpecPlaces::lines ? place_of(compiled_.spec, key) : key);
 }
 
 void TableText::add_call(const program::Call& call) {
@@ -138,11 +129,13 @@ std::string TableText::print() {
 
 std::string place_of(const spec::Spec& spec, const std::string& key) {
   const diag::Location location = where(spec, key);
-  return place_text(key, location, location.file);
+  if (!location.known()) return key + ", by default";
+  if (location.on_command_line()) return key + " on the command line";
+  return fmt::format("{}, {}:{}", key, location.file, location.line);
 }
 
-std::string call_table(const driver::Compiled& compiled, SpecPaths paths) {
-  return TableText(compiled, paths).print();
+std::string call_table(const driver::Compiled& compiled, SpecPlaces places) {
+  return TableText(compiled, places).print();
 }
 
 }  // namespace hydrac::targets

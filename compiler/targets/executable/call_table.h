@@ -11,8 +11,10 @@ namespace hydrac::targets {
 // "model.norm, spec.yaml:12", "model.norm on the command line", "model.norm, by default".
 std::string place_of(const spec::Spec& spec, const std::string& key);
 
-enum class SpecPaths { whole, file_names };  // how files of the spec are named
+// How a call's origin is named: by key, file and line, or by key alone, which stays the same when lines are
+// added to the spec.
+enum class SpecPlaces { lines, keys };
 
-std::string call_table(const driver::Compiled& compiled, SpecPaths paths);
+std::string call_table(const driver::Compiled& compiled, SpecPlaces places);
 
 }  // namespace hydrac::targets

@@ -192,7 +192,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.flop_per_target = flop_per_target();
-  layout.calls = runtime::CallTable(call_table(compiled_, SpecPaths::whole));
+  layout.calls = runtime::CallTable(call_table(compiled_, SpecPlaces::lines));
   return layout;
 }
 

@@ -5,62 +5,27 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/ptx.cuh"
+#include "cuda/attention/arguments.h"
+#include "cuda/attention/column_terms.cuh"
+#include "cuda/attention/dropout.cuh"
+#include "cuda/attention/fragment.cuh"
+#include "cuda/attention/matmul.cuh"
+#include "cuda/attention/row_terms.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/softmax.cuh"
+#include "cuda/attention/stream.cuh"
 #include "cuda/types.cuh"
 #include "hydrac/math.h"
-#include "hydrac/random.h"
 
 namespace hydrac::chatgot_small_char_program {
 
 namespace attention_code {
 
-constexpr int kThreads = 128;
-constexpr int kRows = 128;
 constexpr int kHeadDim = 64;
-constexpr int kAttentionTileRows = 64;
-constexpr int kPaddedDim = 64;
 constexpr int kRowBytes = 144;
-constexpr int kStages = 2;
-
-// ---- What the attention kernels take: plain data that host and device share
-
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv matmul. Strides
-// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t batch_stride, token_stride, head_stride;
-
-  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
-    return data + batch * batch_stride + token * token_stride + head * head_stride;
-  }
-};
-
-// What a kernel has to know that takes the number of sequences from its grid.
-struct SequenceShape {
-  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                  // scores are scale * q . k
-  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
-  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
-};
-
-struct AttentionShape : SequenceShape {
-  int batch;  // sequences
-};
-
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^16
-  float keep_scale;         // 1 / (1 - p)
-};
-
-// The workspace of the backward pass is one of these for each query, [B,H,T].
-struct alignas(8) QueryTerms {
-  float lse2;   // log2 of the softmax's denominator
-  float delta;  // d_out . out: what the softmax's gradient subtracts
-};
+constexpr int kStages = 2;     // tiles in shared memory
+constexpr int kThreads = 128;  // that compute
+constexpr int kPaddedDim = 64;
 
 // Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
 // mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
@@ -72,197 +37,179 @@ struct TokenRange {
   int first, end;
 };
 
-// ---- The part of a matmul that a thread has in registers, and where it lies in the block's tile
+// A query sees its own token and those before it.
+struct CausalMask {
+  static constexpr bool hides_earlier = false;
 
-// All kernels see matmuls [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-template <int row_tiles, int N>
-struct Fragment {
-  float at[row_tiles][N / 8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
-      }
-    }
-  }
-
-  __device__ __forceinline__ void scale_rows(const float (&factor)[row_tiles][2]) {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] *= factor[m][e / 2];
-      }
-    }
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+  HYDRAC_FN static constexpr TokenRange queries_of(const SequenceShape& shape, int key) {
+    return {key, shape.tokens};
   }
 };
 
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  template <int row_tiles>
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * row_tiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <int row_tiles, int N, class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
+// The keys that any of the queries first_query to last_query sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
+  return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
 }
 
-// ---- What matmuls of 16-bit numbers take from registers
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first_query, int last_query) {
+  return {CausalMask::keys_of(last_query).first, CausalMask::keys_of(first_query).end};
+}
 
-// The left side of a matmul, made of the sums of another.
-template <int row_tiles>
-struct RoundedFragments {
-  // A fragment [rows, K] rounded to Storage.
-  template <int K>
-  struct Weights {
-    std::uint32_t at[row_tiles][K / 16][4];
+// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
+// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
+// the scale, and what else a rule reads.
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const SequenceShape& shape) { return shape.scale; }
+};
+
+// ---- The block of query rows that a thread block owns
+
+// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask
+// the longest come first.
+template <int rows, int columns>
+struct QueryBlock {
+  int row;  // batch * heads + head
+  int batch, head, kv_head;
+  int first;       // query
+  int count;       // queries that exist, at least 1
+  int first_tile;  // of keys that any of them sees
+  int tiles;
+  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
+
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
+    const int blocks = (shape.tokens + rows - 1) / rows;
+    const int index = static_cast<int>(blockIdx.x);
+    const int block = index % blocks;
+    row = index / blocks;
+    batch = row / shape.heads;
+    head = row % shape.heads;
+    kv_head = head / (shape.heads / shape.kv_heads);
+    first = (blocks - 1 - block) * rows;
+    count = valid_rows<rows>(shape.tokens, first);
+    const int last = first + count - 1;
+    const TokenRange seen = keys_of_any(first, last);
+    const TokenRange seen_by_all = keys_of_all(first, last);
+    first_tile = seen.first / columns;
+    tiles = (seen.end + columns - 1) / columns - first_tile;
+    unmasked = {(seen_by_all.first + columns - 1) / columns, seen_by_all.end / columns};
+  }
+
+  __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
+};
+
+// ---- What the spec makes of a fragment of scores before the softmax: its score rule and its mask
+
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed, int row_tiles, int N>
+__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
+                                     int first_column, const SequenceShape& shape, float value) {
+  for_elements<row_tiles, N>([&](int m, int n, int e) {
+    const int row = first_row + place.row<row_tiles>(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = transposed ? column : row, key = transposed ? row : column;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
+}
+
+// The forward of attention: out = softmax(scores of q k^T) v, and lse, the log of the softmax's denominator.
+//
+// A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
+// a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
+// fragment that one matmul leaves is the operand that the next one takes. On Hopper both matmuls run
+// asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
+// FlashAttention-3; 2024).
+
+// lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
+template <class Config>
+__device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
+                                                  Heads<const f16> k, Heads<const f16> v, Heads<f16> out,
+                                                  float* lse, const AttentionDropout& dropout) {
+  using Matmul = MatmulOf<AttentionFamily::mma, f16, Config::row_tiles, Config::rows, kHeadDim>;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
+  constexpr int column_bytes = columns * kRowBytes;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const std::uint32_t queries = ptx::shared_address(shared);
+  const std::uint32_t keys = queries + Config::rows * kRowBytes;
+  const std::uint32_t values = keys + kStages * column_bytes;
+
+  const Place place;
+  const QueryBlock<Config::rows, columns> block(shape);
+  RowLoader<Matmul, Config::rows, kHeadDim, kThreads>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
+  const RowLoader<Matmul, columns, kHeadDim, kThreads> load_keys(k.token_stride), load_values(v.token_stride);
+  const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, (block.first_tile + index) * columns);
+    load_keys.start(keys + stage * column_bytes, k_from, valid);
+    load_values.start(values + stage * column_bytes, v_from, valid);
+    k_from += columns * k.token_stride;
+    v_from += columns * v.token_stride;
+  };
+  start(0, 0);
+
+  const float scale2 = LinearScores::factor(shape) * kLog2E;
+  RunningSoftmax<row_tiles, CausalMask::hides_earlier> softmax;
+  Fragment<row_tiles, kPaddedDim> sums;
+  WeightsOf<Matmul, columns> weights;
+  const auto multiply_scores = [&](Fragment<row_tiles, columns>& scores, int stage) {
+    Matmul::begin();
+    Matmul::scores(scores, place, queries, keys + stage * column_bytes);
+    Matmul::commit();
+  };
+  // From matmuls to probabilities; whether earlier sums must be rescaled.
+  const auto apply_softmax = [&](Fragment<row_tiles, columns>& scores, int index,
+                                 float(&rescale)[row_tiles][2]) {
+    const int tile = block.first_tile + index;
+    if (block.needs_mask(tile)) {
+      mask<false>(scores, place, block.first, tile * columns, shape, -kInfinity);
+    }
+    const bool moved = softmax.step(scores, scale2, rescale);
+    if constexpr (Config::has_dropout) {
+      // Behind the softmax: its sum is of all probabilities.
+      const std::uint64_t dropout_index = dropout_base(shape, block.row);
+      for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
+                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                            if (!is_kept) scores.at[m][n][e] = 0.0f;
+                                          });
+    }
+    return moved;
+  };
+  const auto add_values = [&](int stage, bool add) {
+    Matmul::fence_operands(sums);
+    Matmul::begin();
+    Matmul::accumulate(sums, place, weights, values + stage * column_bytes, add);
+    Matmul::commit();
   };
 
-  // From sums to what a matmul takes.
-  template <int K>
-  static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<row_tiles, K>& c) {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < K / 16; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack<f16>(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
+  const auto compute = [&](int index, int stage) {
+    Fragment<row_tiles, columns> scores;
+    float rescale[row_tiles][2];
+    multiply_scores(scores, stage);
+    if (apply_softmax(scores, index, rescale) && index > 0) sums.scale_rows(rescale);
+    Matmul::round(weights, scores);
+    add_values(stage, index > 0);
+  };
+  Matmul::clear(sums);
+  stream_tiles<Matmul, kStages>(block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
+
+  softmax.finish();
+  float* lse_to = lse + static_cast<std::int64_t>(block.row) * shape.tokens + block.first;
+  float factor[row_tiles][2];
+  for_rows<row_tiles>(place, [&](int m, int half, int row) {
+    factor[m][half] = (Config::has_dropout ? dropout.keep_scale : 1.0f) / softmax.sum[m][half];
+    if (place.lane % 4 == 0 && row < block.count) {
+      lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
     }
-  }
-};
-
-// ---- Rows of q, k, v between device memory, shared memory and registers
-
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
-// The loop that all attention kernels share: tiles of the side that a block does not own stream through
-// shared memory.
-
-// How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
-// constant.
-template <int rows>
-__device__ __forceinline__ int valid_rows(int tokens, int first) {
-  return tokens % rows == 0 ? rows : min(tokens - first, rows);
-}
-
-// The index that dropout gives to query 0, key 0 of a head.
-__device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape, int batch, int head) {
-  return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
-}
-
-// ---- What happens to a fragment of scores between two matmuls: masks, and the softmax
-
-constexpr float kLog2E = 1.44269504f;
-
-// Calls visit(m, n, e, kept) for each element of a fragment with what kept() says of it, in groups of four
-// that share their random bits. Query and key of row 0 and column 0 are given, multiples of N or 16; rows are
-// keys if `transposed`.
-template <bool transposed, int row_tiles, int N, class Visit>
-__device__ __forceinline__ void for_kept(const AttentionDropout& dropout, std::uint64_t head_index,
-                                         const Place& place, int first_row, int first_column, int tokens,
-                                         Visit visit) {
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < N / 8; n += 2) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int row = first_row + place.row<row_tiles>(m, 0), column = first_column + place.column(n, e);
-        const std::uint64_t first =
-            head_index + score_index(0, tokens, transposed ? column : row, transposed ? row : column);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int half = transposed ? i % 2 : i / 2, right = transposed ? i / 2 : i % 2;
-          visit(m, n + right, 2 * half + e, random_16_bits(dropout.key, first, i) >= dropout.threshold);
-        }
-      }
-    }
-  }
-}
-
-// ---- What the gradients of attention need of each query beside q and d_out
-
-// Calls keep(row, terms) with delta and lse2 of each of the block's rows, in one thread; those of rows from
-// valid_rows on are zeros. Eight threads share a row; several rows' loads are in flight at once.
-template <class Keep>
-__device__ __forceinline__ void query_terms(const float* lse, const f16* out, std::int64_t out_stride,
-                                            const f16* d_out, std::int64_t d_out_stride, int valid_rows,
-                                            Keep&& keep) {
-  constexpr int elements = 16 / sizeof(f16);
-  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
-  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
-  float sums[rounds], lses[rounds];
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
-    lses[round] = lse[from];
-    sums[round] = 0.0f;
-#pragma unroll
-    for (int first = 0; first < kHeadDim; first += 8 * elements) {
-      const int column = first + part * elements;
-      if (column >= kHeadDim) break;
-      const auto a = load<elements>(out + from * out_stride + column);
-      const auto b = load<elements>(d_out + from * d_out_stride + column);
-#pragma unroll
-      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
-    }
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const bool valid = row < valid_rows;
-    float sum = sums[round];
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
-    if (part == 0) keep(row, QueryTerms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f});
-  }
+  });
+  store_rows<kHeadDim>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0,
+                       sums, factor);
 }
 
 }  // namespace attention_code

@@ -10,31 +10,16 @@ namespace hydrac::chatgot_small_char_program {
 
 namespace attention_code {
 
-constexpr int kRowTiles = 1;  // of 16 rows, a warp
+constexpr int kRowTiles = 1;
+constexpr int kRows = 64;
 constexpr int kAttentionTileColumns = 64;
-constexpr int kLoadColumnTermsColumns = 64;
-constexpr int kColumnTermsColumns = 64;
-constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
+constexpr int kParts = 1;
 
 namespace {
 
-// A query sees its own token and those before it.
-struct CausalMask {
-  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
-  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
-  HYDRAC_FN static constexpr TokenRange queries_of(const AttentionShape& shape, int key) {
-    return {key, static_cast<int>(shape.tokens)};
-  }
-};
-
-// The keys that all of them see; there may be none.
-HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
-  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
-}
-
-// The queries that see any of the keys first to last.
-HYDRAC_FN constexpr TokenRange queries_of_any(const AttentionShape& shape, int first, int last) {
-  return {CausalMask::queries_of(shape, first).first, CausalMask::queries_of(shape, last).end};
+// The queries that see any of the keys first_key to last_key.
+HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int first_key, int last_key) {
+  return {CausalMask::queries_of(shape, first_key).first, CausalMask::queries_of(shape, last_key).end};
 }
 
 // Whether each query of a tile sees each of its keys: then no element needs to be tested.
@@ -45,239 +30,6 @@ HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
 
 }  // namespace
 
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
-
-namespace {
-
-// scale * q . k
-struct LinearScores {
-  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
-};
-
-}  // namespace
-
-// The matmuls of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
-// registers.
-
-namespace {
-
-// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
-// clear() readies sums for a first accumulate() with `add` false.
-struct MmaMatmul : RoundedFragments<kRowTiles> {
-  template <int K>
-  using Weights = RoundedFragments<kRowTiles>::Weights<K>;
-
-  // Byte offset of 16-byte chunk `chunk` of row `row`.
-  template <int rows>
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return row * kRowBytes + chunk * 16;
-  }
-
-  // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
-  template <int N>
-  static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
-                                                std::uint32_t a, std::uint32_t b) {
-    const int lane = place.lane;
-    const std::uint32_t a_from =
-        a + offset<kAttentionTileRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
-    const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-    c.clear();
-#pragma unroll
-    for (int k = 0; k < kPaddedDim / 16; ++k) {
-      std::uint32_t rows[kRowTiles][4];
-#pragma unroll
-      for (int m = 0; m < kRowTiles; ++m)
-        ptx::ldmatrix(rows[m], a_from + offset<kAttentionTileRows>(m * 16, 2 * k));
-#pragma unroll
-      for (int n = 0; n < N / 16; ++n) {
-        std::uint32_t columns[4];
-        ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
-#pragma unroll
-        for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
-        }
-      }
-    }
-  }
-
-  // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
-  template <int K>
-  static __device__ __forceinline__ void accumulate(Fragment<kRowTiles, 64>& c, const Place& place,
-                                                    const Weights<K>& weights, std::uint32_t b,
-                                                    int first_column) {
-    const int lane = place.lane;
-    const std::uint32_t b_from =
-        b + offset<K>(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(f16));
-#pragma unroll
-    for (int k = 0; k < K / 16; ++k) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        std::uint32_t columns[4];
-        ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
-#pragma unroll
-        for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
-        }
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void clear(Fragment<kRowTiles, 64>& sums) { sums.clear(); }
-};
-
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-template <int rows>
-class RowLoader {
- public:
-  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
-      : token_stride_(token_stride),
-        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(MmaMatmul::offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
-
-  // Starts the copy; ptx::wait_copies ends it.
-  __device__ __forceinline__ void start(std::uint32_t tile, const f16* from, int valid_rows) const {
-    if (valid_rows >= rows) {
-      from += own_;
-#pragma unroll
-      for (int row = 0; row < rows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + MmaMatmul::offset<rows>(row, 0), from, true);
-        from += kRowsAtOnce * token_stride_;
-      }
-    } else {
-      start_with_zeros(tile, from, valid_rows);
-    }
-  }
-
- private:
-  static constexpr int kElements = 16 / sizeof(f16);
-  static constexpr int kChunks = kPaddedDim / kElements;
-  static constexpr int kRowsAtOnce = kThreads / kChunks;
-
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const f16* from,
-                                                   int valid_rows) const {
-#pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += kThreads) {
-      const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows;
-      ptx::copy_to_shared<16>(tile + MmaMatmul::offset<rows>(row, chunk),
-                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
-    }
-  }
-
-  std::int64_t token_stride_;
-  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
-  std::uint32_t to_;
-};
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-__device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column,
-                                           const Fragment<kRowTiles, 64>& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row<kRowTiles>(m, half);
-      f16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-      constexpr int blocks = 8;
-#pragma unroll
-      for (int n = 0; n < blocks; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int from = n + i;  // past the end anything
-          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && column < kHeadDim) {
-          ptx::store_to_memory(row_to + column, x);
-        }
-      }
-    }
-  }
-}
-
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
-// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
-// computes. With three, matmuls may still read a tile while the next one computes.
-template <class Start, class First, class Compute>
-__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    __syncthreads();
-  };
-  receive();
-  if (count > 1) start(1, 1);
-  first(0);
-  int stage = 0;
-#pragma unroll 1
-  for (int index = 1; index < count; ++index) {
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    receive();
-    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
-    compute(index, stage);
-  }
-}
-
-// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
-// and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed, int row_tiles, int N>
-__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
-                                     int first_column, const SequenceShape& shape, float value) {
-  for_elements<row_tiles, N>([&](int m, int n, int e) {
-    const int row = first_row + place.row<row_tiles>(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = column, key = row;
-    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
-  });
-}
-
-}  // namespace
-
-// ---- The query terms where queries are a matmul's columns: the gradients of keys need them so
-
-namespace {
-
-// Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows
-// on.
-__device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
-#pragma unroll
-  for (int first = 0; first < 2 * kLoadColumnTermsColumns; first += kThreads) {
-    const int index = first + static_cast<int>(threadIdx.x) % kThreads;
-    if (index >= 2 * kLoadColumnTermsColumns) break;
-    const int column = index % kLoadColumnTermsColumns;
-    const QueryTerms* term = from + (column < valid_rows ? column : 0);
-    ptx::copy_to_shared<4>(to + index * 4, index < kLoadColumnTermsColumns ? &term->lse2 : &term->delta,
-                           column < valid_rows);
-  }
-}
-
-// One of the two numbers of each of a thread's columns.
-struct ColumnTerms {
-  float at[kColumnTermsColumns / 8][2];
-
-  __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
-#pragma unroll
-    for (int n = 0; n < kColumnTermsColumns / 8; ++n) {
-      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
-      at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
-    }
-  }
-};
-
-}  // namespace
-
 // What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
@@ -285,13 +37,17 @@ namespace {
 
 // A tile of scores, rows keys and columns queries, in its thread's registers.
 struct TransposedTile {
+  using Scores = Fragment<kRowTiles, kAttentionTileColumns>;
+  using Terms = ColumnTerms<kAttentionTileColumns>;  // of the queries
+
   Place place;  // of the thread in the rows from first_key on
-  int batch, head, first_key, first_query;
+  int row;      // batch * heads + head
+  int first_key, first_query;
 
   // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
   // but for a factor. `masked`: some query may not see some key.
-  __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& value_weights,
-                                                     const ColumnTerms& lse2, const AttentionShape& shape,
+  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& value_weights, const Terms& lse2,
+                                                     const SequenceShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
     const float scale2 = LinearScores::factor(shape) * kLog2E;
     for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
@@ -304,8 +60,8 @@ struct TransposedTile {
     }
     value_weights = scores;
     // Dropped ones turn negative, which says so without another register.
-    for_kept<true, kRowTiles, kAttentionTileColumns>(dropout, dropout_base(shape, batch, head), place,
-                                                     first_key, first_query, shape.tokens,
+    for_kept<true, kRowTiles, kAttentionTileColumns>(dropout, dropout_base(shape, row), place, first_key,
+                                                     first_query, shape.tokens,
                                                      [&](int m, int n, int e, bool is_kept) {
                                                        float& x = scores.at[m][n][e];
                                                        float& weight = value_weights.at[m][n][e];
@@ -315,10 +71,8 @@ struct TransposedTile {
   }
 
   // v d_out^T becomes d_s.
-  __device__ __forceinline__ void make_d_scores(Fragment<1, 64>& gradients,
-                                                const Fragment<1, 64>& probabilities,
-                                                const ColumnTerms& delta,
-                                                const AttentionDropout& dropout) const {
+  __device__ __forceinline__ void make_d_scores(Scores& gradients, const Scores& probabilities,
+                                                const Terms& delta, const AttentionDropout& dropout) const {
     for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
@@ -348,15 +102,15 @@ struct KeyBlock {
   int tiles;
   int end_query;
 
-  __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
-    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
+  __device__ __forceinline__ explicit KeyBlock(const SequenceShape& shape) {
+    const int blocks = (shape.tokens + kRows - 1) / kRows;
     const int index = static_cast<int>(blockIdx.x);
     part = index % kParts;
     const int block = index / kParts % blocks, row = index / kParts / blocks;
     batch = row / shape.kv_heads;
     kv_head = row % shape.kv_heads;
-    first = block * kAttentionTileRows;
-    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
+    first = block * kRows;
+    count = valid_rows<kRows>(shape.tokens, first);
     const TokenRange seeing = queries_of_any(shape, first, first + count - 1);
     first_tile = seeing.first / kAttentionTileColumns;
     tiles = (seeing.end + kAttentionTileColumns - 1) / kAttentionTileColumns - first_tile;
@@ -366,12 +120,13 @@ struct KeyBlock {
 
 // Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
 // launch). Writes all of d_k and d_v.
-__device__ __forceinline__ void attention_key_gradients(const AttentionShape& shape, Heads<const f16> q,
+__device__ __forceinline__ void attention_key_gradients(const SequenceShape& shape, Heads<const f16> q,
                                                         Heads<const f16> k, Heads<const f16> v,
                                                         Heads<const f16> d_out, const QueryTerms* terms,
                                                         Heads<f16> d_k, Heads<f16> d_v,
                                                         const AttentionDropout& dropout) {
-  constexpr int row_bytes = kAttentionTileRows * kRowBytes, column_bytes = kAttentionTileColumns * kRowBytes;
+  using Matmul = MatmulOf<AttentionFamily::mma, f16, kRowTiles, kRows, kHeadDim>;
+  constexpr int row_bytes = kRows * kRowBytes, column_bytes = kAttentionTileColumns * kRowBytes;
   constexpr int part_dim = (kPaddedDim / kParts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t keys = ptx::shared_address(shared);
@@ -383,11 +138,12 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const Place place;
   const KeyBlock block(shape);
   const int group = shape.heads / shape.kv_heads;
-  RowLoader<kAttentionTileRows>(k.token_stride)
+  RowLoader<Matmul, kRows, kHeadDim, kThreads>(k.token_stride)
       .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
-  RowLoader<kAttentionTileRows>(v.token_stride)
+  RowLoader<Matmul, kRows, kHeadDim, kThreads>(v.token_stride)
       .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
-  const RowLoader<kAttentionTileColumns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+  const RowLoader<Matmul, kAttentionTileColumns, kHeadDim, kThreads> load_queries(q.token_stride),
+      load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
   const int first_query = block.first_tile * kAttentionTileColumns;
@@ -396,11 +152,11 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     const int valid = valid_rows<kAttentionTileColumns>(shape.tokens, next_query);
     load_queries.start(queries + stage * column_bytes, q.at(block.batch, next_query, next_head), valid);
     load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
-    load_column_terms(column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms)),
-                      terms +
-                          (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens +
-                          next_query,
-                      valid);
+    load_column_terms<kAttentionTileColumns, kThreads>(
+        column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms)),
+        terms + (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens +
+            next_query,
+        valid);
     next_query += kAttentionTileColumns;
     if (next_query >= block.end_query) next_query = first_query, ++next_head;
   };
@@ -410,47 +166,57 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const int first_column = block.part == 0 ? 0 : kPaddedDim - part_dim;
   Fragment<kRowTiles, part_dim> key_sums, value_sums;
   int head = block.kv_head * group, query = first_query;
-  const auto compute = [&](int, int stage) {
+  const auto compute = [&](int index, int stage) {
     Fragment<kRowTiles, kAttentionTileColumns> scores, gradients;
-    MmaMatmul::scores<kAttentionTileColumns>(scores, place, keys, queries + stage * column_bytes);
-    MmaMatmul::scores<kAttentionTileColumns>(gradients, place, values, d_outs + stage * column_bytes);
-    const TransposedTile tile{place, block.batch, head, block.first, query};
+    Matmul::wait_for_all();  // d_k of the tile before: its operand's registers are needed
+    Matmul::begin();
+    Matmul::scores(scores, place, keys, queries + stage * column_bytes);
+    Matmul::commit();
+    Matmul::scores(gradients, place, values, d_outs + stage * column_bytes);
+    Matmul::commit();
+    const TransposedTile tile{place, block.batch * shape.heads + head, block.first, query};
     const std::uint32_t tile_terms =
         column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
-    ColumnTerms lse2, delta;
+    ColumnTerms<kAttentionTileColumns> lse2, delta;
+    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::fence_operands(scores);
     Fragment<kRowTiles, kAttentionTileColumns> value_weights;
     lse2.load(tile_terms, place);
     tile.make_probabilities(
         scores, value_weights, lse2, shape, dropout,
-        !sees_all({query, query + kAttentionTileColumns}, {block.first, block.first + kAttentionTileRows}));
-    MmaMatmul::Weights<kAttentionTileColumns> weights;
-    MmaMatmul::round(weights, value_weights);
-    MmaMatmul::accumulate<kAttentionTileColumns>(value_sums, place, weights, d_outs + stage * column_bytes,
-                                                 first_column);
+        !sees_all({query, query + kAttentionTileColumns}, {block.first, block.first + kRows}));
+    WeightsOf<Matmul, kAttentionTileColumns> weights;
+    Matmul::round(weights, value_weights);
+    Matmul::fence_operands(value_sums);
+    Matmul::begin();
+    Matmul::accumulate(value_sums, place, weights, d_outs + stage * column_bytes, index > 0, first_column);
+    Matmul::commit();
+    Matmul::wait_for_all();
+    Matmul::fence_operands(gradients);
     delta.load(tile_terms + kAttentionTileColumns * 4, place);
     tile.make_d_scores(gradients, scores, delta, dropout);
-    MmaMatmul::Weights<kAttentionTileColumns> d_weights;
-    MmaMatmul::round(d_weights, gradients);
-    MmaMatmul::accumulate<kAttentionTileColumns>(key_sums, place, d_weights, queries + stage * column_bytes,
-                                                 first_column);
+    WeightsOf<Matmul, kAttentionTileColumns> d_weights;
+    Matmul::round(d_weights, gradients);
+    Matmul::fence_operands(key_sums);
+    Matmul::begin();
+    Matmul::accumulate(key_sums, place, d_weights, queries + stage * column_bytes, index > 0, first_column);
+    Matmul::commit();
     query += kAttentionTileColumns;
     if (query >= block.end_query) query = first_query, ++head;
   };
   const auto first = [&](int stage) { compute(0, stage); };
-  MmaMatmul::clear(key_sums);
-  MmaMatmul::clear(value_sums);
-  stream_tiles(group * block.tiles, start, first, compute);
+  Matmul::clear(key_sums);
+  Matmul::clear(value_sums);
+  stream_tiles<Matmul, kStages>(group * block.tiles, start, first, compute);
+  Matmul::wait_for_all();
+  Matmul::fence_operands(key_sums);
+  Matmul::fence_operands(value_sums);
 
-  float key_factor[kRowTiles][2], value_factor[kRowTiles][2];
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-    key_factor[m][0] = key_factor[m][1] = shape.scale;
-    value_factor[m][0] = value_factor[m][1] = dropout.keep_scale;
-  }
-  store_rows(d_k.at(block.batch, block.first, block.kv_head), d_k.token_stride, block.count, place,
-             first_column, key_sums, key_factor);
-  store_rows(d_v.at(block.batch, block.first, block.kv_head), d_v.token_stride, block.count, place,
-             first_column, value_sums, value_factor);
+  const float value_scale = dropout.keep_scale;
+  store_rows<kHeadDim>(d_k.at(block.batch, block.first, block.kv_head), d_k.token_stride, block.count, place,
+                       first_column, key_sums, shape.scale);
+  store_rows<kHeadDim>(d_v.at(block.batch, block.first, block.kv_head), d_v.token_stride, block.count, place,
+                       first_column, value_sums, value_scale);
 }
 
 }  // namespace
@@ -461,7 +227,7 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_key_gradients_sizes {
 
-constexpr int kBlocks = 384;
+constexpr int kRows = 64;            // keys of a block
 constexpr int kThreads = 128;        // of a block
 constexpr int kSharedBytes = 56320;  // of a block
 
@@ -477,23 +243,23 @@ static __global__ void __launch_bounds__(attention_key_gradients_sizes::kThreads
                                    f16* d_k,          // [B,T,H,D]
                                    f16* d_v,          // [B,T,H,D]
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                   attention_code::QueryTerms* terms, int layer) {
-  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
-                                                 1.1111112f};
+                                   const float* workspace, int layer) {
+  constexpr SequenceShape shape{T, H, H, 0.125f};
+  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u, 1.1111112f};
   attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
-      {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D}, terms,
-      {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D}, dropout);
+      {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D},
+      reinterpret_cast<const QueryTerms*>(workspace), {d_k, T * 3 * H * D, 3 * H * D, D},
+      {d_v, T * 3 * H * D, 3 * H * D, D}, dropout);
 }
 
 void attention_key_gradients(const f16* q, const f16* k, const f16* v, const f16* d_out, f16* d_k, f16* d_v,
-                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
-                             int layer, cudaStream_t stream) {
+                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                             const float* workspace, int layer, cudaStream_t stream) {
   using namespace attention_key_gradients_sizes;
-  launch_kernel("attention_key_gradients", attention_key_gradients_kernel, {kBlocks, kThreads, kSharedBytes},
-                stream, q, k, v, d_out, d_k, d_v, rng_step, rng_seed,
-                static_cast<attention_code::QueryTerms*>(terms), layer);
+  launch_kernel("attention_key_gradients", attention_key_gradients_kernel,
+                {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, d_out, d_k, d_v, rng_step,
+                rng_seed, workspace, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -10,256 +10,9 @@ namespace hydrac::chatgot_small_char_program {
 
 namespace attention_code {
 
-constexpr int kRowTiles = 2;  // of 16 rows, a warp
+constexpr int kRowTiles = 2;
+constexpr int kRows = 128;
 constexpr int kColumns = 32;
-
-namespace {
-
-// A query sees its own token and those before it.
-struct CausalMask {
-  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
-  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
-};
-
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
-}
-
-// The keys that all of them see; there may be none.
-HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
-  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
-}
-
-}  // namespace
-
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
-
-namespace {
-
-// scale * q . k
-struct LinearScores {
-  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
-};
-
-}  // namespace
-
-// The matmuls of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
-// registers.
-
-namespace {
-
-// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
-// clear() readies sums for a first accumulate() with `add` false.
-struct MmaMatmul : RoundedFragments<kRowTiles> {
-  template <int K>
-  using Weights = RoundedFragments<kRowTiles>::Weights<K>;
-
-  // Byte offset of 16-byte chunk `chunk` of row `row`.
-  template <int rows>
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return row * kRowBytes + chunk * 16;
-  }
-
-  // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
-  template <int N>
-  static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
-                                                std::uint32_t a, std::uint32_t b) {
-    const int lane = place.lane;
-    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
-    const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-    c.clear();
-#pragma unroll
-    for (int k = 0; k < kPaddedDim / 16; ++k) {
-      std::uint32_t rows[kRowTiles][4];
-#pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
-#pragma unroll
-      for (int n = 0; n < N / 16; ++n) {
-        std::uint32_t columns[4];
-        ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
-#pragma unroll
-        for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
-        }
-      }
-    }
-  }
-
-  // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
-  template <int K>
-  static __device__ __forceinline__ void accumulate(Fragment<kRowTiles, 64>& c, const Place& place,
-                                                    const Weights<K>& weights, std::uint32_t b,
-                                                    int first_column) {
-    const int lane = place.lane;
-    const std::uint32_t b_from =
-        b + offset<K>(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(f16));
-#pragma unroll
-    for (int k = 0; k < K / 16; ++k) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        std::uint32_t columns[4];
-        ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
-#pragma unroll
-        for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
-        }
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void clear(Fragment<kRowTiles, 64>& sums) { sums.clear(); }
-};
-
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-template <int rows>
-class RowLoader {
- public:
-  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
-      : token_stride_(token_stride),
-        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(MmaMatmul::offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
-
-  // Starts the copy; ptx::wait_copies ends it.
-  __device__ __forceinline__ void start(std::uint32_t tile, const f16* from, int valid_rows) const {
-    if (valid_rows >= rows) {
-      from += own_;
-#pragma unroll
-      for (int row = 0; row < rows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + MmaMatmul::offset<rows>(row, 0), from, true);
-        from += kRowsAtOnce * token_stride_;
-      }
-    } else {
-      start_with_zeros(tile, from, valid_rows);
-    }
-  }
-
- private:
-  static constexpr int kElements = 16 / sizeof(f16);
-  static constexpr int kChunks = kPaddedDim / kElements;
-  static constexpr int kRowsAtOnce = kThreads / kChunks;
-
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const f16* from,
-                                                   int valid_rows) const {
-#pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += kThreads) {
-      const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows;
-      ptx::copy_to_shared<16>(tile + MmaMatmul::offset<rows>(row, chunk),
-                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
-    }
-  }
-
-  std::int64_t token_stride_;
-  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
-  std::uint32_t to_;
-};
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-__device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column,
-                                           const Fragment<kRowTiles, 64>& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row<kRowTiles>(m, half);
-      f16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-      constexpr int blocks = 8;
-#pragma unroll
-      for (int n = 0; n < blocks; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int from = n + i;  // past the end anything
-          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && column < kHeadDim) {
-          ptx::store_to_memory(row_to + column, x);
-        }
-      }
-    }
-  }
-}
-
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
-// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
-// computes. With three, matmuls may still read a tile while the next one computes.
-template <class Start, class First, class Compute>
-__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    __syncthreads();
-  };
-  receive();
-  if (count > 1) start(1, 1);
-  first(0);
-  int stage = 0;
-#pragma unroll 1
-  for (int index = 1; index < count; ++index) {
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    receive();
-    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
-    compute(index, stage);
-  }
-}
-
-// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
-// keys in the L2 cache, and under the causal mask the longest come first.
-struct QueryBlock {
-  int batch, head, kv_head;
-  int first;       // query
-  int count;       // queries that exist, at least 1
-  int first_tile;  // of keys that any of them sees
-  int tiles;
-  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
-
-  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
-    const int blocks = (shape.tokens + kRows - 1) / kRows;
-    const int index = static_cast<int>(blockIdx.x);
-    const int block = index % blocks, row = index / blocks;
-    batch = row / shape.heads;
-    head = row % shape.heads;
-    kv_head = head / (shape.heads / shape.kv_heads);
-    first = (blocks - 1 - block) * kRows;
-    count = valid_rows<kRows>(shape.tokens, first);
-    const int last = first + count - 1;
-    const TokenRange seen = keys_of_any(first, last);
-    const TokenRange seen_by_all = keys_of_all(first, last);
-    first_tile = seen.first / kColumns;
-    tiles = (seen.end + kColumns - 1) / kColumns - first_tile;
-    unmasked = {(seen_by_all.first + kColumns - 1) / kColumns, seen_by_all.end / kColumns};
-  }
-
-  __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
-};
-
-// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
-// and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed, int row_tiles, int N>
-__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
-                                     int first_column, const SequenceShape& shape, float value) {
-  for_elements<row_tiles, N>([&](int m, int n, int e) {
-    const int row = first_row + place.row<row_tiles>(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = row, key = column;
-    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
-  });
-}
-
-}  // namespace
 
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
@@ -275,12 +28,13 @@ namespace {
 
 // Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
 // `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
-__device__ __forceinline__ void attention_query_gradients(const AttentionShape& shape, Heads<const f16> q,
+__device__ __forceinline__ void attention_query_gradients(const SequenceShape& shape, Heads<const f16> q,
                                                           Heads<const f16> k, Heads<const f16> v,
                                                           Heads<const f16> out, const float* lse,
                                                           Heads<const f16> d_out, Heads<f16> d_q,
                                                           QueryTerms* terms,
                                                           const AttentionDropout& dropout) {
+  using Matmul = MatmulOf<AttentionFamily::mma, f16, kRowTiles, kRows, kHeadDim>;
   constexpr int row_bytes = kRows * kRowBytes, column_bytes = kColumns * kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
@@ -290,11 +44,13 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   const std::uint32_t shared_terms = values + kStages * column_bytes;
 
   const Place place;
-  const QueryBlock block(shape);
+  const QueryBlock<kRows, kColumns> block(shape);
   const auto* d_out_from = d_out.at(block.batch, block.first, block.head);
-  RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
-  RowLoader<kRows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
-  const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
+  RowLoader<Matmul, kRows, kHeadDim, kThreads>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
+  RowLoader<Matmul, kRows, kHeadDim, kThreads>(d_out.token_stride).start(d_outs, d_out_from, block.count);
+  const RowLoader<Matmul, kColumns, kHeadDim, kThreads> load_keys(k.token_stride),
+      load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * kColumns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * kColumns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -306,31 +62,33 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   };
 
   start(0, 0);
-  const std::int64_t first_row =
-      (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
-  query_terms(lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
-              d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
-                ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
-                if (row < block.count) terms[first_row + row] = own;
-              });
+  const std::int64_t first_row = static_cast<std::int64_t>(block.row) * shape.tokens + block.first;
+  query_terms<kRows, kThreads, kHeadDim>(
+      lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
+      d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
+        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+        if (row < block.count) terms[first_row + row] = own;
+      });
   __syncthreads();
   QueryTerms own[kRowTiles][2];
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      own[m][half] = __builtin_bit_cast(
-          QueryTerms, ptx::load_shared<2>(shared_terms + place.row<kRowTiles>(m, half) * sizeof(QueryTerms)));
-    }
-  }
+  for_rows<kRowTiles>(place, [&](int m, int half, int row) {
+    own[m][half] =
+        __builtin_bit_cast(QueryTerms, ptx::load_shared<2>(shared_terms + row * sizeof(QueryTerms)));
+  });
 
   const float scale2 = LinearScores::factor(shape) * kLog2E;
   Fragment<kRowTiles, kPaddedDim> sums;
   const auto compute = [&](int index, int stage) {
     const int tile = block.first_tile + index;
     Fragment<kRowTiles, kColumns> scores, gradients;
-    MmaMatmul::scores<kColumns>(scores, place, queries, keys + stage * column_bytes);
-    MmaMatmul::scores<kColumns>(gradients, place, d_outs, values + stage * column_bytes);
+    Matmul::wait_for_all();  // d_q of the tile before: its operand's registers are needed
+    Matmul::begin();
+    Matmul::scores(scores, place, queries, keys + stage * column_bytes);
+    Matmul::commit();
+    Matmul::scores(gradients, place, d_outs, values + stage * column_bytes);
+    Matmul::commit();
+    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::fence_operands(scores);
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -own[m][e / 2].lse2));
@@ -339,7 +97,9 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     if (block.needs_mask(tile)) {
       mask<false>(scores, place, block.first, tile * kColumns, shape, 0.0f);
     }
-    const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+    Matmul::wait_for_all();
+    Matmul::fence_operands(gradients);
+    const std::uint64_t dropout_index = dropout_base(shape, block.row);
     for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
                                            gradients.at[m][n][e] =
@@ -348,19 +108,21 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
-    MmaMatmul::Weights<kColumns> weights;
-    MmaMatmul::round(weights, gradients);
-    MmaMatmul::accumulate<kColumns>(sums, place, weights, keys + stage * column_bytes, 0);
+    WeightsOf<Matmul, kColumns> weights;
+    Matmul::round(weights, gradients);
+    Matmul::fence_operands(sums);
+    Matmul::begin();
+    Matmul::accumulate(sums, place, weights, keys + stage * column_bytes, index > 0);
+    Matmul::commit();
   };
   const auto first = [&](int stage) { compute(0, stage); };
-  MmaMatmul::clear(sums);
-  stream_tiles(block.tiles, start, first, compute);
+  Matmul::clear(sums);
+  stream_tiles<Matmul, kStages>(block.tiles, start, first, compute);
+  Matmul::wait_for_all();
+  Matmul::fence_operands(sums);
 
-  float factor[kRowTiles][2];
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) factor[m][0] = factor[m][1] = shape.scale;
-  store_rows(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0, sums,
-             factor);
+  store_rows<kHeadDim>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0,
+                       sums, shape.scale);
 }
 
 }  // namespace
@@ -371,7 +133,7 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_query_gradients_sizes {
 
-constexpr int kBlocks = 192;
+constexpr int kRows = 128;           // queries of a block
 constexpr int kThreads = 128;        // of a block
 constexpr int kSharedBytes = 56320;  // of a block
 
@@ -388,23 +150,23 @@ static __global__ void __launch_bounds__(attention_query_gradients_sizes::kThrea
                                      const f16* d_out,  // [B,T,HD]
                                      f16* d_q,          // [B,T,H,D]
                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                     attention_code::QueryTerms* terms, int layer) {
-  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
-                                                 1.1111112f};
+                                     float* workspace, int layer) {
+  constexpr SequenceShape shape{T, H, H, 0.125f};
+  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u, 1.1111112f};
   attention_code::attention_query_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
-      {d_q, T * 3 * H * D, 3 * H * D, D}, terms, dropout);
+      {d_q, T * 3 * H * D, 3 * H * D, D}, reinterpret_cast<QueryTerms*>(workspace), dropout);
 }
 
 void attention_query_gradients(const f16* q, const f16* k, const f16* v, const f16* out, const float* lse,
                                const f16* d_out, f16* d_q, const std::uint32_t* rng_step,
-                               const std::uint32_t* rng_seed, void* terms, int layer, cudaStream_t stream) {
+                               const std::uint32_t* rng_seed, float* workspace, int layer,
+                               cudaStream_t stream) {
   using namespace attention_query_gradients_sizes;
   launch_kernel("attention_query_gradients", attention_query_gradients_kernel,
-                {kBlocks, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step, rng_seed,
-                static_cast<attention_code::QueryTerms*>(terms), layer);
+                {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step,
+                rng_seed, workspace, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropou
   using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   if (column < C) {
     d_norm_weight[column] += total;
   } else if (column < C + C) {
@@ -271,7 +271,7 @@ namespace gelu_gelu_backward_sizes {
 constexpr int kLanes = 32;                 // threads of a row
 constexpr int kRows = 8;                   // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;   // of a block
-constexpr int kBlocks = 6;                 // that share the rows of a tile
+constexpr int kBlocks = 5;                 // that share the rows of a tile
 constexpr int kVector = 8;                 // columns that a thread moves at once
 constexpr int kVectors = F / kVector;      // of a row
 constexpr int kTiles = kVectors / kLanes;  // of kLanes vectors
@@ -286,13 +286,13 @@ constexpr std::int64_t kSums = F;          // partial sums of a block
 // y may lie where matmul lies.
 // d_x may lie where d_y lies.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 5)
+static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 4)
     gelu_gelu_backward_kernel(const f16* matmul,                // [B,T,F]
                               const f16* __restrict__ bias,     // [F]
                               f16* y,                           // [B,T,F]
                               const f16* d_y,                   // [B,T,F]
                               f16* d_x,                         // [B,T,F]
-                              float* __restrict__ workspace) {  // [6,kSums]
+                              float* __restrict__ workspace) {  // [5,kSums]
   using namespace gelu_gelu_backward_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
@@ -338,7 +338,7 @@ void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d
 
 namespace gelu_gelu_backward_sums_sizes {
 constexpr int kColumns = 16;  // of a block
-constexpr int kPartials = 6;  // rows of the workspace
+constexpr int kPartials = 5;  // rows of the workspace
 constexpr int kSums = F;
 constexpr int kThreads = 256;  // of a block
 }  // namespace gelu_gelu_backward_sums_sizes
@@ -347,11 +347,11 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.hidden_act.
 static __global__ void __launch_bounds__(gelu_gelu_backward_sums_sizes::kThreads)
     gelu_gelu_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
-                                   const float* __restrict__ workspace) {  // [6,kSums]
+                                   const float* __restrict__ workspace) {  // [5,kSums]
   using namespace gelu_gelu_backward_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   d_bias[column] += total;
 }
 
@@ -478,7 +478,7 @@ namespace bias_gradient_sizes {
 constexpr int kLanes = 32;                     // threads of a row
 constexpr int kRows = 8;                       // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;       // of a block
-constexpr int kBlocks = 8;                     // that share the rows of a tile
+constexpr int kBlocks = 7;                     // that share the rows of a tile
 constexpr int kVector = 8;                     // columns that a thread moves at once
 constexpr int kVectors = 3 * H * D / kVector;  // of a row
 constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
@@ -488,9 +488,9 @@ constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
 // Spec: model.num_attention_heads.
-static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
+static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 4)
     bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
-                         float* __restrict__ workspace) {  // [8,kSums]
+                         float* __restrict__ workspace) {  // [7,kSums]
   using namespace bias_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
@@ -521,7 +521,7 @@ void bias_gradient(const f16* d_y, float* workspace, cudaStream_t stream) {
 
 namespace bias_gradient_sums_sizes {
 constexpr int kColumns = 16;  // of a block
-constexpr int kPartials = 8;  // rows of the workspace
+constexpr int kPartials = 7;  // rows of the workspace
 constexpr int kSums = 3 * H * D;
 constexpr int kThreads = 256;  // of a block
 }  // namespace bias_gradient_sums_sizes
@@ -530,11 +530,11 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
-                              const float* __restrict__ workspace) {  // [8,kSums]
+                              const float* __restrict__ workspace) {  // [7,kSums]
   using namespace bias_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   d_bias[column] += total;
 }
 

@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sums_siz
   using namespace layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   if (column < C) {
     d_norm_weight[column] += total;
   } else {

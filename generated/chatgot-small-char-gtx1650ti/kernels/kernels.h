@@ -42,8 +42,8 @@ void attention_key_gradients(const f16* q,      // [B,T,H,D]
                              const f16* d_out,  // [B,T,HD]
                              f16* d_k,          // [B,T,H,D]
                              f16* d_v,          // [B,T,H,D]
-                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
-                             int layer, cudaStream_t stream);
+                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                             const float* workspace, int layer, cudaStream_t stream);
 
 // ---- attention_query_gradients.cu
 
@@ -54,7 +54,7 @@ void attention_query_gradients(const f16* q,      // [B,T,H,D]
                                const float* lse,  // [B,H,T]
                                const f16* d_out,  // [B,T,HD]
                                f16* d_q,          // [B,T,H,D]
-                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
+                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed, float* workspace,
                                int layer, cudaStream_t stream);
 
 // ---- block.cu
@@ -121,11 +121,11 @@ void gelu_gelu_backward(const f16* matmul,  // [B,T,F]
                         f16* y,             // [B,T,F]
                         const f16* d_y,     // [B,T,F]
                         f16* d_x,           // [B,T,F]
-                        float* workspace,   // [6,kSums]
+                        float* workspace,   // [5,kSums]
                         cudaStream_t stream);
 
 void gelu_gelu_backward_sums(float* d_bias,           // [F]
-                             const float* workspace,  // [6,kSums]
+                             const float* workspace,  // [5,kSums]
                              cudaStream_t stream);
 
 void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
@@ -141,11 +141,11 @@ void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
                                     int layer, cudaStream_t stream);
 
 void bias_gradient(const f16* d_y,    // [B,T,3HD]
-                   float* workspace,  // [8,kSums]
+                   float* workspace,  // [7,kSums]
                    cudaStream_t stream);
 
 void bias_gradient_sums(float* d_bias,           // [3HD]
-                        const float* workspace,  // [8,kSums]
+                        const float* workspace,  // [7,kSums]
                         cudaStream_t stream);
 
 // ---- embedding_backward.cu

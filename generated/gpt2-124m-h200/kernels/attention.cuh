@@ -5,11 +5,20 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/attention/arguments.h"
+#include "cuda/attention/column_terms.cuh"
+#include "cuda/attention/fragment.cuh"
+#include "cuda/attention/gradient_geometry.h"
+#include "cuda/attention/gradient_shared.cuh"
+#include "cuda/attention/gradient_workspace.cuh"
+#include "cuda/attention/matmul.cuh"
+#include "cuda/attention/row_terms.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/softmax.cuh"
+#include "cuda/attention/stream.cuh"
 #include "cuda/barrier.cuh"
 #include "cuda/previous_kernel.cuh"
-#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
-#include "cuda/wgmma.cuh"
 #include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {
@@ -18,53 +27,6 @@ namespace attention_code {
 
 constexpr int kRowTiles = 1;
 constexpr int kHeadDim = 64;
-constexpr int kThreads = 256;
-constexpr int kRows = 128;
-constexpr int kRowBytes = 128;
-
-// ---- What the attention kernels take: plain data that host and device share
-
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv matmul. Strides
-// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t batch_stride, token_stride, head_stride;
-
-  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
-    return data + batch * batch_stride + token * token_stride + head * head_stride;
-  }
-};
-
-// What a kernel has to know that takes the number of sequences from its grid.
-struct SequenceShape {
-  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                  // scores are scale * q . k
-  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
-  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
-};
-
-struct AttentionShape : SequenceShape {
-  int batch;  // sequences
-};
-
-// The workspace of the backward pass is one of these for each query, [B,H,T].
-struct alignas(8) QueryTerms {
-  float lse2;   // log2 of the softmax's denominator
-  float delta;  // d_out . out: what the softmax's gradient subtracts
-};
-
-// Which attention kernels serve a problem and how they are launched: constexpr functions that the compiler
-// calls to plan launches and that kernels call to size their tiles, so that the two cannot disagree. Plain
-// C++; no CUDA.
-
-// The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
-inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
-
-// Query tiles of one head: both halves of a block's keys have one, even past the sequence.
-HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
-  return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
-}
 
 // Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
 // mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
@@ -76,222 +38,49 @@ struct TokenRange {
   int first, end;
 };
 
-// ---- The part of a matmul that a thread has in registers, and where it lies in the block's tile
+// A query sees its own token and those before it.
+struct CausalMask {
+  static constexpr bool hides_earlier = false;
 
-// All kernels see matmuls [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-template <int N>
-struct Fragment {
-  float at[kRowTiles][N / 8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
-      }
-    }
-  }
-
-  __device__ __forceinline__ void scale_rows(const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] *= factor[m][e / 2];
-      }
-    }
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+  HYDRAC_FN static constexpr TokenRange queries_of(const SequenceShape& shape, int key) {
+    return {key, shape.tokens};
   }
 };
 
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
+// The keys that any of the queries first_query to last_query sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
+  return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
+}
 
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first_query, int last_query) {
+  return {CausalMask::keys_of(last_query).first, CausalMask::keys_of(first_query).end};
+}
+
+// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
+// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
+// the scale, and what else a rule reads.
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const SequenceShape& shape) { return shape.scale; }
 };
 
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
+// ---- What the spec makes of a fragment of scores before the softmax: its score rule and its mask
 
-// ---- What matmuls of 16-bit numbers take from registers
-
-// The left side of a matmul, made of the sums of another.
-struct RoundedFragments {
-  // A fragment [rows, K] rounded to Storage.
-  struct Weights {
-    std::uint32_t at[kRowTiles][4][4];
-  };
-
-  // From sums to what a matmul takes.
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment<64>& c) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack<bf16>(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
-  }
-};
-
-// ---- Rows of q, k, v between device memory, shared memory and registers
-
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-template <int N>
-__device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column, const Fragment<N>& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
-      bf16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-      constexpr int blocks = N / 8;
-#pragma unroll
-      for (int n = 0; n < blocks; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int from = n + i;  // past the end anything
-          x[i] = ptx::pack<bf16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && column < kHeadDim) {
-          ptx::store_to_memory(row_to + column, x);
-        }
-      }
-    }
-  }
-}
-
-// The loop that all attention kernels share: tiles of the side that a block does not own stream through
-// shared memory.
-
-// How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
-// constant.
-template <int rows>
-__device__ __forceinline__ int valid_rows(int tokens, int first) {
-  return tokens % rows == 0 ? rows : min(tokens - first, rows);
-}
-
-// ---- What happens to a fragment of scores between two matmuls: masks, and the softmax
-
-constexpr float kLog2E = 1.44269504f;
-
-// Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
-// need.
-//
-// A block takes one piece of work after another: a block of keys, and the query tiles that see it, of all
-// heads that share the kv head. d_k and d_v are the piece's own; to d_q several pieces add. Additions to a
-// tile are in one order, that of the keys, so that every run gives the same bits: who adds waits for its
-// turn. Pieces are handed out in an order in which nobody waits for a piece that is not begun, and the first
-// block of keys, which adds first, is begun first. All go through the queries from the last one on; so
-// whoever began earlier is ahead at every tile, and waits are rare.
-
-// The workspace of query_terms and gradients.
-struct GradientWorkspace {
-  float* sums;           // d_q without its scale, [B,H,tiles] tiles, each in the order of threads' registers
-  QueryTerms* terms;     // [B,H,T]
-  unsigned* turns;       // [B,H,tiles]: how many pieces have added to the tile
-  unsigned* next_piece;  // how many are taken
-
-  __device__ __forceinline__ GradientWorkspace(const AttentionShape& shape, void* memory) {
-    const std::int64_t rows = static_cast<std::int64_t>(shape.batch) * shape.heads;
-    const std::int64_t tiles = rows * gradient_query_tiles(shape.tokens);
-    sums = static_cast<float*>(memory);
-    terms = reinterpret_cast<QueryTerms*>(sums + tiles * (kGradientColumns * kGradientDim));
-    turns = reinterpret_cast<unsigned*>(terms + rows * shape.tokens);
-    next_piece = turns + tiles;
-  }
-};
-
-// ---- What the gradients of attention need of each query beside q and d_out
-
-// Calls keep(row, terms) with delta and lse2 of each of the block's rows, in one thread; those of rows from
-// valid_rows on are zeros. Eight threads share a row; several rows' loads are in flight at once.
-template <class Keep>
-__device__ __forceinline__ void query_terms(const float* lse, const bf16* out, std::int64_t out_stride,
-                                            const bf16* d_out, std::int64_t d_out_stride, int valid_rows,
-                                            Keep&& keep) {
-  constexpr int elements = 16 / sizeof(bf16);
-  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
-  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
-  float sums[rounds], lses[rounds];
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
-    lses[round] = lse[from];
-    sums[round] = 0.0f;
-#pragma unroll
-    for (int first = 0; first < kHeadDim; first += 8 * elements) {
-      const int column = first + part * elements;
-      if (column >= kHeadDim) break;
-      const auto a = load<elements>(out + from * out_stride + column);
-      const auto b = load<elements>(d_out + from * d_out_stride + column);
-#pragma unroll
-      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
-    }
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const bool valid = row < valid_rows;
-    float sum = sums[round];
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
-    if (part == 0) keep(row, QueryTerms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f});
-  }
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed>
+__device__ __forceinline__ void mask(Fragment<kRowTiles, 64>& c, const Place& place, int first_row,
+                                     int first_column, const SequenceShape& shape, float value) {
+  for_elements<kRowTiles, 64>([&](int m, int n, int e) {
+    const int row = first_row + place.row<kRowTiles>(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = transposed ? column : row, key = transposed ? row : column;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
 }
 
 }  // namespace attention_code

@@ -10,169 +10,21 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
-constexpr int kAttentionTileRows = 64;
-constexpr int kAttentionTileThreads = 128;
+constexpr int kRows = 64;
+constexpr int kThreads = 128;
 constexpr int kColumns = 64;
-constexpr int kOffsetRows = 64;
-constexpr int kRowLoaderRows = 64;
-constexpr int kPaddedDim = 64;
 constexpr int kStages = 3;
+constexpr int kRowBytes = 128;
+constexpr int kPaddedDim = 64;
+
+// ---- The block of query rows that a thread block owns
 
 namespace {
 
-// A query sees its own token and those before it.
-struct CausalMask {
-  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
-  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
-};
-
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
-}
-
-// The keys that all of them see; there may be none.
-HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
-  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
-}
-
-}  // namespace
-
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
-
-namespace {
-
-// scale * q . k
-struct LinearScores {
-  HYDRAC_FN static constexpr float factor(const SequenceShape& shape) { return shape.scale; }
-};
-
-}  // namespace
-
-// The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
-// of them, wait<n>() returns when at most n groups are unfinished, and fence_operands() stands before sums
-// are read or written.
-
-namespace {
-
-// Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
-struct WgmmaMatmul : RoundedFragments {
-  using Weights = RoundedFragments::Weights;
-
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return chunk / 8 * (kOffsetRows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
-  }
-
-  static __device__ __forceinline__ void scores(Fragment<64>& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
-    const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
-#pragma unroll
-    for (int k = 0; k < kHeadDim / 16; ++k) {
-      const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<bf16, 64>(c.at[0],
-                                wgmma::descriptor(a_from, 0, panel * kAttentionTileRows * 128 + column_bytes),
-                                wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
-    }
-  }
-
-  static __device__ __forceinline__ void accumulate(Fragment<64>& c, const Weights& weights, std::uint32_t b,
-                                                    bool add) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      wgmma::multiply<bf16, 64>(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128),
-                                add || k > 0);
-    }
-  }
-
-  // Makes shared memory that this thread wrote visible to matmuls.
-  static __device__ __forceinline__ void publish_tiles() { ptx::fence_shared_memory(); }
-  // Orders accesses to registers and shared memory before the matmuls that follow.
-  static __device__ __forceinline__ void begin() { wgmma::fence(); }
-  static __device__ __forceinline__ void commit() { wgmma::commit(); }
-  template <int pending>
-  static __device__ __forceinline__ void wait() {
-    wgmma::wait<pending>();
-  }
-  template <int N>
-  static __device__ __forceinline__ void fence_operands(Fragment<N>& c) {
-    wgmma::fence_operands(c.at[0]);
-  }
-};
-
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-class RowLoader {
- public:
-  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
-      : token_stride_(token_stride),
-        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(WgmmaMatmul::offset(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
-
-  // Starts the copy; ptx::wait_copies ends it.
-  __device__ __forceinline__ void start(std::uint32_t tile, const bf16* from, int valid_rows) const {
-    if (valid_rows >= kRowLoaderRows) {
-      from += own_;
-#pragma unroll
-      for (int row = 0; row < kRowLoaderRows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + WgmmaMatmul::offset(row, 0), from, true);
-        from += kRowsAtOnce * token_stride_;
-      }
-    } else {
-      start_with_zeros(tile, from, valid_rows);
-    }
-  }
-
- private:
-  static constexpr int kElements = 16 / sizeof(bf16);
-  static constexpr int kChunks = kPaddedDim / kElements;
-  static constexpr int kRowsAtOnce = kAttentionTileThreads / kChunks;
-
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const bf16* from,
-                                                   int valid_rows) const {
-#pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < kRowLoaderRows * kChunks;
-         index += kAttentionTileThreads) {
-      const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows;
-      ptx::copy_to_shared<16>(tile + WgmmaMatmul::offset(row, chunk),
-                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
-    }
-  }
-
-  std::int64_t token_stride_;
-  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
-  std::uint32_t to_;
-};
-
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
-// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
-// computes. With three, matmuls may still read a tile while the next one computes.
-template <class Start, class First, class Compute>
-__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    WgmmaMatmul::publish_tiles();
-    __syncthreads();
-  };
-  receive();
-  if (count > 1) start(1, 1);
-  first(0);
-  int stage = 0;
-#pragma unroll 1
-  for (int index = 1; index < count; ++index) {
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    receive();
-    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
-    compute(index, stage);
-  }
-}
-
-// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
-// keys in the L2 cache, and under the causal mask the longest come first.
+// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask
+// the longest come first.
 struct QueryBlock {
+  int row;  // batch * heads + head
   int batch, head, kv_head;
   int first;       // query
   int count;       // queries that exist, at least 1
@@ -181,14 +33,15 @@ struct QueryBlock {
   TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
-    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
+    const int blocks = (shape.tokens + kRows - 1) / kRows;
     const int index = static_cast<int>(blockIdx.x);
-    const int block = index % blocks, row = index / blocks;
+    const int block = index % blocks;
+    row = index / blocks;
     batch = row / shape.heads;
     head = row % shape.heads;
     kv_head = head / (shape.heads / shape.kv_heads);
-    first = (blocks - 1 - block) * kAttentionTileRows;
-    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
+    first = (blocks - 1 - block) * kRows;
+    count = valid_rows<kRows>(shape.tokens, first);
     const int last = first + count - 1;
     const TokenRange seen = keys_of_any(first, last);
     const TokenRange seen_by_all = keys_of_all(first, last);
@@ -198,92 +51,6 @@ struct QueryBlock {
   }
 
   __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
-};
-
-constexpr float kLn2 = 0.693147181f;
-constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
-
-// Sum and maximum over the four threads that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
-  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
-}
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
-}
-
-// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
-// and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed>
-__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
-                                     const SequenceShape& shape, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = row, key = column;
-    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
-  });
-}
-
-// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
-// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
-// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish().
-struct RunningSoftmax {
-  static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
-
-  float shift[kRowTiles][2];
-  float sum[kRowTiles][2];
-
-  __device__ __forceinline__ RunningSoftmax() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
-    }
-  }
-
-  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
-  // shrink by, is not all ones for the warp.
-  __device__ __forceinline__ bool step(Fragment<64>& c, float scale2, float (&rescale)[kRowTiles][2]) {
-    bool moved = false;
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float top = c.at[m][0][2 * half];
-#pragma unroll
-        for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
-        top = quad_max(top) * scale2;
-        const bool moves = top > shift[m][half] + kSlack;
-        rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
-        shift[m][half] = moves ? top : shift[m][half];
-        moved = moved || moves;
-        const float base = shift[m][half];
-        float total[2] = {};
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            float& x = c.at[m][n][2 * half + e];
-            x = ptx::exp2(fma(x, scale2, -base));
-            total[e] += x;
-          }
-        }
-        sum[m][half] = fma(sum[m][half], rescale[m][half], total[0] + total[1]);
-      }
-    }
-    return __any_sync(0xFFFFFFFFu, moved);
-  }
-
-  __device__ __forceinline__ void finish() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) sum[m][half] = quad_sum(sum[m][half]);
-    }
-  }
 };
 
 }  // namespace
@@ -302,16 +69,19 @@ namespace {
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const bf16> q,
                                                   Heads<const bf16> k, Heads<const bf16> v, Heads<bf16> out,
                                                   float* lse) {
+  using Matmul = MatmulOf<AttentionFamily::hopper, bf16, kRowTiles, kRows, kHeadDim>;
   constexpr int column_bytes = kColumns * kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + kAttentionTileRows * kRowBytes;
+  const std::uint32_t keys = queries + kRows * kRowBytes;
   const std::uint32_t values = keys + kStages * column_bytes;
 
   const Place place;
   const QueryBlock block(shape);
-  RowLoader(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
-  const RowLoader load_keys(k.token_stride), load_values(v.token_stride);
+  RowLoader<Matmul, kRows, kHeadDim, kThreads>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
+  const RowLoader<Matmul, kColumns, kHeadDim, kThreads> load_keys(k.token_stride),
+      load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * kColumns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * kColumns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -324,16 +94,17 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   start(0, 0);
 
   const float scale2 = LinearScores::factor(shape) * kLog2E;
-  RunningSoftmax softmax;
-  Fragment<kPaddedDim> sums;
-  WgmmaMatmul::Weights weights;
-  const auto multiply_scores = [&](Fragment<kColumns>& scores, int stage) {
-    WgmmaMatmul::begin();
-    WgmmaMatmul::scores(scores, place, queries, keys + stage * column_bytes);
-    WgmmaMatmul::commit();
+  RunningSoftmax<kRowTiles, CausalMask::hides_earlier> softmax;
+  Fragment<kRowTiles, kPaddedDim> sums;
+  WeightsOf<Matmul, kColumns> weights;
+  const auto multiply_scores = [&](Fragment<kRowTiles, kColumns>& scores, int stage) {
+    Matmul::begin();
+    Matmul::scores(scores, place, queries, keys + stage * column_bytes);
+    Matmul::commit();
   };
   // From matmuls to probabilities; whether earlier sums must be rescaled.
-  const auto apply_softmax = [&](Fragment<kColumns>& scores, int index, float(&rescale)[kRowTiles][2]) {
+  const auto apply_softmax = [&](Fragment<kRowTiles, kColumns>& scores, int index,
+                                 float(&rescale)[kRowTiles][2]) {
     const int tile = block.first_tile + index;
     if (block.needs_mask(tile)) {
       mask<false>(scores, place, block.first, tile * kColumns, shape, -kInfinity);
@@ -342,59 +113,53 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     return moved;
   };
   const auto add_values = [&](int stage, bool add) {
-    WgmmaMatmul::fence_operands(sums);
-    WgmmaMatmul::begin();
-    WgmmaMatmul::accumulate(sums, weights, values + stage * column_bytes, add);
-    WgmmaMatmul::commit();
+    Matmul::fence_operands(sums);
+    Matmul::begin();
+    Matmul::accumulate(sums, place, weights, values + stage * column_bytes, add);
+    Matmul::commit();
   };
 
   // A tile's values are multiplied while the next tile's scores become probabilities.
   int before = 0;
   const auto first = [&](int stage) {
-    Fragment<kColumns> scores;
+    Fragment<kRowTiles, kColumns> scores;
     float rescale[kRowTiles][2];
     multiply_scores(scores, stage);
-    WgmmaMatmul::wait<0>();
-    WgmmaMatmul::fence_operands(scores);
+    Matmul::wait_for_all();
+    Matmul::fence_operands(scores);
     apply_softmax(scores, 0, rescale);
-    WgmmaMatmul::round(weights, scores);
+    Matmul::round(weights, scores);
   };
   const auto compute = [&](int index, int stage) {
-    Fragment<kColumns> scores;
+    Fragment<kRowTiles, kColumns> scores;
     float rescale[kRowTiles][2];
     multiply_scores(scores, stage);
     add_values(before, index > 1);
-    WgmmaMatmul::wait<1>();
-    WgmmaMatmul::fence_operands(scores);
+    Matmul::wait_for_all_but_last();
+    Matmul::fence_operands(scores);
     const bool moved = apply_softmax(scores, index, rescale);
-    WgmmaMatmul::wait<0>();
-    WgmmaMatmul::fence_operands(sums);
+    Matmul::wait_for_all();
+    Matmul::fence_operands(sums);
     if (moved) sums.scale_rows(rescale);
-    WgmmaMatmul::round(weights, scores);
+    Matmul::round(weights, scores);
     before = stage;
   };
-  stream_tiles(block.tiles, start, first, compute);
+  stream_tiles<Matmul, kStages>(block.tiles, start, first, compute);
   add_values(before, block.tiles > 1);
-  WgmmaMatmul::wait<0>();
-  WgmmaMatmul::fence_operands(sums);
+  Matmul::wait_for_all();
+  Matmul::fence_operands(sums);
 
   softmax.finish();
-  float* lse_to =
-      lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  float* lse_to = lse + static_cast<std::int64_t>(block.row) * shape.tokens + block.first;
   float factor[kRowTiles][2];
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
-      factor[m][half] = 1.0f / softmax.sum[m][half];
-      if (place.lane % 4 == 0 && row < block.count) {
-        lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
-      }
+  for_rows<kRowTiles>(place, [&](int m, int half, int row) {
+    factor[m][half] = 1.0f / softmax.sum[m][half];
+    if (place.lane % 4 == 0 && row < block.count) {
+      lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
     }
-  }
-  store_rows(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0, sums,
-             factor);
+  });
+  store_rows<kHeadDim>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0,
+                       sums, factor);
 }
 
 }  // namespace
@@ -421,7 +186,7 @@ static __global__ void __launch_bounds__(attention_forward_sizes::kThreads, 4)
                              float* lse) {   // [B,H,T]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::SequenceShape shape{T, H, H, 0.125f};
+  constexpr SequenceShape shape{T, H, H, 0.125f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
                                     {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse);
 }

@@ -10,49 +10,17 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
+constexpr int kRows = 128;
+constexpr int kThreads = 256;
 constexpr int kAttentionTileColumns = 64;
 constexpr int kWarps = 8;
-constexpr int kAttentionTileStages = 4;
-constexpr int kGradientSharedSumBytes = 16384;
-constexpr int kColumnTermsColumns = 64;
+constexpr int kStages = 4;
 
 namespace {
 
-// Of how many kv heads (of the B * K = `rows`, with `group` query heads each) attention_gradients has pieces
-// of work in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should stay in the L2
-// cache; but fewer than two pieces a multiprocessor wait for each other. Measured on an H200.
-HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
-  constexpr std::int64_t cache = 48 << 20;
-  constexpr int pieces = 256;
-  const std::int64_t row_bytes = static_cast<std::int64_t>(tokens) * group * kGradientDim * 8;
-  const int blocks = (tokens + kGradientRows - 1) / kGradientRows;
-  const int fitting = static_cast<int>(cache / row_bytes), needed = (pieces + blocks - 1) / blocks;
-  const int most = fitting > needed ? fitting : needed, sections = (rows + most - 1) / most;
-  return (rows + sections - 1) / sections;
-}
-
-// A query sees its own token and those before it.
-struct CausalMask {
-  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
-  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
-  HYDRAC_FN static constexpr TokenRange queries_of(const AttentionShape& shape, int key) {
-    return {key, static_cast<int>(shape.tokens)};
-  }
-};
-
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
-}
-
-// The keys that all of them see; there may be none.
-HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
-  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
-}
-
-// The queries that see any of the keys first to last.
-HYDRAC_FN constexpr TokenRange queries_of_any(const AttentionShape& shape, int first, int last) {
-  return {CausalMask::queries_of(shape, first).first, CausalMask::queries_of(shape, last).end};
+// The queries that see any of the keys first_key to last_key.
+HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int first_key, int last_key) {
+  return {CausalMask::queries_of(shape, first_key).first, CausalMask::queries_of(shape, last_key).end};
 }
 
 // Whether each query of a tile sees each of its keys: then no element needs to be tested.
@@ -69,97 +37,16 @@ HYDRAC_FN constexpr bool sees_any(TokenRange queries, TokenRange keys) {
 
 }  // namespace
 
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
+// Who computes what in attention_gradients, and in which order.
+//
+// A block takes one piece of work after another: a block of keys, and the query tiles that see it, of all
+// heads that share the kv head. d_k and d_v are the piece's own; to d_q several pieces add. Additions to a
+// tile are in one order, that of the keys, so that every run gives the same bits: who adds waits for its
+// turn. Pieces are handed out in an order in which nobody waits for a piece that is not begun, and the first
+// block of keys, which adds first, is begun first. All go through the queries from the last one on; so
+// whoever began earlier is ahead at every tile, and waits are rare.
 
 namespace {
-
-// scale * q . k
-struct LinearScores {
-  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
-};
-
-}  // namespace
-
-// The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
-// of them, wait<n>() returns when at most n groups are unfinished, and fence_operands() stands before sums
-// are read or written.
-
-namespace {
-
-// Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
-struct WgmmaMatmul : RoundedFragments {
-  using Weights = RoundedFragments::Weights;
-
-  static __device__ __forceinline__ void scores(Fragment<64>& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
-    const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
-#pragma unroll
-    for (int k = 0; k < kHeadDim / 16; ++k) {
-      const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<bf16, 64>(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
-                                wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
-    }
-  }
-
-  static __device__ __forceinline__ void accumulate(Fragment<64>& c, const Weights& weights, std::uint32_t b,
-                                                    bool add) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      wgmma::multiply<bf16, 64>(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128),
-                                add || k > 0);
-    }
-  }
-
-  // Makes shared memory that this thread wrote visible to matmuls.
-  static __device__ __forceinline__ void publish_tiles() { ptx::fence_shared_memory(); }
-  // Orders accesses to registers and shared memory before the matmuls that follow.
-  static __device__ __forceinline__ void begin() { wgmma::fence(); }
-  static __device__ __forceinline__ void commit() { wgmma::commit(); }
-  template <int pending>
-  static __device__ __forceinline__ void wait() {
-    wgmma::wait<pending>();
-  }
-  template <int N>
-  static __device__ __forceinline__ void fence_operands(Fragment<N>& c) {
-    wgmma::fence_operands(c.at[0]);
-  }
-};
-
-// A warp starts the copy of `rows` rows of 128 bytes to a swizzled tile. Rows from valid_rows on become zero.
-template <int rows>
-__device__ __forceinline__ void start_rows(std::uint32_t to, const bf16* from, std::int64_t token_stride,
-                                           int valid_rows) {
-  const int row = static_cast<int>(threadIdx.x) % 32 / 8, chunk = static_cast<int>(threadIdx.x) % 8;
-  const std::uint32_t even = to + row * 128 + (chunk ^ row) * 16, odd = (even ^ 64) + 512;
-  from += row * token_stride + chunk * 8;
-#pragma unroll 2
-  for (int first = 0; first < rows; first += 8) {
-    ptx::copy_to_shared<16>(even + first * 128, from, first + row < valid_rows);
-    from += 4 * token_stride;  // where nothing is valid, nothing is read
-    ptx::copy_to_shared<16>(odd + first * 128, from, first + row + 4 < valid_rows);
-    from += 4 * token_stride;
-  }
-}
-
-// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
-// and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed>
-__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
-                                     const SequenceShape& shape, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = column, key = row;
-    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
-  });
-}
-
-// How many queries of a tile exist: it may be none.
-__device__ __forceinline__ int valid_queries(int tokens, int first) {
-  return tokens % kGradientRows == 0 ? kGradientColumns : max(0, min(tokens - first, kGradientColumns));
-}
 
 // A query tile of one head as part of a piece of work.
 struct GradientTile {
@@ -177,9 +64,10 @@ struct GradientTile {
   __device__ __forceinline__ int last_block() const {
     return (CausalMask::keys_of(first_query()).end - 1) / kGradientRows;
   }
+  __device__ __forceinline__ int row(const SequenceShape& shape) const { return batch * shape.heads + head; }
   // Its place among all tiles.
   __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
-    return static_cast<std::int64_t>(batch * shape.heads + head) * gradient_query_tiles(shape.tokens) + tile;
+    return static_cast<std::int64_t>(row(shape)) * gradient_query_tiles(shape.tokens) + tile;
   }
   // Goes on to the next tile of the piece: the heads of one tile, then the tile before.
   __device__ __forceinline__ void advance(const AttentionShape& shape) {
@@ -207,7 +95,7 @@ struct GradientPiece {
     return {{batch, kv_head, block, kv_head * group, tiles.end - 1}, (tiles.end - tiles.first) * group};
   }
   // The tiles of queries that see a block of keys.
-  static __device__ __forceinline__ TokenRange query_tiles(const AttentionShape& shape, int block) {
+  static __device__ __forceinline__ TokenRange query_tiles(const SequenceShape& shape, int block) {
     const int first_key = block * kGradientRows;
     const TokenRange seeing = queries_of_any(shape, first_key, first_key + kGradientRows - 1);
     const int all = gradient_query_tiles(shape.tokens);
@@ -220,118 +108,22 @@ struct GradientPiece {
 
 }  // namespace
 
-// ---- What the warps of a block of attention_gradients share
-
-namespace {
-
-// Places in shared memory, as addresses. Every warp counts the tiles and the pieces of work that it has seen;
-// which of several places one has follows from its count. Tiles lie in rows of 128 bytes, swizzled.
-struct GradientShared {
-  static constexpr int kTileBytes = kAttentionTileColumns * kRowBytes;
-  static constexpr int kBlockBytes = kRows * kRowBytes;
-  static constexpr int kDScoreBytes = kAttentionTileColumns * kRows * 2;
-  static constexpr int kSumBytes = kAttentionTileColumns * kHeadDim * 4;
-  static constexpr int kTermBytes = kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
-
-  std::uint32_t base;
-
-  // Keys and values of a piece.
-  __device__ __forceinline__ std::uint32_t keys(unsigned piece) const {
-    return base + piece % 2 * kBlockBytes;
-  }
-  __device__ __forceinline__ std::uint32_t values(unsigned piece) const {
-    return keys(piece) + 2 * kBlockBytes;
-  }
-  // Of a tile: q, d_out, d_s [queries, keys] in panels of 64 keys, the sum of d_q, lse2 and then delta.
-  __device__ __forceinline__ std::uint32_t queries(unsigned count) const {
-    return base + kQueries + count % kAttentionTileStages * kTileBytes;
-  }
-  __device__ __forceinline__ std::uint32_t d_outs(unsigned count) const {
-    return queries(count) + kAttentionTileStages * kTileBytes;
-  }
-  __device__ __forceinline__ std::uint32_t d_scores(unsigned count) const {
-    return base + kDScores + count % 4 * kDScoreBytes;
-  }
-  __device__ __forceinline__ std::uint32_t sum(unsigned count) const {
-    return base + kSums + count % 2 * kSumBytes;
-  }
-  __device__ __forceinline__ std::uint32_t terms(unsigned count) const {
-    return base + kTerms + count % kAttentionTileStages * kTermBytes;
-  }
-  // Barriers: a tile has arrived, and may be overwritten; so has a piece's keys and values; it is this
-  // block's turn to add to d_q, it has added, the next one may.
-  __device__ __forceinline__ std::uint32_t tile_full(unsigned count) const {
-    return barrier_at(count % kAttentionTileStages);
-  }
-  __device__ __forceinline__ std::uint32_t tile_empty(unsigned count) const {
-    return barrier_at(kAttentionTileStages + count % kAttentionTileStages);
-  }
-  __device__ __forceinline__ std::uint32_t piece_full(unsigned piece) const {
-    return barrier_at(2 * kAttentionTileStages + piece % 2);
-  }
-  __device__ __forceinline__ std::uint32_t piece_empty(unsigned piece) const {
-    return barrier_at(2 * kAttentionTileStages + 2 + piece % 2);
-  }
-  __device__ __forceinline__ std::uint32_t has_turn(unsigned count) const {
-    return barrier_at(2 * kAttentionTileStages + 4 + count % 4);
-  }
-  __device__ __forceinline__ std::uint32_t has_added(unsigned count) const {
-    return barrier_at(2 * kAttentionTileStages + 8 + count % 4);
-  }
-  __device__ __forceinline__ std::uint32_t has_passed_on(unsigned count) const {
-    return barrier_at(2 * kAttentionTileStages + 12 + count % 4);
-  }
-  // The number of a piece, -1 behind the last one; to be read once the piece is full.
-  __device__ __forceinline__ std::uint32_t number(unsigned piece) const {
-    return barrier_at(2 * kAttentionTileStages + 16) + piece % 2 * 4;
-  }
-  __device__ __forceinline__ int read_number(unsigned piece) const {
-    return static_cast<int>(ptx::load_shared<1>(number(piece)).at[0]);
-  }
-
-  // With the arrivals that end a phase of each: of threads where they copy, else of a warp's first lane. A
-  // barrier's phase is its count, or its piece, over the places that there are.
-  __device__ __forceinline__ void init_barriers() const {
-    for (int i = 0; i < kAttentionTileStages; ++i) {
-      barrier::init(tile_full(i), 64);  // two warps load
-      barrier::init(tile_empty(i), kWarps);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier::init(piece_full(i), 64 + 1);  // and the one that takes it
-      barrier::init(piece_empty(i),
-                    kWarps + 2);  // who computes, and who waits for turns and passes them on
-    }
-    for (int i = 0; i < 4; ++i) {
-      barrier::init(has_turn(i), 1);
-      barrier::init(has_added(i), kWarps);
-      barrier::init(has_passed_on(i), 1);
-    }
-  }
-
- private:
-  static constexpr int kQueries = 4 * kBlockBytes;
-  static constexpr int kDScores = kQueries + 2 * kAttentionTileStages * kTileBytes;
-  static constexpr int kSums = kDScores + 4 * kDScoreBytes;
-  static constexpr int kTerms = kSums + 2 * kSumBytes;
-  static constexpr int kBarriers = kTerms + kAttentionTileStages * kTermBytes;
-
-  __device__ __forceinline__ std::uint32_t barrier_at(int index) const {
-    return base + kBarriers + index * barrier::kBytes;
-  }
-};
-
-}  // namespace
-
 // The warps of attention_gradients that serve those which compute: two load tiles, a thread of the third
 // waits for the block's turn to add to a tile of d_q, one of the fourth passes the turn on.
 
 namespace {
 
+// Where a block's warps find what they share.
+struct GradientTypes {
+  using Shared = GradientShared<kRows, kAttentionTileColumns, kHeadDim, kStages, kWarps>;
+};
+
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
 // ahead as there is room. The first one takes the pieces of work. Threads wait for their own copies and make
 // them visible to matmuls, so that those who multiply need not: a tile is announced when the next one's
 // copies have begun.
-__device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape, const GradientShared& shared,
+__device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
+                                                    const GradientTypes::Shared& shared,
                                                     const GradientWorkspace& workspace,
                                                     Heads<const bf16> keys, Heads<const bf16> queries,
                                                     bool is_second) {
@@ -362,13 +154,12 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
                       valid_rows<kRows>(shape.tokens, tile.first_key()));
     ptx::commit_copies();
     for (int i = 0; i < work.tiles; ++i, ++count) {
-      barrier::wait(shared.tile_empty(count), count / kAttentionTileStages - 1);
+      barrier::wait(shared.tile_empty(count), count / kStages - 1);
       const int query = tile.first_query(), valid = valid_queries(shape.tokens, query);
       start_rows<kAttentionTileColumns>(is_second ? shared.d_outs(count) : shared.queries(count),
                                         queries.at(tile.batch, query, tile.head), queries.token_stride,
                                         valid);
-      const QueryTerms* from =
-          workspace.terms + static_cast<std::int64_t>(tile.batch * shape.heads + tile.head) * shape.tokens;
+      const QueryTerms* from = workspace.terms + static_cast<std::int64_t>(tile.row(shape)) * shape.tokens;
 #pragma unroll
       for (int first = 0; first < kAttentionTileColumns; first += 32) {
         const int column = first + lane;
@@ -388,8 +179,8 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
 
 // Calls visit(count, tile) for each tile of the block's pieces.
 template <class Visit>
-__device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape, const GradientShared& shared,
-                                                   Visit&& visit) {
+__device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape,
+                                                   const GradientTypes::Shared& shared, Visit&& visit) {
   int count = 0;
   for (int piece = 0;; ++piece) {
     barrier::wait(shared.piece_full(piece), piece / 2);
@@ -406,7 +197,8 @@ __device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape, 
 }
 
 // Waits until the blocks of keys before this one have added to a tile. For the last one it fetches their sum.
-__device__ __forceinline__ void wait_for_turns(const AttentionShape& shape, const GradientShared& shared,
+__device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
+                                               const GradientTypes::Shared& shared,
                                                const GradientWorkspace& workspace) {
   for_gradient_tiles(shape, shared, [&](int count, const GradientTile& tile) {
     const int turn = tile.block - tile.first_block();
@@ -420,10 +212,10 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape, cons
     while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {
+      constexpr int bytes = GradientTypes::Shared::kSumBytes;
       ptx::fence_async_proxy();
       barrier::arrive_with_copy(shared.has_turn(count), shared.sum(count),
-                                workspace.sums + index * (kGradientSharedSumBytes / 4),
-                                kGradientSharedSumBytes);
+                                workspace.sums + index * (bytes / 4), bytes);
     } else {
       barrier::arrive(shared.has_turn(count));
     }
@@ -431,7 +223,8 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape, cons
 }
 
 // Once this block has added to a tile, it is the turn of the next block of keys.
-__device__ __forceinline__ void pass_turns_on(const AttentionShape& shape, const GradientShared& shared,
+__device__ __forceinline__ void pass_turns_on(const AttentionShape& shape,
+                                              const GradientTypes::Shared& shared,
                                               const GradientWorkspace& workspace) {
   for_gradient_tiles(shape, shared, [&](int count, const GradientTile& tile) {
     barrier::wait(shared.has_added(count), count / 4);
@@ -443,25 +236,6 @@ __device__ __forceinline__ void pass_turns_on(const AttentionShape& shape, const
 
 }  // namespace
 
-// ---- The query terms where queries are a matmul's columns: the gradients of keys need them so
-
-namespace {
-
-// One of the two numbers of each of a thread's columns.
-struct ColumnTerms {
-  float at[kColumnTermsColumns / 8][2];
-
-  __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
-#pragma unroll
-    for (int n = 0; n < kColumnTermsColumns / 8; ++n) {
-      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
-      at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
-    }
-  }
-};
-
-}  // namespace
-
 // What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
@@ -469,16 +243,19 @@ namespace {
 
 // A tile of scores, rows keys and columns queries, in its thread's registers.
 struct TransposedTile {
+  using Scores = Fragment<kRowTiles, kAttentionTileColumns>;
+  using Terms = ColumnTerms<kAttentionTileColumns>;  // of the queries
+
   Place place;  // of the thread in the rows from first_key on
-  int batch, head, first_key, first_query;
+  int row;      // batch * heads + head
+  int first_key, first_query;
 
   // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
   // but for a factor. `masked`: some query may not see some key.
-  __device__ __forceinline__ void make_probabilities(Fragment<64>& scores, Fragment<64>& value_weights,
-                                                     const ColumnTerms& lse2, const AttentionShape& shape,
-                                                     bool masked) const {
+  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& value_weights, const Terms& lse2,
+                                                     const SequenceShape& shape, bool masked) const {
     const float scale2 = LinearScores::factor(shape) * kLog2E;
-    for_elements([&](int m, int n, int e) {
+    for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
       x = probability;
@@ -490,25 +267,14 @@ struct TransposedTile {
   }
 
   // v d_out^T becomes d_s.
-  __device__ __forceinline__ void make_d_scores(Fragment<64>& gradients, const Fragment<64>& probabilities,
-                                                const ColumnTerms& delta) const {
-    for_elements([&](int m, int n, int e) {
+  __device__ __forceinline__ void make_d_scores(Scores& gradients, const Scores& probabilities,
+                                                const Terms& delta) const {
+    for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
     });
   }
 };
-
-// Stores a warpgroup's d_s [64 keys, queries], rounded, as a panel with the queries as rows. `in_group` is
-// the thread's place in the warpgroup.
-__device__ __forceinline__ void store_transposed(std::uint32_t panel, const Place& in_group,
-                                                 const std::uint32_t (&d_scores)[4][4]) {
-  const int row = in_group.lane / 16 * 8 + in_group.lane % 8,
-            chunk = in_group.warp * 2 + in_group.lane / 8 % 2;
-  const std::uint32_t to = panel + row * 128 + (chunk ^ in_group.lane % 8) * 16;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) ptx::stmatrix_transposed(to + k * (16 * 128), d_scores[k]);
-}
 
 }  // namespace
 
@@ -539,12 +305,15 @@ struct TileInWork {
 // One of the two warpgroups that compute.
 class GradientWarpgroup {
  public:
-  __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape, const GradientShared& shared,
+  using Matmul = WgmmaMatmul<bf16, kRows, kHeadDim>;
+  using Shared = GradientTypes::Shared;
+
+  __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape, const Shared& shared,
                                                const GradientOutputs& to)
       : shape_(shape), shared_(shared), to_(to), own_(place_.warp / 4), in_group_(place_) {
     in_group_.warp = place_.warp % 4;
-    WgmmaMatmul::round(weights_, Fragment<kAttentionTileColumns>{});
-    WgmmaMatmul::round(d_weights_, Fragment<kAttentionTileColumns>{});
+    Matmul::round(weights_, Fragment<1, kAttentionTileColumns>{});
+    Matmul::round(d_weights_, Fragment<1, kAttentionTileColumns>{});
   }
 
   // Takes the tiles of all pieces. In round n the matmuls of three tiles run: scores of tile n, d_k and d_v
@@ -574,20 +343,20 @@ class GradientWarpgroup {
       now.exists = more;
       if (more) {
         now.is_last = --left == 0;
-        barrier::wait(shared_.tile_full(count), count / kAttentionTileStages);
+        barrier::wait(shared_.tile_full(count), count / kStages);
       }
       barrier::block_sync<kThreads>(kMyMatmuls + own_);
       begin_matmuls(count, now, before, oldest);
       // The last round of the second has no other behind it.
       if (own_ == 0 || now.exists || before.exists) barrier::block_arrive<kThreads>(kMyMatmuls + 1 - own_);
-      ColumnTerms lse2;  // on their way while the matmuls run
+      Terms lse2;  // on their way while the matmuls run
       lse2.load(shared_.terms(count), in_group_);
-      WgmmaMatmul::wait<2>();  // scores, value sums and gradients
+      wgmma::wait<2>();  // scores, value sums and gradients
       make_d_scores(count, now, lse2);
-      WgmmaMatmul::wait<1>();  // key sums: their operand's registers are needed
-      WgmmaMatmul::round(d_weights_, gradients_);
+      Matmul::wait_for_all_but_last();  // key sums: their operand's registers are needed
+      Matmul::round(d_weights_, gradients_);
       store_d_scores(count);
-      WgmmaMatmul::wait<0>();
+      Matmul::wait_for_all();
       if (place_.lane == 0) {
         if (before.exists) barrier::arrive(shared_.tile_empty(count - 1));
         if (oldest.exists && oldest.is_last) barrier::arrive(shared_.piece_empty(oldest.piece));
@@ -598,23 +367,27 @@ class GradientWarpgroup {
   }
 
  private:
+  using Terms = ColumnTerms<kAttentionTileColumns>;
   static constexpr int kMyMatmuls = 2;  // and 3: the block's barriers at which warpgroups wait for their turn
+
+  // What masks and score rules read.
+  __device__ __forceinline__ const SequenceShape& sequence() const { return shape_; }
 
   // Where there is no tile, the matmuls of what lies there are not used: the first tile of a piece
   // overwrites its sums.
   __device__ __forceinline__ void begin_matmuls(int count, const TileInWork& now, const TileInWork& before,
                                                 const TileInWork& oldest) {
-    WgmmaMatmul::fence_operands(value_sums_);
-    WgmmaMatmul::fence_operands(key_sums_);
-    WgmmaMatmul::begin();
-    WgmmaMatmul::scores(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
-    WgmmaMatmul::commit();
-    WgmmaMatmul::accumulate(value_sums_, weights_, shared_.d_outs(count - 1), !before.is_first);
-    WgmmaMatmul::commit();
-    WgmmaMatmul::scores(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
-    WgmmaMatmul::commit();
-    WgmmaMatmul::accumulate(key_sums_, d_weights_, shared_.queries(count - 1), !before.is_first);
-    WgmmaMatmul::commit();
+    Matmul::fence_operands(value_sums_);
+    Matmul::fence_operands(key_sums_);
+    Matmul::begin();
+    Matmul::scores(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
+    Matmul::commit();
+    Matmul::accumulate(value_sums_, place_, weights_, shared_.d_outs(count - 1), !before.is_first);
+    Matmul::commit();
+    Matmul::scores(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
+    Matmul::commit();
+    Matmul::accumulate(key_sums_, place_, d_weights_, shared_.queries(count - 1), !before.is_first);
+    Matmul::commit();
     // d_s k, half of the columns.
 #pragma unroll
     for (int k = 0; k < kRows / 16; ++k) {
@@ -623,28 +396,28 @@ class GradientWarpgroup {
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
           wgmma::descriptor(shared_.keys(oldest.piece) + own_ * kHeadDim, 0, k * 16 * 128), k > 0);
     }
-    WgmmaMatmul::commit();
+    Matmul::commit();
   }
 
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
   // warpgroup, such as the second one's last tile of a piece under the causal mask. Its matmuls run all the
   // same; left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
-  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const ColumnTerms& lse2) {
-    WgmmaMatmul::fence_operands(scores_);
-    WgmmaMatmul::fence_operands(gradients_);
+  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2) {
+    Matmul::fence_operands(scores_);
+    Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    const TokenRange queries{query, query + kAttentionTileColumns}, keys{own_key, own_key + 64};
-    if (!now.exists || !sees_any(queries, keys)) {
+    if (!now.exists || !sees_any({query, query + kAttentionTileColumns}, {own_key, own_key + 64})) {
       scores_.clear();
       gradients_.clear();
-      WgmmaMatmul::round(weights_, scores_);
+      Matmul::round(weights_, scores_);
       return;
     }
-    const TransposedTile tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
-    Fragment<kAttentionTileColumns> value_weights;
-    tile.make_probabilities(scores_, value_weights, lse2, shape_, !sees_all(queries, keys));
-    WgmmaMatmul::round(weights_, value_weights);
-    ColumnTerms delta;
+    const TransposedTile tile{in_group_, now.tile.row(shape_), own_key, query};
+    Fragment<1, kAttentionTileColumns> value_weights;
+    tile.make_probabilities(scores_, value_weights, lse2, sequence(),
+                            !sees_all({query, query + kAttentionTileColumns}, {own_key, own_key + 64}));
+    Matmul::round(weights_, value_weights);
+    Terms delta;
     delta.load(shared_.terms(count) + kAttentionTileColumns * 4, in_group_);
     tile.make_d_scores(gradients_, scores_, delta);
   }
@@ -653,13 +426,13 @@ class GradientWarpgroup {
   __device__ __forceinline__ void store_d_scores(int count) {
     store_transposed(shared_.d_scores(count) + own_ * (kAttentionTileColumns * 128), in_group_,
                      d_weights_.at[0]);
-    WgmmaMatmul::publish_tiles();
+    Matmul::publish_tiles();
   }
 
   // Adds the warpgroup's half of a tile's d_q to the sum in memory, when it is the block's turn. The first
   // block of keys that the queries see stores, the last one adds the sum to its own and writes d_q.
   __device__ __forceinline__ void add_query_sum(int count, const GradientTile& tile) {
-    WgmmaMatmul::fence_operands(query_sum_);
+    Matmul::fence_operands(query_sum_);
     barrier::wait(shared_.has_turn(count), count / 4);
     const int thread =
         own_ * (kAttentionTileColumns * kHeadDim / 2) + static_cast<int>(threadIdx.x) % 128 * 4;
@@ -684,10 +457,9 @@ class GradientWarpgroup {
           for (int e = 0; e < 4; ++e) query_sum_.at[0][n][e] += float_from_bits(sum.at[e]);
         }
       }
-      const float factor[1][2] = {{shape_.scale, shape_.scale}};
-      store_rows(to_.d_q.at(tile.batch, tile.first_query(), tile.head), to_.d_q.token_stride,
-                 valid_queries(shape_.tokens, tile.first_query()), in_group_, own_ * (kHeadDim / 2),
-                 query_sum_, factor);
+      store_rows<kHeadDim>(to_.d_q.at(tile.batch, tile.first_query(), tile.head), to_.d_q.token_stride,
+                           valid_queries(shape_.tokens, tile.first_query()), in_group_, own_ * (kHeadDim / 2),
+                           query_sum_, shape_.scale);
     }
     __syncwarp();
     if (place_.lane == 0) barrier::arrive(shared_.has_added(count));
@@ -695,28 +467,26 @@ class GradientWarpgroup {
 
   // d_k and d_v of a piece's keys.
   __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
-    WgmmaMatmul::fence_operands(key_sums_);
-    WgmmaMatmul::fence_operands(value_sums_);
+    Matmul::fence_operands(key_sums_);
+    Matmul::fence_operands(value_sums_);
     const int first = tile.first_key(), valid = valid_rows<kRows>(shape_.tokens, first);
-    const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
     const float value_scale = 1.0f;
-    const float value_factor[1][2] = {{value_scale, value_scale}};
-    store_rows(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid, place_, 0, key_sums_,
-               key_factor);
-    store_rows(to_.d_v.at(tile.batch, first, tile.kv_head), to_.d_v.token_stride, valid, place_, 0,
-               value_sums_, value_factor);
+    store_rows<kHeadDim>(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid, place_, 0,
+                         key_sums_, shape_.scale);
+    store_rows<kHeadDim>(to_.d_v.at(tile.batch, first, tile.kv_head), to_.d_v.token_stride, valid, place_, 0,
+                         value_sums_, value_scale);
   }
 
   const AttentionShape& shape_;
-  const GradientShared& shared_;
+  const Shared& shared_;
   const GradientOutputs& to_;
   Place place_;     // in the block's tile
   int own_;         // which of the two
   Place in_group_;  // in the warpgroup's
-  Fragment<kAttentionTileColumns> scores_, gradients_;
-  Fragment<kHeadDim> key_sums_, value_sums_;
-  Fragment<kHeadDim / 2> query_sum_;
-  WgmmaMatmul::Weights weights_, d_weights_;
+  Fragment<1, kAttentionTileColumns> scores_, gradients_;
+  Fragment<1, kHeadDim> key_sums_, value_sums_;
+  Fragment<1, kHeadDim / 2> query_sum_;
+  WeightsOf<Matmul, kAttentionTileColumns> weights_, d_weights_;
 };
 
 // Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
@@ -727,7 +497,7 @@ __device__ __forceinline__ void attention_gradients(const AttentionShape& shape,
                                                     Heads<const bf16> d_out, Heads<bf16> d_q, Heads<bf16> d_k,
                                                     Heads<bf16> d_v, void* memory) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
-  const GradientShared shared{ptx::shared_address(shared_memory)};
+  const GradientTypes::Shared shared{ptx::shared_address(shared_memory)};
   const GradientWorkspace workspace(shape, memory);
   if (threadIdx.x == 0) {
     shared.init_barriers();
@@ -756,7 +526,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_gradients_sizes {
 
-constexpr int kBlocks = 132;
+constexpr int kBlocks = 132;          // as many as run at once, or as have work
 constexpr int kThreads = 384;         // of a block
 constexpr int kSharedBytes = 231624;  // of a block
 
@@ -775,7 +545,7 @@ static __global__ void __launch_bounds__(attention_gradients_sizes::kThreads, 1)
                                float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
+  constexpr AttentionShape shape{{T, H, H, 0.125f}, B};
   attention_code::attention_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D}, {d_q, T * 3 * H * D, 3 * H * D, D},

@@ -10,6 +10,11 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
+constexpr int kRows = 128;
+constexpr int kThreads = 256;
+
+// ---- What the gradients of attention need of each query beside q and d_out
+
 namespace {
 
 // Runs before attention_gradients, whose workspace it prepares (cuda/attention/geometry.h has the launch):
@@ -24,10 +29,11 @@ __device__ __forceinline__ void attention_query_terms(const AttentionShape& shap
   const int batch = row / shape.heads, head = row % shape.heads, first = index % blocks * kRows;
   const int valid = min(shape.tokens - first, kRows);
   const std::int64_t first_query = static_cast<std::int64_t>(row) * shape.tokens + first;
-  query_terms(lse + first_query, out.at(batch, first, head), out.token_stride, d_out.at(batch, first, head),
-              d_out.token_stride, valid, [&](int own, const QueryTerms& terms) {
-                if (own < valid) workspace.terms[first_query + own] = terms;
-              });
+  query_terms<kRows, kThreads, kHeadDim>(lse + first_query, out.at(batch, first, head), out.token_stride,
+                                         d_out.at(batch, first, head), d_out.token_stride, valid,
+                                         [&](int own, const QueryTerms& terms) {
+                                           if (own < valid) workspace.terms[first_query + own] = terms;
+                                         });
   constexpr int tiles = kRows / kGradientColumns;  // as many in each row of heads as the blocks cover
   if (threadIdx.x < tiles) workspace.turns[index * tiles + static_cast<int>(threadIdx.x)] = 0;
   if (index == 0 && threadIdx.x == 0) *workspace.next_piece = 0;
@@ -41,7 +47,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_query_terms_sizes {
 
-constexpr int kBlocks = 6144;
+constexpr int kRows = 128;     // queries of a block
 constexpr int kThreads = 256;  // of a block
 
 }  // namespace attention_query_terms_sizes
@@ -55,7 +61,7 @@ static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 
                                  float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
+  constexpr AttentionShape shape{{T, H, H, 0.125f}, B};
   attention_code::attention_query_terms(shape, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
                                         workspace);
 }
@@ -63,8 +69,8 @@ static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 
 void attention_query_terms(const bf16* out, const float* lse, const bf16* d_out, float* workspace,
                            cudaStream_t stream) {
   using namespace attention_query_terms_sizes;
-  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {kBlocks, kThreads}, stream,
-                       out, lse, d_out, workspace);
+  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {B * H * T / kRows, kThreads},
+                       stream, out, lse, d_out, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -155,7 +155,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_sizes::kThr
   using namespace layernorm_backward_add_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   if (column < C) {
     d_norm_weight[column] += total;
   } else if (column < C + C) {
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(matmul_gelu_tanh_backward_sums_sizes::k
   using namespace matmul_gelu_tanh_backward_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   d_bias[column] += total;
 }
 
@@ -264,7 +264,7 @@ static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
   using namespace bias_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
-  if (threadIdx.x >= kColumns || column >= kSums) return;
+  if (threadIdx.x >= kColumns) return;
   d_bias[column] += total;
 }
 

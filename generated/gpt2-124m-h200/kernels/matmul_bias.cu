@@ -19,7 +19,7 @@ using Config = cuda::MatmulConfig<
     bf16, 3 * H * D, C, /*b_transposed=*/true, /*paired=*/false,
     cuda::MatmulTile{
         .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
-constexpr int kBlocks = 132;
+constexpr int kBlocks = 132;                               // of the grid
 constexpr int kThreads = Config::tile.threads();           // of a block
 constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block
 constexpr int kBoxRows = Config::a_box_rows;               // that are copied of the left matrix at once

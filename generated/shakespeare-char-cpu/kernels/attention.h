@@ -6,16 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <omp.h>
-#include <utility>
 
+#include "cpu/random_row.h"
+#include "cpu/tile.h"
 #include "hydrac/math.h"
-#include "hydrac/random.h"
 
 namespace hydrac::shakespeare_char_program {
 
 namespace attention_code {
 
-constexpr int kColumns = 64;
 constexpr int kHeadDim = 64;
 
 // ---- The types that attention takes: views of tensors, its shape, its scratch memory
@@ -56,253 +55,6 @@ struct AttentionWorkspace {
   int threads;
 };
 
-// A row of the generator's runs at once. Compilers make a poor job of 32 x 32 -> 64 bit products in a loop
-// (GCC 12: two to three times slower than this), and dropout on attention is mostly made of them.
-
-namespace detail {
-
-#if defined(__AVX512F__)
-constexpr int kWords = 8;  // 64-bit words in a vector
-#elif defined(__AVX2__)
-constexpr int kWords = 4;
-#else
-constexpr int kWords = 2;
-#endif
-
-typedef std::uint64_t Words __attribute__((vector_size(kWords * sizeof(std::uint64_t))));
-
-// The products of the lower halves of each pair of words.
-inline Words multiply_low_halves(Words a, Words b) {
-#if defined(__AVX2__)
-  Words product;
-  asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
-  return product;
-#else
-  return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
-#endif
-}
-
-}  // namespace detail
-
-// {words[0][i], words[1][i]} = philox2x32(x + i * step, y, key). `count` is a multiple of 8, or of 4 without
-// AVX-512.
-template <int count>
-inline void philox_row(std::uint32_t x, std::uint32_t step, std::uint32_t y, std::uint32_t key,
-                       std::uint32_t (&words)[2][count]) {
-  using namespace detail;
-  constexpr int vectors = count / kWords;
-  const Words multiplier = Words{} + 0xD256D193u;
-  alignas(sizeof(Words)) std::uint64_t counters[count];
-#pragma omp simd
-  for (int i = 0; i < count; ++i) counters[i] = x + static_cast<std::uint32_t>(i) * step;
-  Words xs[vectors], ys[vectors], round_key = Words{} + key;
-  for (int v = 0; v < vectors; ++v) {
-    __builtin_memcpy(&xs[v], counters + v * kWords, sizeof(Words));
-    ys[v] = Words{} + y;
-  }
-  // As philox2x32, on the lower half of each word; what the upper halves hold is never looked at.
-  for (int round = 0; round < 10; ++round) {
-    for (int v = 0; v < vectors; ++v) {
-      const Words product = multiply_low_halves(xs[v], multiplier);
-      xs[v] = (product >> 32) ^ round_key ^ ys[v];
-      ys[v] = product;
-    }
-    round_key += 0x9E3779B9u;
-  }
-  for (int v = 0; v < vectors; ++v) {
-    for (int word = 0; word < kWords; ++word) {
-      words[0][v * kWords + word] = static_cast<std::uint32_t>(xs[v][word]);
-      words[1][v * kWords + word] = static_cast<std::uint32_t>(ys[v][word]);
-    }
-  }
-}
-
-// The register-blocked matmuls that attention is made of: a few rows times a few vectors, kept in registers
-// over the whole depth. Vectors are GCC/Clang vector types, as wide as this processor's.
-
-namespace detail {
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;         // floats in a vector
-constexpr int kVectorsAtOnce = 4;  // with kRowsAtOnce rows: 24 of 32 registers hold sums
-constexpr int kRowsAtOnce = 6;
-#elif defined(__AVX__)
-constexpr int kLanes = 8;
-constexpr int kVectorsAtOnce = 2;
-constexpr int kRowsAtOnce = 4;
-#else
-constexpr int kLanes = 4;
-constexpr int kVectorsAtOnce = 2;
-constexpr int kRowsAtOnce = 4;
-#endif
-
-// The widest vector whose size divides a row of `width` floats, so that no row needs a tail.
-constexpr int lanes_for(int width) {
-  int lanes = kLanes;
-  while (width % lanes != 0) lanes /= 2;
-  return lanes;
-}
-
-template <int lanes>
-struct VectorType {
-  typedef float Value __attribute__((vector_size(lanes * sizeof(float))));
-  // The same in memory: aligned like a float only.
-  typedef float Unaligned
-      __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
-};
-template <int lanes>
-using Vector = typename VectorType<lanes>::Value;
-
-template <int lanes>
-inline Vector<lanes> load(const float* from) {
-  return *reinterpret_cast<const typename VectorType<lanes>::Unaligned*>(from);
-}
-
-template <int lanes>
-inline void store(float* to, Vector<lanes> value) {
-  *reinterpret_cast<typename VectorType<lanes>::Unaligned*>(to) = value;
-}
-
-// body(0), body(1), ... body(count - 1), each with its index as a constant: what is indexed so stays in
-// registers.
-template <int count, class Body>
-[[gnu::always_inline]] inline void unrolled(Body body) {
-  [&]<int... index>(std::integer_sequence<int, index...>)
-      __attribute__((always_inline)) { (body(index), ...); }(std::make_integer_sequence<int, count>{});
-}
-
-// a * b + c for each lane, rounded once whatever -ffp-contract says. By name, because compilers do not always
-// find the instruction behind the lanes: GCC 12 multiplies 16 of them one by one.
-template <int lanes>
-[[gnu::always_inline]] inline Vector<lanes> multiply_add(float a, Vector<lanes> b, Vector<lanes> c) {
-  [[maybe_unused]] const Vector<lanes> all_a = a - Vector<lanes>{};
-#if defined(__AVX512F__)
-  constexpr int kCurrentRounding = 4;
-  return __builtin_ia32_vfmaddps512_mask(all_a, b, c, static_cast<unsigned short>(-1), kCurrentRounding);
-#endif
-#if defined(__FMA__)
-  if constexpr (lanes == 8) return __builtin_ia32_vfmaddps256(all_a, b, c);
-#endif
-  return [&]<int... lane>(std::integer_sequence<int, lane...>) __attribute__((always_inline)) {
-    return Vector<lanes>{fma(a, b[lane], c[lane])...};
-  }(std::make_integer_sequence<int, lanes>{});
-}
-
-// What a matmul does with the old content of C: nothing, add to it, or scale its rows and then add.
-enum class Start { zero, add, scale };
-
-// A[row, step] lies at a[row * a_row + step * a_step]: either order of A is read in place.
-struct Left {
-  const float* data;
-  std::int64_t row_stride, step_stride;
-};
-
-// C[rows, vectors * lanes] = start(C) + A[rows, depth] * B[depth, vectors * lanes]; rows of B and C are
-// contiguous. Not inlined: a call costs nothing beside the loop, and each copy would be compiled anew.
-template <int lanes, int rows, int vectors>
-[[gnu::noinline]] void matmul_block(Start start, std::int64_t depth, Left a, const float* b,
-                                    std::int64_t b_stride, float* c, std::int64_t c_stride,
-                                    const float* row_scale) {
-  Vector<lanes> sum[rows * vectors];
-  unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) { sum[i] = Vector<lanes>{}; });
-  if (start != Start::zero) {
-    unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
-      sum[i] = load<lanes>(c + i / vectors * c_stride + i % vectors * lanes);
-    });
-  }
-  if (start == Start::scale) {
-    unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) { sum[i] *= row_scale[i / vectors]; });
-  }
-  for (std::int64_t step = 0; step < depth; ++step) {
-    const float* left = a.data + step * a.step_stride;
-    const float* right_row = b + step * b_stride;
-    Vector<lanes> right[vectors];
-    unrolled<vectors>([&](int v)
-                          __attribute__((always_inline)) { right[v] = load<lanes>(right_row + v * lanes); });
-    unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
-      sum[i] = multiply_add<lanes>(left[i / vectors * a.row_stride], right[i % vectors], sum[i]);
-    });
-  }
-  unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
-    store<lanes>(c + i / vectors * c_stride + i % vectors * lanes, sum[i]);
-  });
-}
-
-// The same for any number of vectors.
-template <int lanes, int rows>
-inline void matmul_rows(Start start, int vectors, std::int64_t depth, Left a, const float* b,
-                        std::int64_t b_stride, float* c, std::int64_t c_stride,
-                        const float* row_scale = nullptr) {
-  int v = 0;
-  const auto next = [&]<int count>(std::integral_constant<int, count>) {
-    matmul_block<lanes, rows, count>(start, depth, a, b + v * lanes, b_stride, c + v * lanes, c_stride,
-                                     row_scale);
-    v += count;
-  };
-  while (v + kVectorsAtOnce <= vectors) next(std::integral_constant<int, kVectorsAtOnce>{});
-  const int left_over = vectors - v;
-  if (left_over == 1) next(std::integral_constant<int, 1>{});
-  if constexpr (kVectorsAtOnce > 2) {
-    if (left_over == 2) next(std::integral_constant<int, 2>{});
-    if (left_over == 3) next(std::integral_constant<int, 3>{});
-  }
-}
-
-// body(count, first) for the rows in groups of kRowsAtOnce, then of 4, 2 and 1; `count` is a constant.
-template <class Body>
-inline void for_row_groups(int rows, Body body) {
-  int first = 0;
-  const auto groups_of = [&]<int count>(std::integral_constant<int, count> size) {
-    for (; first + count <= rows; first += count) body(size, first);
-  };
-  groups_of(std::integral_constant<int, kRowsAtOnce>{});
-  if constexpr (kRowsAtOnce > 4) groups_of(std::integral_constant<int, 4>{});
-  groups_of(std::integral_constant<int, 2>{});
-  groups_of(std::integral_constant<int, 1>{});
-}
-
-// One step of a transposition: the upper right blocks of size `size` change places with the lower left ones.
-template <int size, int lanes>
-[[gnu::always_inline]] inline void swap_blocks(Vector<lanes>& upper, Vector<lanes>& lower) {
-  [&]<int... lane>(std::integer_sequence<int, lane...>) __attribute__((always_inline)) {
-    const Vector<lanes> old_upper = upper;
-    upper = __builtin_shufflevector(old_upper, lower, ((lane & size) != 0 ? lanes + lane - size : lane)...);
-    lower = __builtin_shufflevector(old_upper, lower, ((lane & size) != 0 ? lanes + lane : lane + size)...);
-  }(std::make_integer_sequence<int, lanes>{});
-}
-
-template <int size, int lanes>
-[[gnu::always_inline]] inline void transpose_square(Vector<lanes> (&square)[lanes]) {
-  unrolled<lanes / 2>([&](int pair) __attribute__((always_inline)) {
-    const int row = pair / size * 2 * size + pair % size;
-    swap_blocks<size, lanes>(square[row], square[row + size]);
-  });
-  if constexpr (2 * size < lanes) transpose_square<2 * size, lanes>(square);
-}
-
-// to[column * to_stride + row] = factor * from[row * from_stride + column] for row < rows; rows up to the
-// next multiple of kLanes become zeros.
-inline void transpose(int rows, const float* from, std::int64_t from_stride, float factor, float* to,
-                      std::int64_t to_stride) {
-  constexpr int lanes = lanes_for(kColumns);
-  const int padded = (rows + kLanes - 1) / kLanes * kLanes;
-  for (int row = 0; row < padded; row += lanes) {
-    for (int column = 0; column < kColumns; column += lanes) {
-      Vector<lanes> square[lanes];
-      unrolled<lanes>([&](int i) __attribute__((always_inline)) {
-        square[i] = Vector<lanes>{};
-        if (row + i < rows) square[i] = load<lanes>(from + (row + i) * from_stride + column) * factor;
-      });
-      transpose_square<1, lanes>(square);
-      unrolled<lanes>([&](int i) __attribute__((always_inline)) {
-        store<lanes>(to + (column + i) * to_stride + row, square[i]);
-      });
-    }
-  }
-}
-
-}  // namespace detail
-
 // Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
 // mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
 // range decreases from one token to the next, so that a tile's range follows from its first and last token.
@@ -318,9 +70,9 @@ struct CausalMask {
   HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
 };
 
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+// The keys that any of the queries first_query to last_query sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
+  return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
 }
 
 // What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
@@ -342,7 +94,7 @@ struct Tile {
   int queries, keys;
   bool diagonal;  // some of its keys are hidden because they come after some of its queries
 
-  int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
+  int vectors() const { return static_cast<int>(divide_up(queries, simd::kLanes)); }
   // The first query, counted from first_query, that may see this key (counted from first_key).
   int first_query_of(int key) const { return diagonal ? static_cast<int>(first_key - first_query) + key : 0; }
   // How many keys the queries up to `query` (excluded) see between them.
@@ -351,19 +103,19 @@ struct Tile {
     return diagonal && seen < keys ? (seen > 0 ? seen : 0) : keys;
   }
   // How many keys of vector v of queries the matmuls read: a group of rows reaches past its own diagonal.
-  int keys_of_vector(int v) const { return keys_of((v + 1) * kLanes + kRowsAtOnce - 1); }
+  int keys_of_vector(int v) const { return keys_of((v + 1) * simd::kLanes + simd::kRowsAtOnce - 1); }
 };
 
 // The tile of scores: scores[key, query] = rows[key] . columns[:, query], where only what keys_of() covers is
 // computed. `rows` are keys or values as they lie; `columns` [head_dim, kQueryTile].
 inline void score_matmul(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
                          float* scores) {
-  for_row_groups(tile.keys, [&](auto count, int key) {
-    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
-    const int offset = first_vector * kLanes;
-    matmul_rows<kLanes, count>(Start::zero, tile.vectors() - first_vector, kHeadDim,
-                               {rows + key * row_stride, row_stride, 1}, columns + offset, kQueryTile,
-                               scores + key * kQueryTile + offset, kQueryTile);
+  simd::for_row_groups(tile.keys, [&](auto count, int key) {
+    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / simd::kLanes : 0;
+    const int offset = first_vector * simd::kLanes;
+    simd::matmul_rows<simd::kLanes, count>(simd::Start::zero, tile.vectors() - first_vector, kHeadDim,
+                                           {rows + key * row_stride, row_stride, 1}, columns + offset,
+                                           kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
   });
 }
 
@@ -386,8 +138,8 @@ inline void mask_scores(const Tile& tile, float value, float* scores) {
   if (!tile.diagonal) return;
   for (int key = 0; key < tile.keys; ++key) {
     const int end = tile.first_query_of(key) < tile.queries ? tile.first_query_of(key) : tile.queries;
-    const int reached = end - kRowsAtOnce + 1;
-    for (int query = reached > 0 ? reached / kLanes * kLanes : 0; query < end; ++query) {
+    const int reached = end - simd::kRowsAtOnce + 1;
+    for (int query = reached > 0 ? reached / simd::kLanes * simd::kLanes : 0; query < end; ++query) {
       scores[key * kQueryTile + query] = value;
     }
   }
@@ -401,25 +153,157 @@ inline float query_factor(const AttentionShape& shape) {
 // What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
 // vector v: 0 or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
-                            int v, int key, float (&factors)[kLanes]) {
+                            int v, int key, float (&factors)[simd::kLanes]) {
   const std::int64_t head = tile.batch * shape.heads + tile.head;
-  const std::int64_t query = tile.first_query + v * kLanes;
+  const std::int64_t query = tile.first_query + v * simd::kLanes;
   const std::uint64_t first = score_index(head, shape.tokens, query, tile.first_key + key);
   const auto step = static_cast<std::uint32_t>(score_index(0, shape.tokens, 1, 0) / 4);
   // Queries 8 apart share a run of the generator, of which each has one word.
-  constexpr int runs = kLanes < 8 ? kLanes : 8;
+  constexpr int runs = simd::kLanes < 8 ? simd::kLanes : 8;
   std::uint32_t words[2][runs];
-  philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
-             dropout.key, words);
+  simd::philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
+                   dropout.key, words);
   const std::uint64_t first_word = first / 2 % 2, shift = first % 2 * 16;
-#pragma omp simd simdlen(kLanes)
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const std::uint32_t bits = words[kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
+#pragma omp simd simdlen(simd::kLanes)
+  for (int lane = 0; lane < simd::kLanes; ++lane) {
+    const std::uint32_t bits =
+        words[simd::kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
     factors[lane] = bits >= dropout.threshold ? dropout.keep_scale : 0.0f;
   }
 }
 
 }  // namespace detail
+
+// The forward of attention: one block of queries at a time against tiles of keys, with a running maximum and
+// sum. See attention.h for what the functions take.
+
+namespace detail {
+
+struct alignas(64) ForwardScratch {
+  float queries[kHeadDim * kQueryTile];  // scale * q, transposed: [head_dim, query]
+  float scores[kKeyTile * kQueryTile];   // [key, query], then probabilities
+  float row_max[kQueryTile];
+  float row_sum[kQueryTile];
+  float rescale[kQueryTile];  // what a new maximum makes of the sums so far
+};
+
+// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
+// A query that sees no key of the first tiles that are visited has no maximum yet.
+inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
+  for (int v = 0; v < tile.vectors(); ++v) {
+    const int first = v * simd::kLanes;
+    const int keys = tile.keys_of_vector(v);
+    simd::Vector<simd::kLanes> maximum = simd::load<simd::kLanes>(scratch.row_max + first);
+    for (int key = 0; key < keys; ++key) {
+      const simd::Vector<simd::kLanes> score =
+          simd::load<simd::kLanes>(scratch.scores + key * kQueryTile + first);
+      maximum = score > maximum ? score : maximum;
+    }
+    alignas(64) float new_max[simd::kLanes], sum[simd::kLanes];
+    simd::store<simd::kLanes>(new_max, maximum);
+#pragma omp simd simdlen(simd::kLanes)
+    for (int lane = 0; lane < simd::kLanes; ++lane) {
+      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - new_max[lane]);
+      scratch.row_max[first + lane] = new_max[lane];
+      sum[lane] = scratch.row_sum[first + lane] * scratch.rescale[first + lane];
+    }
+    for (int key = 0; key < keys; ++key) {
+      float* scores = scratch.scores + key * kQueryTile + first;
+#pragma omp simd simdlen(simd::kLanes)
+      for (int lane = 0; lane < simd::kLanes; ++lane) {
+        const float probability = exp(scores[lane] - new_max[lane]);
+        sum[lane] += probability;
+        scores[lane] = probability;
+      }
+    }
+    simd::store<simd::kLanes>(scratch.row_sum + first, simd::load<simd::kLanes>(sum));
+  }
+}
+
+inline void drop_probabilities(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
+                               float* probabilities) {
+  for (int v = 0; v < tile.vectors(); ++v) {
+    for (int key = 0; key < tile.keys_of_vector(v); ++key) {
+      alignas(64) float factors[simd::kLanes];
+      dropout_factors(shape, dropout, tile, v, key, factors);
+      float* row = probabilities + key * kQueryTile + v * simd::kLanes;
+#pragma omp simd simdlen(simd::kLanes)
+      for (int lane = 0; lane < simd::kLanes; ++lane) row[lane] *= factors[lane];
+    }
+  }
+}
+
+// out[query] = start(out[query]) + probabilities[:, query] . values
+inline void add_values(simd::Start start, const Tile& tile, const ForwardScratch& scratch,
+                       const ConstHeads& v, const float* values, const MutableHeads& out, float* out_rows) {
+  constexpr int lanes = simd::lanes_for(kHeadDim);
+  simd::for_row_groups(tile.queries, [&](auto count, int query) {
+    simd::matmul_rows<lanes, count>(
+        start, kHeadDim / lanes, tile.keys_of(query + count), {scratch.scores + query, 1, kQueryTile}, values,
+        v.token_stride, out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
+  });
+}
+
+template <bool has_dropout>
+inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
+                          const ConstHeads& v, const MutableHeads& out, float* lse,
+                          const AttentionDropout& dropout, ForwardScratch& scratch) {
+  constexpr float infinity = __builtin_inff();
+  const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
+  float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
+  simd::transpose<kHeadDim>(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride,
+                            query_factor(shape), scratch.queries, kQueryTile);
+  for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
+
+  for_key_tiles(tile, [&](bool is_first) {
+    score_matmul(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
+                 scratch.scores);
+    mask_scores(tile, -infinity, scratch.scores);
+    softmax_tile(tile, scratch);
+    if constexpr (has_dropout) drop_probabilities(shape, dropout, tile, scratch.scores);
+    const float* values = v.at(tile.batch, tile.first_key, kv_head);
+    add_values(is_first ? simd::Start::zero : simd::Start::scale, tile, scratch, v, values, out, out_rows);
+  });
+
+  float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
+  for (int i = 0; i < tile.queries; ++i) {
+    const float inverse = 1.0f / scratch.row_sum[i];
+#pragma omp simd
+    for (int d = 0; d < kHeadDim; ++d) out_rows[i * out.token_stride + d] *= inverse;
+    lse_row[i] = scratch.row_max[i] + log(scratch.row_sum[i]);
+  }
+}
+
+}  // namespace detail
+
+// Bytes of scratch memory for up to `threads` threads.
+constexpr std::size_t attention_forward_workspace(int threads) {
+  return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch);
+}
+
+// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
+// Heads are a multiple of 8 wide. out must overlap no input.
+template <bool has_dropout>
+void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
+                       MutableHeads out, float* lse, const AttentionDropout& dropout,
+                       AttentionWorkspace workspace) {
+  auto* scratch = static_cast<detail::ForwardScratch*>(workspace.data);
+  const std::int64_t blocks = detail::divide_up(shape.tokens, detail::kQueryTile);
+  const int threads = omp_get_max_threads() < workspace.threads ? omp_get_max_threads() : workspace.threads;
+  // Blocks share nothing that they write, so who computes which does not matter; causal ones differ in cost.
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (std::int64_t unit = 0; unit < shape.batch * shape.heads * blocks; ++unit) {
+    detail::Tile tile{};
+    tile.batch = unit / (shape.heads * blocks);
+    tile.head = unit / blocks % shape.heads;
+    tile.first_query = unit % blocks * detail::kQueryTile;
+    const std::int64_t left = shape.tokens - tile.first_query;
+    tile.queries = static_cast<int>(left < detail::kQueryTile ? left : detail::kQueryTile);
+    detail::forward_block<has_dropout>(shape, tile, q, k, v, out, lse, dropout,
+                                       scratch[omp_get_thread_num()]);
+  }
+}
 
 }  // namespace attention_code
 

@@ -7,137 +7,6 @@
 
 namespace hydrac::shakespeare_char_program {
 
-namespace attention_code {
-
-// The forward of attention: one block of queries at a time against tiles of keys, with a running maximum and
-// sum. See attention.h for what the functions take.
-
-namespace detail {
-
-struct alignas(64) ForwardScratch {
-  float queries[kHeadDim * kQueryTile];  // scale * q, transposed: [head_dim, query]
-  float scores[kKeyTile * kQueryTile];   // [key, query], then probabilities
-  float row_max[kQueryTile];
-  float row_sum[kQueryTile];
-  float rescale[kQueryTile];  // what a new maximum makes of the sums so far
-};
-
-// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
-// A query that sees no key of the first tiles that are visited has no maximum yet.
-inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
-  for (int v = 0; v < tile.vectors(); ++v) {
-    const int first = v * kLanes;
-    const int keys = tile.keys_of_vector(v);
-    Vector<kLanes> maximum = load<kLanes>(scratch.row_max + first);
-    for (int key = 0; key < keys; ++key) {
-      const Vector<kLanes> score = load<kLanes>(scratch.scores + key * kQueryTile + first);
-      maximum = score > maximum ? score : maximum;
-    }
-    alignas(64) float new_max[kLanes], sum[kLanes];
-    store<kLanes>(new_max, maximum);
-#pragma omp simd simdlen(kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) {
-      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - new_max[lane]);
-      scratch.row_max[first + lane] = new_max[lane];
-      sum[lane] = scratch.row_sum[first + lane] * scratch.rescale[first + lane];
-    }
-    for (int key = 0; key < keys; ++key) {
-      float* scores = scratch.scores + key * kQueryTile + first;
-#pragma omp simd simdlen(kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float probability = exp(scores[lane] - new_max[lane]);
-        sum[lane] += probability;
-        scores[lane] = probability;
-      }
-    }
-    store<kLanes>(scratch.row_sum + first, load<kLanes>(sum));
-  }
-}
-
-inline void drop_probabilities(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
-                               float* probabilities) {
-  for (int v = 0; v < tile.vectors(); ++v) {
-    for (int key = 0; key < tile.keys_of_vector(v); ++key) {
-      alignas(64) float factors[kLanes];
-      dropout_factors(shape, dropout, tile, v, key, factors);
-      float* row = probabilities + key * kQueryTile + v * kLanes;
-#pragma omp simd simdlen(kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) row[lane] *= factors[lane];
-    }
-  }
-}
-
-// out[query] = start(out[query]) + probabilities[:, query] . values
-inline void add_values(Start start, const Tile& tile, const ForwardScratch& scratch, const ConstHeads& v,
-                       const float* values, const MutableHeads& out, float* out_rows) {
-  constexpr int lanes = lanes_for(kHeadDim);
-  for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<lanes, count>(start, kHeadDim / lanes, tile.keys_of(query + count),
-                              {scratch.scores + query, 1, kQueryTile}, values, v.token_stride,
-                              out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
-  });
-}
-
-inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
-                          const ConstHeads& v, const MutableHeads& out, float* lse,
-                          const AttentionDropout& dropout, ForwardScratch& scratch) {
-  constexpr float infinity = __builtin_inff();
-  const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
-  float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
-  transpose(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride, query_factor(shape),
-            scratch.queries, kQueryTile);
-  for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
-
-  for_key_tiles(tile, [&](bool is_first) {
-    score_matmul(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
-                 scratch.scores);
-    mask_scores(tile, -infinity, scratch.scores);
-    softmax_tile(tile, scratch);
-    drop_probabilities(shape, dropout, tile, scratch.scores);
-    const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    add_values(is_first ? Start::zero : Start::scale, tile, scratch, v, values, out, out_rows);
-  });
-
-  float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
-  for (int i = 0; i < tile.queries; ++i) {
-    const float inverse = 1.0f / scratch.row_sum[i];
-#pragma omp simd
-    for (int d = 0; d < kHeadDim; ++d) out_rows[i * out.token_stride + d] *= inverse;
-    lse_row[i] = scratch.row_max[i] + log(scratch.row_sum[i]);
-  }
-}
-
-}  // namespace detail
-
-// Bytes of scratch memory for up to `threads` threads.
-constexpr std::size_t attention_forward_workspace(int threads) {
-  return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch);
-}
-
-// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
-// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
-// Heads are a multiple of 8 wide. out must overlap no input.
-inline void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
-                              MutableHeads out, float* lse, const AttentionDropout& dropout,
-                              AttentionWorkspace workspace) {
-  auto* scratch = static_cast<detail::ForwardScratch*>(workspace.data);
-  const std::int64_t blocks = detail::divide_up(shape.tokens, detail::kQueryTile);
-  const int threads = omp_get_max_threads() < workspace.threads ? omp_get_max_threads() : workspace.threads;
-  // Blocks share nothing that they write, so who computes which does not matter; causal ones differ in cost.
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (std::int64_t unit = 0; unit < shape.batch * shape.heads * blocks; ++unit) {
-    detail::Tile tile{};
-    tile.batch = unit / (shape.heads * blocks);
-    tile.head = unit / blocks % shape.heads;
-    tile.first_query = unit % blocks * detail::kQueryTile;
-    const std::int64_t left = shape.tokens - tile.first_query;
-    tile.queries = static_cast<int>(left < detail::kQueryTile ? left : detail::kQueryTile);
-    detail::forward_block(shape, tile, q, k, v, out, lse, dropout, scratch[omp_get_thread_num()]);
-  }
-}
-
-}  // namespace attention_code
-
 // out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass
 // Spec: optimizations.attention.
 void attention_forward(const float* q,  // [B,T,H,D]
@@ -152,9 +21,9 @@ void attention_forward(const float* q,  // [B,T,H,D]
                                                  1.25f};
   constexpr int kThreads = 8;  // that the workspace is for
   static_assert(attention_code::attention_forward_workspace(kThreads) <= 268288);
-  attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
-                                    {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse,
-                                    dropout, {workspace, kThreads});
+  attention_code::attention_forward<true>(shape, {q, T * 3 * H * D, 3 * H * D, D},
+                                          {k, T * 3 * H * D, 3 * H * D, D}, {v, T * 3 * H * D, 3 * H * D, D},
+                                          {out, T * H * D, H * D, D}, lse, dropout, {workspace, kThreads});
 }
 
 }  // namespace hydrac::shakespeare_char_program

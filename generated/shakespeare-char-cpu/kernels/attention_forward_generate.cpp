@@ -2,7 +2,7 @@
 // README.md has the commands that check and regenerate it. SPDX-License-Identifier: Apache-2.0
 //
 // cpu/attention.h for the sizes of this program.
-#include "kernels/attention_without_dropout.h"
+#include "kernels/attention.h"
 #include "kernels/kernels.h"
 
 namespace hydrac::shakespeare_char_program {
@@ -15,12 +15,13 @@ void attention_forward_generate(const float* q,  // [1,T,H,D]
                                 float* out,      // [1,T,HD]
                                 float* lse,      // [1,H,T]
                                 void* workspace) {
-  constexpr attention_without_dropout_code::AttentionShape shape{1, T, H, H, 0.125f};
+  constexpr attention_code::AttentionShape shape{1, T, H, H, 0.125f};
+  constexpr attention_code::AttentionDropout dropout{0, 0, 1.0f};
   constexpr int kThreads = 8;  // that the workspace is for
-  static_assert(attention_without_dropout_code::attention_forward_workspace(kThreads) <= 268288);
-  attention_without_dropout_code::attention_forward(
-      shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
-      {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse, {workspace, kThreads});
+  static_assert(attention_code::attention_forward_workspace(kThreads) <= 268288);
+  attention_code::attention_forward<false>(shape, {q, T * 3 * H * D, 3 * H * D, D},
+                                           {k, T * 3 * H * D, 3 * H * D, D}, {v, T * 3 * H * D, 3 * H * D, D},
+                                           {out, T * H * D, H * D, D}, lse, dropout, {workspace, kThreads});
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -1,10 +1,42 @@
-// What the attention kernels take: plain data that host and device share.
+// What the attention kernels are made for and what they take: plain data that host and device share.
 #pragma once
 #include <cstdint>
 
 #include "hydrac/math.h"
 
-namespace hydrac::cuda {
+namespace hydrac {
+
+// What computes the matmuls.
+enum class AttentionFamily {
+  plain,   // float multiply-adds: float32 storage, and every type on every chip
+  mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
+  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64, and 128 without dropout and softcap
+};
+
+// How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
+// goes through the other side `columns` at a time, with `stages` tiles of them in shared memory.
+struct AttentionTile {
+  int warps;
+  int row_tiles;  // of 16 rows, a warp
+  int columns;
+  int stages;
+  int blocks_per_sm;  // what registers are limited for
+  int parts = 1;      // blocks that share rows and split the columns of d_k and d_v
+
+  HYDRAC_FN constexpr int rows() const { return warps * 16 * row_tiles; }
+  HYDRAC_FN constexpr int threads() const { return warps * 32; }
+};
+
+// Head dimensions are padded to the depth of one mma in shared memory and registers.
+HYDRAC_FN constexpr int padded_head_dim(std::int64_t head_dim) {
+  return static_cast<int>((head_dim + 15) / 16 * 16);
+}
+
+// Bytes of one row in shared memory. Rows of ldmatrix tiles are 16 bytes longer than their data, an odd
+// number of 16 bytes, so that eight rows touch all banks once; wgmma's are swizzled instead.
+HYDRAC_FN constexpr int attention_row_bytes(bool is_swizzled, int head_dim, int element_bytes) {
+  return padded_head_dim(head_dim) * element_bytes + (is_swizzled ? 0 : 16);
+}
 
 // A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv matmul. Strides
 // count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
@@ -44,4 +76,4 @@ struct alignas(8) QueryTerms {
   float delta;  // d_out . out: what the softmax's gradient subtracts
 };
 
-}  // namespace hydrac::cuda
+}  // namespace hydrac

@@ -12,8 +12,9 @@
 // in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as
 // attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The forward
 // pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles
-// (pipeline.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands between
-// two matmuls.
+// (stream.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands between
+// two matmuls. These and the other headers whose namespace is hydrac take numbers, types and functions
+// only: they are the library that specialized kernels include.
 #pragma once
 #include "cuda/attention/forward.cuh"
 #include "cuda/attention/gradients.cuh"

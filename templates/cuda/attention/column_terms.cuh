@@ -4,7 +4,7 @@
 #include "cuda/attention/fragment.cuh"
 #include "cuda/ptx.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
 // Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows
 // on.
@@ -34,4 +34,4 @@ struct ColumnTerms {
   }
 };
 
-}  // namespace hydrac::cuda
+}  // namespace hydrac

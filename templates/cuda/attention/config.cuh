@@ -21,8 +21,8 @@ struct SequenceOf<DocumentMask<Within>> {
   using Type = PackedShape;
 };
 
-// Storage is bf16, f16 or float. `tile` is attention_tile(problem, kernel) for the kernel that uses the
-// config. Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// What attention_tile() and the spec say of a kernel. Storage is bf16, f16 or float; Mask and Scores are
+// policies of attention/mask.h and attention/scores.h.
 template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, class Mask_,
           class Scores_, bool has_dropout_>
 struct AttentionConfig {
@@ -37,13 +37,14 @@ struct AttentionConfig {
   static constexpr bool has_dropout = has_dropout_;
 
   static constexpr int padded_dim = padded_head_dim(head_dim);
-  static constexpr int row_tiles = tile.row_tiles;
-  static constexpr int rows = tile.rows();
-  static constexpr int threads = tile.threads();
-  static constexpr int columns = tile.columns;
-  static constexpr int warps = tile.warps;
-  static constexpr int stages = tile.stages;
-  static constexpr int row_bytes = attention_row_bytes(family, head_dim, sizeof(Storage));
+  static constexpr int row_tiles = tile.row_tiles;  // of 16 rows, a warp
+  static constexpr int rows = tile.rows();          // that a block has
+  static constexpr int threads = tile.threads();    // that compute
+  static constexpr int columns = tile.columns;      // of the other side, a tile
+  static constexpr int warps = tile.warps;          // that compute
+  static constexpr int stages = tile.stages;        // tiles in shared memory
+  static constexpr int row_bytes =
+      attention_row_bytes(family == AttentionFamily::hopper, head_dim, sizeof(Storage));
   static_assert(head_dim % 8 == 0 && head_dim >= 8 && head_dim <= 256);
 };
 

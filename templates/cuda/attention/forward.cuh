@@ -6,7 +6,11 @@
 // asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
 // FlashAttention-3; 2024).
 #pragma once
-#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/dropout.cuh"
+#include "cuda/attention/matmul.cuh"
+#include "cuda/attention/query_block.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/scores.cuh"
 #include "cuda/attention/softmax.cuh"
 
 namespace hydrac::cuda {
@@ -19,20 +23,23 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
                                                   Heads<const typename Config::Storage> v,
                                                   Heads<typename Config::Storage> out, float* lse,
                                                   const AttentionDropout& dropout) {
-  using Matmul = typename MatmulOf<Config>::Type;
+  using Matmul =
+      MatmulOf<Config::family, typename Config::Storage, Config::row_tiles, Config::rows, Config::head_dim>;
+  using Mask = typename Config::Mask;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int column_bytes = columns * Config::row_bytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
   const std::uint32_t keys = queries + Config::rows * Config::row_bytes;
-  const std::uint32_t values = keys + Config::tile.stages * column_bytes;
+  const std::uint32_t values = keys + Config::stages * column_bytes;
 
   const Place place;
-  const QueryBlock<Config> block(shape);
-  RowLoader<Config, Matmul, Config::rows>(q.token_stride)
+  const QueryBlock<Mask, Config::rows, columns> block(shape);
+  RowLoader<Matmul, Config::rows, Config::head_dim, Config::threads>(q.token_stride)
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
-  const RowLoader<Config, Matmul, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  const RowLoader<Matmul, columns, Config::head_dim, Config::threads> load_keys(k.token_stride),
+      load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -45,26 +52,26 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
   start(0, 0);
 
   const float scale2 = Scores::factor(shape) * kLog2E;
-  RunningSoftmax<row_tiles, Config::Mask::hides_earlier> softmax;
+  RunningSoftmax<row_tiles, Mask::hides_earlier> softmax;
   Fragment<row_tiles, Config::padded_dim> sums;
-  typename Matmul::template Weights<columns> weights;
+  WeightsOf<Matmul, columns> weights;
   const auto multiply_scores = [&](Fragment<row_tiles, columns>& scores, int stage) {
     Matmul::begin();
-    Matmul::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Matmul::scores(scores, place, queries, keys + stage * column_bytes);
     Matmul::commit();
   };
   // From matmuls to probabilities; whether earlier sums must be rescaled.
   const auto apply_softmax = [&](Fragment<row_tiles, columns>& scores, int index,
                                  float(&rescale)[row_tiles][2]) {
     const int tile = block.first_tile + index;
-    score_matmuls<Scores>(scores, shape);
+    if constexpr (!Scores::is_linear) score_matmuls<Scores>(scores, shape);
     if (block.needs_mask(tile)) {
-      mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, -kInfinity);
+      mask<Mask, false>(scores, place, block.first, tile * columns, shape, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     if constexpr (Config::has_dropout) {
       // Behind the softmax: its sum is of all probabilities.
-      const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+      const std::uint64_t dropout_index = dropout_base(shape, block.row);
       for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
                                           shape.tokens, [&](int m, int n, int e, bool is_kept) {
                                             if (!is_kept) scores.at[m][n][e] = 0.0f;
@@ -75,7 +82,7 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
   const auto add_values = [&](int stage, bool add) {
     Matmul::fence_operands(sums);
     Matmul::begin();
-    Matmul::template accumulate<columns>(sums, place, weights, values + stage * column_bytes, 0, add);
+    Matmul::accumulate(sums, place, weights, values + stage * column_bytes, add);
     Matmul::commit();
   };
 
@@ -86,7 +93,7 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
-      Matmul::template wait<0>();
+      Matmul::wait_for_all();
       Matmul::fence_operands(scores);
       apply_softmax(scores, 0, rescale);
       Matmul::round(weights, scores);
@@ -96,18 +103,18 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
       add_values(before, index > 1);
-      Matmul::template wait<1>();
+      Matmul::wait_for_all_but_last();
       Matmul::fence_operands(scores);
       const bool moved = apply_softmax(scores, index, rescale);
-      Matmul::template wait<0>();
+      Matmul::wait_for_all();
       Matmul::fence_operands(sums);
       if (moved) sums.scale_rows(rescale);
       Matmul::round(weights, scores);
       before = stage;
     };
-    stream_tiles<Config, Matmul>(block.tiles, start, first, compute);
+    stream_tiles<Matmul, Config::stages>(block.tiles, start, first, compute);
     add_values(before, block.tiles > 1);
-    Matmul::template wait<0>();
+    Matmul::wait_for_all();
     Matmul::fence_operands(sums);
   } else {
     const auto compute = [&](int index, int stage) {
@@ -119,27 +126,21 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
       add_values(stage, index > 0);
     };
     Matmul::clear(sums);
-    stream_tiles<Config, Matmul>(
+    stream_tiles<Matmul, Config::stages>(
         block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
   }
 
   softmax.finish();
-  float* lse_to =
-      lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  float* lse_to = lse + static_cast<std::int64_t>(block.row) * shape.tokens + block.first;
   float factor[row_tiles][2];
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row<row_tiles>(m, half);
-      factor[m][half] = (Config::has_dropout ? dropout.keep_scale : 1.0f) / softmax.sum[m][half];
-      if (place.lane % 4 == 0 && row < block.count) {
-        lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
-      }
+  for_rows<row_tiles>(place, [&](int m, int half, int row) {
+    factor[m][half] = (Config::has_dropout ? dropout.keep_scale : 1.0f) / softmax.sum[m][half];
+    if (place.lane % 4 == 0 && row < block.count) {
+      lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
     }
-  }
-  store_rows<Config>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0,
-                     sums, factor);
+  });
+  store_rows<Config::head_dim>(out.at(block.batch, block.first, block.head), out.token_stride, block.count,
+                               place, 0, sums, factor);
 }
 
 }  // namespace hydrac::cuda

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda/types.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
 // All kernels see matmuls [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
 // rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
@@ -50,6 +50,16 @@ struct Place {
   __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
 };
 
+// Calls visit(m, half, row) for each row that a thread has elements of: those with e / 2 == half. Unrolled.
+template <int row_tiles, class Visit>
+__device__ __forceinline__ void for_rows(const Place& place, Visit visit) {
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) visit(m, half, place.row<row_tiles>(m, half));
+  }
+}
+
 // Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
 template <int row_tiles, int N, class Visit>
 __device__ __forceinline__ void for_elements(Visit visit) {
@@ -63,4 +73,4 @@ __device__ __forceinline__ void for_elements(Visit visit) {
   }
 }
 
-}  // namespace hydrac::cuda
+}  // namespace hydrac

@@ -4,17 +4,12 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/attention/arguments.h"
+#include "cuda/attention/gradient_geometry.h"
 #include "cuda/chip.h"
 #include "hydrac/math.h"
 
 namespace hydrac::cuda {
-
-// What computes the matmuls.
-enum class AttentionFamily {
-  plain,   // float multiply-adds: float32 storage, and every type on every chip
-  mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
-  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64, and 128 without dropout and softcap
-};
 
 enum class AttentionKernel {
   forward,          // out, lse
@@ -39,31 +34,12 @@ struct AttentionProblem {
   int multiprocessors = kHopper.multiprocessors;  // that launches are planned for
 };
 
-// How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
-// goes through the other side `columns` at a time, with `stages` tiles of them in shared memory.
-struct AttentionTile {
-  int warps;
-  int row_tiles;  // of 16 rows, a warp
-  int columns;
-  int stages;
-  int blocks_per_sm;  // what registers are limited for
-  int parts = 1;      // blocks that share rows and split the columns of d_k and d_v
-
-  HYDRAC_FN constexpr int rows() const { return warps * 16 * row_tiles; }
-  HYDRAC_FN constexpr int threads() const { return warps * 32; }
-};
-
 struct AttentionLaunch {
   unsigned grid;  // in x; y and z are 1
   int threads;
   int blocks_per_sm;
   std::uint64_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
 };
-
-// Head dimensions are padded to the depth of one mma in shared memory and registers.
-HYDRAC_FN constexpr int padded_head_dim(std::int64_t head_dim) {
-  return static_cast<int>((head_dim + 15) / 16 * 16);
-}
 
 HYDRAC_FN constexpr AttentionFamily attention_family(const AttentionProblem& p) {
   if (p.element_bytes != 2 || (p.is_bf16 && p.capability < 80)) return AttentionFamily::plain;
@@ -79,33 +55,6 @@ HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
   return p.capability >= 75 && p.head_dim >= 8 && p.head_dim <= 256 && p.head_dim % 8 == 0 && p.tokens > 0 &&
          p.batch > 0 && p.kv_heads > 0 && p.heads % p.kv_heads == 0 &&
          (p.element_bytes == 2 || p.element_bytes == 4);
-}
-
-// Bytes of one row in shared memory. Rows of ldmatrix tiles are 16 bytes longer than their data, an odd
-// number of 16 bytes, so that eight rows touch all banks once; wgmma's are swizzled instead.
-HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim, int element_bytes) {
-  return padded_head_dim(head_dim) * element_bytes + (family == AttentionFamily::hopper ? 0 : 16);
-}
-
-// The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
-inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
-
-// Query tiles of one head: both halves of a block's keys have one, even past the sequence.
-HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
-  return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
-}
-
-// Of how many kv heads (of the B * K = `rows`, with `group` query heads each) attention_gradients has pieces
-// of work in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should stay in the L2
-// cache; but fewer than two pieces a multiprocessor wait for each other. Measured on an H200.
-HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
-  constexpr std::int64_t cache = 48 << 20;
-  constexpr int pieces = 256;
-  const std::int64_t row_bytes = static_cast<std::int64_t>(tokens) * group * kGradientDim * 8;
-  const int blocks = (tokens + kGradientRows - 1) / kGradientRows;
-  const int fitting = static_cast<int>(cache / row_bytes), needed = (pieces + blocks - 1) / blocks;
-  const int most = fitting > needed ? fitting : needed, sections = (rows + most - 1) / most;
-  return (rows + sections - 1) / sections;
 }
 
 // Places for tiles of d_s of 64 queries and 64 keys that a head of `tiles` tiles of 64 tokens takes. Four
@@ -160,8 +109,8 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
   if (kernel == AttentionKernel::head_gradients)
     return detail::head_gradients_shared_bytes(tile.stages, p.causal);
   if (kernel == AttentionKernel::query_terms) return 0;
-  const std::uint64_t row =
-      attention_row_bytes(attention_family(p), static_cast<int>(p.head_dim), p.element_bytes);
+  const std::uint64_t row = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
+                                                static_cast<int>(p.head_dim), p.element_bytes);
   const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
   const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
   const std::uint64_t terms = kernel == AttentionKernel::query_gradients

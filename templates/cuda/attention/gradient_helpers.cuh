@@ -3,9 +3,17 @@
 #pragma once
 #include "cuda/attention/gradient_order.cuh"
 #include "cuda/attention/gradient_shared.cuh"
-#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/stream.cuh"
 
 namespace hydrac::cuda {
+
+// Where a block's warps find what they share.
+template <class Config>
+struct GradientTypes {
+  using Shared =
+      GradientShared<Config::rows, Config::columns, Config::head_dim, Config::stages, Config::warps>;
+};
 
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
 // ahead as there is room. The first one takes the pieces of work. Threads wait for their own copies and make
@@ -13,7 +21,7 @@ namespace hydrac::cuda {
 // copies have begun.
 template <class Config>
 __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
-                                                    const GradientShared<Config>& shared,
+                                                    const typename GradientTypes<Config>::Shared& shared,
                                                     const GradientWorkspace& workspace,
                                                     Heads<const typename Config::Storage> keys,
                                                     Heads<const typename Config::Storage> queries,
@@ -50,8 +58,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
       const int query = tile.first_query(), valid = valid_queries(shape.tokens, query);
       start_rows<columns>(is_second ? shared.d_outs(count) : shared.queries(count),
                           queries.at(tile.batch, query, tile.head), queries.token_stride, valid);
-      const QueryTerms* from =
-          workspace.terms + static_cast<std::int64_t>(tile.batch * shape.heads + tile.head) * shape.tokens;
+      const QueryTerms* from = workspace.terms + static_cast<std::int64_t>(tile.row(shape)) * shape.tokens;
 #pragma unroll
       for (int first = 0; first < columns; first += 32) {
         const int column = first + lane;
@@ -72,7 +79,8 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
 // Calls visit(count, tile) for each tile of the block's pieces.
 template <class Config, class Visit>
 __device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape,
-                                                   const GradientShared<Config>& shared, Visit&& visit) {
+                                                   const typename GradientTypes<Config>::Shared& shared,
+                                                   Visit&& visit) {
   int count = 0;
   for (int piece = 0;; ++piece) {
     barrier::wait(shared.piece_full(piece), piece / 2);
@@ -91,7 +99,7 @@ __device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape,
 // Waits until the blocks of keys before this one have added to a tile. For the last one it fetches their sum.
 template <class Config>
 __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
-                                               const GradientShared<Config>& shared,
+                                               const typename GradientTypes<Config>::Shared& shared,
                                                const GradientWorkspace& workspace) {
   for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
     using Mask = typename Config::Mask;
@@ -106,7 +114,7 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
     while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {
-      constexpr int bytes = GradientShared<Config>::kSumBytes;
+      constexpr int bytes = GradientTypes<Config>::Shared::kSumBytes;
       ptx::fence_async_proxy();
       barrier::arrive_with_copy(shared.has_turn(count), shared.sum(count),
                                 workspace.sums + index * (bytes / 4), bytes);
@@ -119,7 +127,7 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
 // Once this block has added to a tile, it is the turn of the next block of keys.
 template <class Config>
 __device__ __forceinline__ void pass_turns_on(const AttentionShape& shape,
-                                              const GradientShared<Config>& shared,
+                                              const typename GradientTypes<Config>::Shared& shared,
                                               const GradientWorkspace& workspace) {
   for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
     barrier::wait(shared.has_added(count), count / 4);

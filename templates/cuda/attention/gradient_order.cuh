@@ -1,5 +1,4 @@
-// Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
-// need.
+// Who computes what in attention_gradients, and in which order.
 //
 // A block takes one piece of work after another: a block of keys, and the query tiles that see it, of all
 // heads that share the kv head. d_k and d_v are the piece's own; to d_q several pieces add. Additions to a
@@ -9,30 +8,9 @@
 // whoever began earlier is ahead at every tile, and waits are rare.
 #pragma once
 #include "cuda/attention/config.cuh"
+#include "cuda/attention/gradient_workspace.cuh"
 
 namespace hydrac::cuda {
-
-// The workspace of query_terms and gradients.
-struct GradientWorkspace {
-  float* sums;           // d_q without its scale, [B,H,tiles] tiles, each in the order of threads' registers
-  QueryTerms* terms;     // [B,H,T]
-  unsigned* turns;       // [B,H,tiles]: how many pieces have added to the tile
-  unsigned* next_piece;  // how many are taken
-
-  __device__ __forceinline__ GradientWorkspace(const AttentionShape& shape, void* memory) {
-    const std::int64_t rows = static_cast<std::int64_t>(shape.batch) * shape.heads;
-    const std::int64_t tiles = rows * gradient_query_tiles(shape.tokens);
-    sums = static_cast<float*>(memory);
-    terms = reinterpret_cast<QueryTerms*>(sums + tiles * (kGradientColumns * kGradientDim));
-    turns = reinterpret_cast<unsigned*>(terms + rows * shape.tokens);
-    next_piece = turns + tiles;
-  }
-};
-
-// How many queries of a tile exist: it may be none.
-__device__ __forceinline__ int valid_queries(int tokens, int first) {
-  return tokens % kGradientRows == 0 ? kGradientColumns : max(0, min(tokens - first, kGradientColumns));
-}
 
 // A query tile of one head as part of a piece of work.
 struct GradientTile {
@@ -45,16 +23,17 @@ struct GradientTile {
 
   // The first and the last block of keys that its queries see: one adds first, the other last.
   template <class Mask>
-  __device__ __forceinline__ int first_block(const AttentionShape& shape) const {
+  __device__ __forceinline__ int first_block(const SequenceShape& shape) const {
     return Mask::keys_of(shape, first_query()).first / kGradientRows;
   }
   template <class Mask>
-  __device__ __forceinline__ int last_block(const AttentionShape& shape) const {
+  __device__ __forceinline__ int last_block(const SequenceShape& shape) const {
     return (Mask::keys_of(shape, first_query()).end - 1) / kGradientRows;
   }
+  __device__ __forceinline__ int row(const SequenceShape& shape) const { return batch * shape.heads + head; }
   // Its place among all tiles.
   __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
-    return static_cast<std::int64_t>(batch * shape.heads + head) * gradient_query_tiles(shape.tokens) + tile;
+    return static_cast<std::int64_t>(row(shape)) * gradient_query_tiles(shape.tokens) + tile;
   }
   // Goes on to the next tile of the piece: the heads of one tile, then the tile before.
   __device__ __forceinline__ void advance(const AttentionShape& shape) {
@@ -84,7 +63,7 @@ struct GradientPiece {
   }
   // The tiles of queries that see a block of keys.
   template <class Mask>
-  static __device__ __forceinline__ TokenRange query_tiles(const AttentionShape& shape, int block) {
+  static __device__ __forceinline__ TokenRange query_tiles(const SequenceShape& shape, int block) {
     const int first_key = block * kGradientRows;
     const TokenRange seeing = queries_of_any<Mask>(shape, first_key, first_key + kGradientRows - 1);
     const int all = gradient_query_tiles(shape.tokens);

@@ -8,7 +8,7 @@
 // matmuls run, the other makes probabilities.
 #pragma once
 #include "cuda/attention/gradient_helpers.cuh"
-#include "cuda/attention/matmul_wgmma.cuh"
+#include "cuda/attention/matmul.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
@@ -32,10 +32,10 @@ template <class Config>
 class GradientWarpgroup {
  public:
   using Storage = typename Config::Storage;
-  using Matmul = WgmmaMatmul<Config>;
+  using Matmul = WgmmaMatmul<Storage, Config::rows, Config::head_dim>;
+  using Shared = typename GradientTypes<Config>::Shared;
 
-  __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape,
-                                               const GradientShared<Config>& shared,
+  __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape, const Shared& shared,
                                                const GradientOutputs<Storage>& to)
       : shape_(shape), shared_(shared), to_(to), own_(place_.warp / 4), in_group_(place_) {
     in_group_.warp = place_.warp % 4;
@@ -79,12 +79,12 @@ class GradientWarpgroup {
         barrier::block_arrive<Config::threads>(kMyMatmuls + 1 - own_);
       Terms lse2;  // on their way while the matmuls run
       lse2.load(shared_.terms(count), in_group_);
-      Matmul::template wait<2>();  // scores, value sums and gradients
+      wgmma::wait<2>();  // scores, value sums and gradients
       make_d_scores(count, now, lse2, dropout);
-      Matmul::template wait<1>();  // key sums: their operand's registers are needed
+      Matmul::wait_for_all_but_last();  // key sums: their operand's registers are needed
       Matmul::round(d_weights_, gradients_);
       store_d_scores(count);
-      Matmul::template wait<0>();
+      Matmul::wait_for_all();
       if (place_.lane == 0) {
         if (before.exists) barrier::arrive(shared_.tile_empty(count - 1));
         if (oldest.exists && oldest.is_last) barrier::arrive(shared_.piece_empty(oldest.piece));
@@ -99,6 +99,11 @@ class GradientWarpgroup {
   static constexpr int kColumns = Config::columns, kDim = Config::head_dim;
   static constexpr int kMyMatmuls = 2;  // and 3: the block's barriers at which warpgroups wait for their turn
 
+  // What masks and score rules read.
+  __device__ __forceinline__ const SequenceShape& sequence() const {
+    return shape_;
+  }
+
   // Where there is no tile, the matmuls of what lies there are not used: the first tile of a piece
   // overwrites its sums.
   __device__ __forceinline__ void begin_matmuls(int count, const TileInWork& now, const TileInWork& before,
@@ -106,15 +111,13 @@ class GradientWarpgroup {
     Matmul::fence_operands(value_sums_);
     Matmul::fence_operands(key_sums_);
     Matmul::begin();
-    Matmul::template scores<kColumns>(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
+    Matmul::scores(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
     Matmul::commit();
-    Matmul::template accumulate<kColumns>(value_sums_, place_, weights_, shared_.d_outs(count - 1), 0,
-                                          !before.is_first);
+    Matmul::accumulate(value_sums_, place_, weights_, shared_.d_outs(count - 1), !before.is_first);
     Matmul::commit();
-    Matmul::template scores<kColumns>(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
+    Matmul::scores(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
     Matmul::commit();
-    Matmul::template accumulate<kColumns>(key_sums_, place_, d_weights_, shared_.queries(count - 1), 0,
-                                          !before.is_first);
+    Matmul::accumulate(key_sums_, place_, d_weights_, shared_.queries(count - 1), !before.is_first);
     Matmul::commit();
     // d_s k, half of the columns.
 #pragma unroll
@@ -135,17 +138,18 @@ class GradientWarpgroup {
     Matmul::fence_operands(scores_);
     Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    const TokenRange queries{query, query + kColumns}, keys{own_key, own_key + 64};
-    if (!now.exists || !sees_any<typename Config::Mask>(shape_, queries, keys)) {
+    if (!now.exists ||
+        !sees_any<typename Config::Mask>(sequence(), {query, query + kColumns}, {own_key, own_key + 64})) {
       scores_.clear();
       gradients_.clear();
       Matmul::round(weights_, scores_);
       return;
     }
-    const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
+    const TransposedTile<Config> tile{in_group_, now.tile.row(shape_), own_key, query};
     Fragment<1, kColumns> value_weights;
-    tile.make_probabilities(scores_, value_weights, lse2, shape_, dropout,
-                            !sees_all<typename Config::Mask>(shape_, queries, keys));
+    tile.make_probabilities(
+        scores_, value_weights, lse2, sequence(), dropout,
+        !sees_all<typename Config::Mask>(sequence(), {query, query + kColumns}, {own_key, own_key + 64}));
     Matmul::round(weights_, value_weights);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);
@@ -185,10 +189,9 @@ class GradientWarpgroup {
           for (int e = 0; e < 4; ++e) query_sum_.at[0][n][e] += float_from_bits(sum.at[e]);
         }
       }
-      const float factor[1][2] = {{shape_.scale, shape_.scale}};
-      store_rows<Config>(to_.d_q.at(tile.batch, tile.first_query(), tile.head), to_.d_q.token_stride,
-                         valid_queries(shape_.tokens, tile.first_query()), in_group_, own_ * (kDim / 2),
-                         query_sum_, factor);
+      store_rows<Config::head_dim>(to_.d_q.at(tile.batch, tile.first_query(), tile.head),
+                                   to_.d_q.token_stride, valid_queries(shape_.tokens, tile.first_query()),
+                                   in_group_, own_ * (kDim / 2), query_sum_, shape_.scale);
     }
     __syncwarp();
     if (place_.lane == 0) barrier::arrive(shared_.has_added(count));
@@ -199,17 +202,15 @@ class GradientWarpgroup {
     Matmul::fence_operands(key_sums_);
     Matmul::fence_operands(value_sums_);
     const int first = tile.first_key(), valid = valid_rows<Config::rows>(shape_.tokens, first);
-    const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
     const float value_scale = Config::has_dropout ? dropout.keep_scale : 1.0f;
-    const float value_factor[1][2] = {{value_scale, value_scale}};
-    store_rows<Config>(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid, place_, 0,
-                       key_sums_, key_factor);
-    store_rows<Config>(to_.d_v.at(tile.batch, first, tile.kv_head), to_.d_v.token_stride, valid, place_, 0,
-                       value_sums_, value_factor);
+    store_rows<Config::head_dim>(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid,
+                                 place_, 0, key_sums_, shape_.scale);
+    store_rows<Config::head_dim>(to_.d_v.at(tile.batch, first, tile.kv_head), to_.d_v.token_stride, valid,
+                                 place_, 0, value_sums_, value_scale);
   }
 
   const AttentionShape& shape_;
-  const GradientShared<Config>& shared_;
+  const Shared& shared_;
   const GradientOutputs<Storage>& to_;
   Place place_;     // in the block's tile
   int own_;         // which of the two
@@ -217,7 +218,7 @@ class GradientWarpgroup {
   Fragment<1, kColumns> scores_, gradients_;
   Fragment<1, kDim> key_sums_, value_sums_;
   Fragment<1, kDim / 2> query_sum_;
-  typename Matmul::template Weights<kColumns> weights_, d_weights_;
+  WeightsOf<Matmul, kColumns> weights_, d_weights_;
 };
 
 // Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
@@ -231,7 +232,7 @@ __device__ __forceinline__ void attention_gradients(
     Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v, void* memory,
     const AttentionDropout& dropout) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
-  const GradientShared<Config> shared{ptx::shared_address(shared_memory)};
+  const typename GradientTypes<Config>::Shared shared{ptx::shared_address(shared_memory)};
   const GradientWorkspace workspace(shape, memory);
   if (threadIdx.x == 0) {
     shared.init_barriers();

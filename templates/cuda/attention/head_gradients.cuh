@@ -8,7 +8,7 @@
 // the next head take their place.
 #pragma once
 #include "cuda/attention/head_loader.cuh"
-#include "cuda/attention/matmul_wgmma.cuh"
+#include "cuda/attention/matmul.cuh"
 #include "cuda/attention/token_sums.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
@@ -19,7 +19,7 @@ template <class Config, bool sums_tokens>
 class HeadWarpgroup {
  public:
   using Storage = typename Config::Storage;
-  using Matmul = WgmmaMatmul<Config>;
+  using Matmul = WgmmaMatmul<Storage, Config::rows, Config::head_dim>;
   using Shared = HeadShared<Config>;
 
   __device__ __forceinline__ HeadWarpgroup(const AttentionShape& shape, const Shared& shared,
@@ -100,29 +100,30 @@ class HeadWarpgroup {
       barrier::wait(shared_.full(number), Shared::phase(number));
       Fragment<1, kRows> scores, gradients;
       Matmul::begin();
-      Matmul::template scores<kRows>(scores, in_group_, shared_.keys(key_number), shared_.queries(number));
+      Matmul::scores(scores, in_group_, shared_.keys(key_number), shared_.queries(number));
       Matmul::commit();
-      Matmul::template scores<kRows>(gradients, in_group_, shared_.values(key_number),
-                                     shared_.d_outs(number));
+      Matmul::scores(gradients, in_group_, shared_.values(key_number), shared_.d_outs(number));
       Matmul::commit();
-      Matmul::template wait<1>();  // also for d_k and d_v of the tile before
+      Matmul::wait_for_all_but_last();  // also for d_k and d_v of the tile before
       Matmul::fence_operands(scores);
       if (Config::causal && is_last(key_tile) && add) arrive(shared_.empty(Shared::number(count, i + 1)));
       barrier::wait(shared_.has_terms(number), Shared::phase(number));
-      const TransposedTile<Config> tile{in_group_, batch_, head_, key_tile * kRows, i * kRows};
+      const TransposedTile<Config> tile{in_group_, batch_ * shape_.heads + head_, key_tile * kRows,
+                                        i * kRows};
       ColumnTerms<kRows> lse2, delta;
       lse2.load(shared_.terms(number), in_group_);
       Fragment<1, kRows> value_weights;
-      const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
-      const bool masked = !sees_all<typename Config::Mask>(shape_, queries, keys);
-      tile.make_probabilities(scores, value_weights, lse2, shape_, dropout, masked);
-      typename Matmul::template Weights<kRows> weights, d_weights;
+      const SequenceShape& sequence = shape_;
+      const bool masked = !sees_all<typename Config::Mask>(sequence, {i * kRows, (i + 1) * kRows},
+                                                           {key_tile * kRows, (key_tile + 1) * kRows});
+      tile.make_probabilities(scores, value_weights, lse2, sequence, dropout, masked);
+      WeightsOf<Matmul, kRows> weights, d_weights;
       Matmul::round(weights, value_weights);
       Matmul::fence_operands(value_sums);
       Matmul::begin();
-      Matmul::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(number), 0, add);
+      Matmul::accumulate(value_sums, in_group_, weights, shared_.d_outs(number), add);
       Matmul::commit();
-      Matmul::template wait<1>();
+      Matmul::wait_for_all_but_last();
       Matmul::fence_operands(gradients);
       delta.load(shared_.terms(number) + kRows * 4, in_group_);
       tile.make_d_scores(gradients, scores, delta, dropout);
@@ -130,11 +131,11 @@ class HeadWarpgroup {
       store_d_scores(i, key_tile, count, d_weights);
       Matmul::fence_operands(key_sums);
       Matmul::begin();
-      Matmul::template accumulate<kRows>(key_sums, in_group_, d_weights, shared_.queries(number), 0, add);
+      Matmul::accumulate(key_sums, in_group_, d_weights, shared_.queries(number), add);
       Matmul::commit();
       add = true;
     }
-    Matmul::template wait<0>();
+    Matmul::wait_for_all();
     if (kTiles > 1 && is_last(key_tile)) {
       for (int i = Config::causal ? key_tile : kTiles - 1; i >= 0; --i)
         arrive(shared_.empty(Shared::number(count, i)));
@@ -179,9 +180,9 @@ class HeadWarpgroup {
       }
     }
     Matmul::commit();
-    Matmul::template wait<0>();
+    Matmul::wait_for_all();
     if (kTiles > 1) arrive(shared_.multiplied(query_tile));
-    if (Config::causal) {
+    if (Config::causal || kTiles == 1) {
       arrive(shared_.empty(Shared::number(count, query_tile)));
     } else if (query_tile == 0) {
       for (int i = 0; i < kTiles; ++i) arrive(shared_.empty(Shared::number(count, i)));
@@ -194,12 +195,12 @@ class HeadWarpgroup {
   __device__ __forceinline__ void store(const Heads<Storage>& to, int tile, Fragment<1, kDim>& sums,
                                         float scale, TokenSums<Storage>& totals) {
     const float factor[1][2] = {{scale, scale}};
-    store_rows<Config>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_, 0, sums,
-                       factor);
+    store_rows<Config::head_dim>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_,
+                                 0, sums, factor);
     if constexpr (sums_tokens) {
       Fragment<1, kDim> scaled = sums;
       scaled.scale_rows(factor);
-      typename Matmul::template Weights<kDim> rounded;
+      WeightsOf<Matmul, kDim> rounded;
       Matmul::round(rounded, scaled);
       totals.add(rounded.at[0], in_group_.lane);
     }

@@ -1,7 +1,6 @@
 // The warps that bring heads to shared memory for attention_head_gradients, and their query terms.
 #pragma once
 #include "cuda/attention/head_shared.cuh"
-#include "cuda/attention/matmul_wgmma.cuh"
 #include "cuda/attention/rows.cuh"
 #include "cuda/attention/softmax.cuh"
 
@@ -100,7 +99,7 @@ class HeadLoader {
   template <int pending>
   __device__ __forceinline__ void finish(int number) {
     ptx::wait_copies<pending>();
-    WgmmaMatmul<Config>::publish_tiles();
+    ptx::fence_shared_memory();
     __syncwarp();
     if (lane_ == 0) barrier::arrive(shared_.full(number));
     barrier::wait(shared_.full(number), Shared::phase(number));

@@ -85,9 +85,11 @@ struct HeadShared {
       barrier::init(has_terms(i), 4);
       barrier::init(empty(i), Config::warps + (kTiles > 1 ? 4 : 0));
     }
-    for (int i = 0; i < kTiles; ++i) {
-      barrier::init(has_d_scores(i), (Config::causal ? i + 1 : kTiles) * 4);
-      barrier::init(multiplied(i), 4);
+    if constexpr (kTiles > 1) {  // else one warpgroup makes d_s and multiplies it
+      for (int i = 0; i < kTiles; ++i) {
+        barrier::init(has_d_scores(i), (Config::causal ? i + 1 : kTiles) * 4);
+        barrier::init(multiplied(i), 4);
+      }
     }
   }
 

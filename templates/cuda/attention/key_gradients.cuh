@@ -5,7 +5,9 @@
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
 // transposed (k q^T), so that again what one leaves in registers is what the next takes.
 #pragma once
-#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/matmul.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/stream.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
@@ -46,14 +48,15 @@ __device__ __forceinline__ int sequence_of_keys(const SequenceShape& shape) {
 
 // Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
 // launch). Writes all of d_k and d_v.
-template <class Config, class Shape>
+template <class Config>
 __device__ __forceinline__ void attention_key_gradients(
-    const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
-    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> d_out,
-    const QueryTerms* terms, Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v,
-    const AttentionDropout& dropout) {
-  using Matmul = typename MatmulOf<Config>::Type;
-  constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::tile.stages;
+    const typename Config::Sequence& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> d_out, const QueryTerms* terms, Heads<typename Config::Storage> d_k,
+    Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+  using Matmul =
+      MatmulOf<Config::family, typename Config::Storage, Config::row_tiles, Config::rows, Config::head_dim>;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::stages;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
   constexpr int part_dim = (Config::padded_dim / Config::tile.parts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -66,11 +69,12 @@ __device__ __forceinline__ void attention_key_gradients(
   const Place place;
   const KeyBlock<Config> block(shape);
   const int group = shape.heads / shape.kv_heads;
-  RowLoader<Config, Matmul, Config::rows>(k.token_stride)
+  RowLoader<Matmul, Config::rows, Config::head_dim, Config::threads>(k.token_stride)
       .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
-  RowLoader<Config, Matmul, Config::rows>(v.token_stride)
+  RowLoader<Matmul, Config::rows, Config::head_dim, Config::threads>(v.token_stride)
       .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
-  const RowLoader<Config, Matmul, columns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+  const RowLoader<Matmul, columns, Config::head_dim, Config::threads> load_queries(q.token_stride),
+      load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
   const int first_query = block.first_tile * columns;
@@ -95,39 +99,37 @@ __device__ __forceinline__ void attention_key_gradients(
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
-    Matmul::template wait<0>();  // d_k of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_k of the tile before: its operand's registers are needed
     Matmul::begin();
-    Matmul::template scores<columns>(scores, place, keys, queries + stage * column_bytes);
+    Matmul::scores(scores, place, keys, queries + stage * column_bytes);
     Matmul::commit();
-    Matmul::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
+    Matmul::scores(gradients, place, values, d_outs + stage * column_bytes);
     Matmul::commit();
-    const TransposedTile<Config> tile{place, block.batch, head, block.first, query};
+    const TransposedTile<Config> tile{place, block.batch * shape.heads + head, block.first, query};
     const std::uint32_t tile_terms = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms<columns> lse2, delta;
-    Matmul::template wait<1>();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
     Matmul::fence_operands(scores);
     Fragment<row_tiles, columns> value_weights;
     lse2.load(tile_terms, place);
     tile.make_probabilities(scores, value_weights, lse2, shape, dropout,
                             !sees_all<typename Config::Mask>(shape, {query, query + columns},
                                                              {block.first, block.first + Config::rows}));
-    typename Matmul::template Weights<columns> weights;
+    WeightsOf<Matmul, columns> weights;
     Matmul::round(weights, value_weights);
     Matmul::fence_operands(value_sums);
     Matmul::begin();
-    Matmul::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes,
-                                         first_column, index > 0);
+    Matmul::accumulate(value_sums, place, weights, d_outs + stage * column_bytes, index > 0, first_column);
     Matmul::commit();
-    Matmul::template wait<0>();
+    Matmul::wait_for_all();
     Matmul::fence_operands(gradients);
     delta.load(tile_terms + columns * 4, place);
     tile.make_d_scores(gradients, scores, delta, dropout);
-    typename Matmul::template Weights<columns> d_weights;
+    WeightsOf<Matmul, columns> d_weights;
     Matmul::round(d_weights, gradients);
     Matmul::fence_operands(key_sums);
     Matmul::begin();
-    Matmul::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes,
-                                         first_column, index > 0);
+    Matmul::accumulate(key_sums, place, d_weights, queries + stage * column_bytes, index > 0, first_column);
     Matmul::commit();
     query += columns;
     if (query >= block.end_query) query = first_query, ++head;
@@ -135,21 +137,16 @@ __device__ __forceinline__ void attention_key_gradients(
   const auto first = [&](int stage) { compute(0, stage); };
   Matmul::clear(key_sums);
   Matmul::clear(value_sums);
-  stream_tiles<Config, Matmul>(group * block.tiles, start, first, compute);
-  Matmul::template wait<0>();
+  stream_tiles<Matmul, Config::stages>(group * block.tiles, start, first, compute);
+  Matmul::wait_for_all();
   Matmul::fence_operands(key_sums);
   Matmul::fence_operands(value_sums);
 
-  float key_factor[row_tiles][2], value_factor[row_tiles][2];
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-    key_factor[m][0] = key_factor[m][1] = shape.scale;
-    value_factor[m][0] = value_factor[m][1] = Config::has_dropout ? dropout.keep_scale : 1.0f;
-  }
-  store_rows<Config>(d_k.at(block.batch, block.first, block.kv_head), d_k.token_stride, block.count, place,
-                     first_column, key_sums, key_factor);
-  store_rows<Config>(d_v.at(block.batch, block.first, block.kv_head), d_v.token_stride, block.count, place,
-                     first_column, value_sums, value_factor);
+  const float value_scale = Config::has_dropout ? dropout.keep_scale : 1.0f;
+  store_rows<Config::head_dim>(d_k.at(block.batch, block.first, block.kv_head), d_k.token_stride, block.count,
+                               place, first_column, key_sums, shape.scale);
+  store_rows<Config::head_dim>(d_v.at(block.batch, block.first, block.kv_head), d_v.token_stride, block.count,
+                               place, first_column, value_sums, value_scale);
 }
 
 }  // namespace hydrac::cuda

@@ -1,30 +1,29 @@
 // The matmuls of one warp with float multiply-adds, for float32 storage and for chips without a
 // fitting mma. Nothing is rounded but what memory holds.
 #pragma once
-#include "cuda/attention/config.cuh"
+#include "cuda/attention/arguments.h"
 #include "cuda/attention/fragment.cuh"
 #include "cuda/ptx.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
-template <class Config>
+template <class Storage_, int row_tiles, int head_dim>
 struct PlainMatmul {
-  using Storage = typename Config::Storage;
-  static constexpr int row_tiles = Config::row_tiles;
+  using Storage = Storage_;
+  static constexpr bool is_async = false;
 
   template <int K>
-  struct Weights {
-    Fragment<row_tiles, K> fragment;
-  };
+  using Weights = Fragment<row_tiles, K>;
 
   template <int rows>
   static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return row * Config::row_bytes + chunk * 16;
+    return row * kRowBytes + chunk * 16;
   }
 
   template <int K>
-  static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<row_tiles, K>& c) {
-    weights.fragment = c;
+  static __device__ __forceinline__ void round(Fragment<row_tiles, K>& weights,
+                                               const Fragment<row_tiles, K>& c) {
+    weights = c;
   }
 
   template <int N>
@@ -32,7 +31,7 @@ struct PlainMatmul {
                                                 std::uint32_t a, std::uint32_t b) {
     c.clear();
 #pragma unroll 2
-    for (int k = 0; k < Config::head_dim; k += 4) {
+    for (int k = 0; k < head_dim; k += 4) {
       float rows[row_tiles][2][4];
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
@@ -60,8 +59,8 @@ struct PlainMatmul {
   // The quad that has a row's sums also has its weights, a quarter each: they go round by shuffles.
   template <int K, int N>
   static __device__ __forceinline__ void accumulate(Fragment<row_tiles, N>& c, const Place& place,
-                                                    const Weights<K>& weights, std::uint32_t b,
-                                                    int first_column, bool) {
+                                                    const Fragment<row_tiles, K>& weights, std::uint32_t b,
+                                                    bool, int first_column = 0) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       float row[row_tiles][2];
@@ -69,8 +68,7 @@ struct PlainMatmul {
       for (int m = 0; m < row_tiles; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          row[m][half] =
-              __shfl_sync(0xFFFFFFFFu, weights.fragment.at[m][k / 8][half * 2 + k % 2], k % 8 / 2, 4);
+          row[m][half] = __shfl_sync(0xFFFFFFFFu, weights.at[m][k / 8][half * 2 + k % 2], k % 8 / 2, 4);
         }
       }
 #pragma unroll
@@ -95,20 +93,22 @@ struct PlainMatmul {
   static __device__ __forceinline__ void publish_tiles() {}
   static __device__ __forceinline__ void begin() {}
   static __device__ __forceinline__ void commit() {}
-  template <int pending>
-  static __device__ __forceinline__ void wait() {}
+  static __device__ __forceinline__ void wait_for_all() {}
+  static __device__ __forceinline__ void wait_for_all_but_last() {}
   template <int N>
   static __device__ __forceinline__ void fence_operands(Fragment<row_tiles, N>&) {}
 
  private:
+  static constexpr int kRowBytes = attention_row_bytes(/*is_swizzled=*/false, head_dim, sizeof(Storage));
+
   template <int count>
   static __device__ __forceinline__ void read(float (&to)[count], std::uint32_t tile, int row, int column) {
     const auto words = ptx::load_shared<count * sizeof(Storage) / 4>(
-        tile + row * Config::row_bytes + column * static_cast<int>(sizeof(Storage)));
+        tile + row * kRowBytes + column * static_cast<int>(sizeof(Storage)));
     const auto from = __builtin_bit_cast(Vector<Storage, count>, words);
 #pragma unroll
     for (int i = 0; i < count; ++i) to[i] = to_float(from.at[i]);
   }
 };
 
-}  // namespace hydrac::cuda
+}  // namespace hydrac

@@ -8,20 +8,26 @@
 // computed twice, seven matmuls instead of five, but nothing is summed across blocks. So it is deterministic
 // without atomics or partial sums in memory, and d_s goes from one matmul to the next in registers.
 #pragma once
-#include "cuda/attention/pipeline.cuh"
-#include "cuda/attention/query_terms.cuh"
+#include "cuda/attention/dropout.cuh"
+#include "cuda/attention/matmul.cuh"
+#include "cuda/attention/query_block.cuh"
+#include "cuda/attention/row_terms.cuh"
+#include "cuda/attention/rows.cuh"
+#include "cuda/attention/scores.cuh"
 
 namespace hydrac::cuda {
 
 // Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
 // `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
-template <class Config, class Shape>
+template <class Config>
 __device__ __forceinline__ void attention_query_gradients(
-    const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
-    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> out, const float* lse,
-    Heads<const typename Config::Storage> d_out, Heads<typename Config::Storage> d_q, QueryTerms* terms,
-    const AttentionDropout& dropout) {
-  using Matmul = typename MatmulOf<Config>::Type;
+    const typename Config::Sequence& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
+    Heads<typename Config::Storage> d_q, QueryTerms* terms, const AttentionDropout& dropout) {
+  using Matmul =
+      MatmulOf<Config::family, typename Config::Storage, Config::row_tiles, Config::rows, Config::head_dim>;
+  using Mask = typename Config::Mask;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
@@ -29,16 +35,18 @@ __device__ __forceinline__ void attention_query_gradients(
   const std::uint32_t queries = ptx::shared_address(shared);
   const std::uint32_t d_outs = queries + row_bytes;
   const std::uint32_t keys = d_outs + row_bytes;
-  const std::uint32_t values = keys + Config::tile.stages * column_bytes;
-  const std::uint32_t shared_terms = values + Config::tile.stages * column_bytes;
+  const std::uint32_t values = keys + Config::stages * column_bytes;
+  const std::uint32_t shared_terms = values + Config::stages * column_bytes;
 
   const Place place;
-  const QueryBlock<Config> block(shape);
+  const QueryBlock<Mask, Config::rows, columns> block(shape);
   const auto* d_out_from = d_out.at(block.batch, block.first, block.head);
-  RowLoader<Config, Matmul, Config::rows>(q.token_stride)
+  RowLoader<Matmul, Config::rows, Config::head_dim, Config::threads>(q.token_stride)
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
-  RowLoader<Config, Matmul, Config::rows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
-  const RowLoader<Config, Matmul, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  RowLoader<Matmul, Config::rows, Config::head_dim, Config::threads>(d_out.token_stride)
+      .start(d_outs, d_out_from, block.count);
+  const RowLoader<Matmul, columns, Config::head_dim, Config::threads> load_keys(k.token_stride),
+      load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -50,50 +58,46 @@ __device__ __forceinline__ void attention_query_gradients(
   };
 
   start(0, 0);
-  const std::int64_t first_row =
-      (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
-  query_terms<Config>(lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride,
-                      d_out_from, d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
-                        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
-                        if (row < block.count) terms[first_row + row] = own;
-                      });
+  const std::int64_t first_row = static_cast<std::int64_t>(block.row) * shape.tokens + block.first;
+  query_terms<Config::rows, Config::threads, Config::head_dim>(
+      lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
+      d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
+        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+        if (row < block.count) terms[first_row + row] = own;
+      });
   __syncthreads();
   QueryTerms own[row_tiles][2];
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      own[m][half] = __builtin_bit_cast(
-          QueryTerms, ptx::load_shared<2>(shared_terms + place.row<row_tiles>(m, half) * sizeof(QueryTerms)));
-    }
-  }
+  for_rows<row_tiles>(place, [&](int m, int half, int row) {
+    own[m][half] =
+        __builtin_bit_cast(QueryTerms, ptx::load_shared<2>(shared_terms + row * sizeof(QueryTerms)));
+  });
 
   const float scale2 = Scores::factor(shape) * kLog2E;
   Fragment<row_tiles, Config::padded_dim> sums;
   const auto compute = [&](int index, int stage) {
     const int tile = block.first_tile + index;
     Fragment<row_tiles, columns> scores, gradients;
-    Matmul::template wait<0>();  // d_q of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_q of the tile before: its operand's registers are needed
     Matmul::begin();
-    Matmul::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Matmul::scores(scores, place, queries, keys + stage * column_bytes);
     Matmul::commit();
-    Matmul::template scores<columns>(gradients, place, d_outs, values + stage * column_bytes);
+    Matmul::scores(gradients, place, d_outs, values + stage * column_bytes);
     Matmul::commit();
-    Matmul::template wait<1>();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
     Matmul::fence_operands(scores);
-    score_matmuls<Scores>(scores, shape);
+    if constexpr (!Scores::is_linear) score_matmuls<Scores>(scores, shape);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -own[m][e / 2].lse2));
       x = Scores::is_linear ? probability : probability * Scores::derivative(x);
     });
     if (block.needs_mask(tile)) {
-      mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, 0.0f);
+      mask<Mask, false>(scores, place, block.first, tile * columns, shape, 0.0f);
     }
-    Matmul::template wait<0>();
+    Matmul::wait_for_all();
     Matmul::fence_operands(gradients);
     if constexpr (Config::has_dropout) {
-      const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+      const std::uint64_t dropout_index = dropout_base(shape, block.row);
       for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
                                           shape.tokens, [&](int m, int n, int e, bool is_kept) {
                                             gradients.at[m][n][e] =
@@ -103,24 +107,21 @@ __device__ __forceinline__ void attention_query_gradients(
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
-    typename Matmul::template Weights<columns> weights;
+    WeightsOf<Matmul, columns> weights;
     Matmul::round(weights, gradients);
     Matmul::fence_operands(sums);
     Matmul::begin();
-    Matmul::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, index > 0);
+    Matmul::accumulate(sums, place, weights, keys + stage * column_bytes, index > 0);
     Matmul::commit();
   };
   const auto first = [&](int stage) { compute(0, stage); };
   Matmul::clear(sums);
-  stream_tiles<Config, Matmul>(block.tiles, start, first, compute);
-  Matmul::template wait<0>();
+  stream_tiles<Matmul, Config::stages>(block.tiles, start, first, compute);
+  Matmul::wait_for_all();
   Matmul::fence_operands(sums);
 
-  float factor[row_tiles][2];
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) factor[m][0] = factor[m][1] = shape.scale;
-  store_rows<Config>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0,
-                     sums, factor);
+  store_rows<Config::head_dim>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count,
+                               place, 0, sums, shape.scale);
 }
 
 }  // namespace hydrac::cuda

@@ -1,17 +1,17 @@
 // Rows of q, k, v between device memory, shared memory and registers.
 #pragma once
-#include "cuda/attention/config.cuh"
+#include "cuda/attention/arguments.h"
 #include "cuda/attention/fragment.cuh"
 #include "cuda/ptx.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-template <class Config, class Matmul, int rows>
+// Copies tiles of `rows` token rows to shared memory, by a block of `threads` threads, where Matmul wants
+// them. Rows from valid_rows on, and the padding of the head dimension, become zero.
+template <class Matmul, int rows, int head_dim, int threads>
 class RowLoader {
  public:
-  using Storage = typename Config::Storage;
+  using Storage = typename Matmul::Storage;
 
   __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
       : token_stride_(token_stride),
@@ -34,19 +34,18 @@ class RowLoader {
 
  private:
   static constexpr int kElements = 16 / sizeof(Storage);
-  static constexpr int kChunks = Config::padded_dim / kElements;
-  static constexpr int kRowsAtOnce = Config::threads / kChunks;
+  static constexpr int kPaddedDim = padded_head_dim(head_dim);
+  static constexpr int kChunks = kPaddedDim / kElements;
+  static constexpr int kRowsAtOnce = threads / kChunks;
   // Whether all threads copy whole rows in step, so that addresses grow by constants.
-  static constexpr bool kEven =
-      Config::head_dim == Config::padded_dim && Config::threads % kChunks == 0 && rows % kRowsAtOnce == 0;
+  static constexpr bool kEven = head_dim == kPaddedDim && threads % kChunks == 0 && rows % kRowsAtOnce == 0;
 
   __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const Storage* from,
                                                    int valid_rows) const {
 #pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += Config::threads) {
+    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += threads) {
       const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows &&
-                         (Config::head_dim == Config::padded_dim || chunk * kElements < Config::head_dim);
+      const bool valid = row < valid_rows && (head_dim == kPaddedDim || chunk * kElements < head_dim);
       ptx::copy_to_shared<16>(tile + Matmul::template offset<rows>(row, chunk),
                               valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }
@@ -93,17 +92,16 @@ __device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) 
 
 // to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
 // elements so that each thread stores 16 consecutive bytes.
-template <class Config, int N>
-__device__ __forceinline__ void store_rows(typename Config::Storage* to, std::int64_t token_stride,
-                                           int valid_rows, const Place& place, int first_column,
-                                           const Fragment<Config::row_tiles, N>& c,
-                                           const float (&factor)[Config::row_tiles][2]) {
-  using Storage = typename Config::Storage;
+template <int head_dim, class Storage, int row_tiles, int N>
+__device__ __forceinline__ void store_rows(Storage* to, std::int64_t token_stride, int valid_rows,
+                                           const Place& place, int first_column,
+                                           const Fragment<row_tiles, N>& c,
+                                           const float (&factor)[row_tiles][2]) {
 #pragma unroll
-  for (int m = 0; m < Config::row_tiles; ++m) {
+  for (int m = 0; m < row_tiles; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = place.row<Config::row_tiles>(m, half);
+      const int row = place.row<row_tiles>(m, half);
       Storage* row_to = to + row * token_stride;
       const float f = factor[m][half];
       if constexpr (sizeof(Storage) == 2) {
@@ -119,7 +117,7 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
           transpose_quad(x, place.lane);
           const int block = n + place.lane % 4;
           const int column = first_column + block * 8;
-          if (row < valid_rows && (blocks % 4 == 0 || block < blocks) && column < Config::head_dim) {
+          if (row < valid_rows && (blocks % 4 == 0 || block < blocks) && column < head_dim) {
             ptx::store_to_memory(row_to + column, x);
           }
         }
@@ -127,7 +125,7 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
 #pragma unroll
         for (int n = 0; n < N / 8; ++n) {
           const int column = first_column + place.column(n, 0);
-          if (row < valid_rows && column < Config::head_dim) {
+          if (row < valid_rows && column < head_dim) {
             store(row_to + column,
                   Vector<Storage, 2>{{c.at[m][n][2 * half] * f, c.at[m][n][2 * half + 1] * f}});
           }
@@ -137,4 +135,26 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
   }
 }
 
-}  // namespace hydrac::cuda
+// The same with one factor for all rows.
+template <int head_dim, class Storage, int row_tiles, int N>
+__device__ __forceinline__ void store_rows(Storage* to, std::int64_t token_stride, int valid_rows,
+                                           const Place& place, int first_column,
+                                           const Fragment<row_tiles, N>& c, float factor) {
+  float factors[row_tiles][2];
+  for_rows<row_tiles>(place, [&](int m, int half, int) { factors[m][half] = factor; });
+  store_rows<head_dim>(to, token_stride, valid_rows, place, first_column, c, factors);
+}
+
+// Stores a warpgroup's d_s [64 keys, queries], rounded, as a panel with the queries as rows. `in_group` is
+// the thread's place in the warpgroup.
+template <int K>
+__device__ __forceinline__ void store_transposed(std::uint32_t panel, const Place& in_group,
+                                                 const std::uint32_t (&d_scores)[K][4]) {
+  const int row = in_group.lane / 16 * 8 + in_group.lane % 8,
+            chunk = in_group.warp * 2 + in_group.lane / 8 % 2;
+  const std::uint32_t to = panel + row * 128 + (chunk ^ in_group.lane % 8) * 16;
+#pragma unroll
+  for (int k = 0; k < K; ++k) ptx::stmatrix_transposed(to + k * (16 * 128), d_scores[k]);
+}
+
+}  // namespace hydrac

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda/ptx.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
 // Of 64 columns. A thread has the sums of columns 2 * lane and 2 * lane + 1.
 template <class Storage>
@@ -30,4 +30,4 @@ struct TokenSums {
   }
 };
 
-}  // namespace hydrac::cuda
+}  // namespace hydrac

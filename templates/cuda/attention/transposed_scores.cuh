@@ -2,7 +2,8 @@
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 #pragma once
 #include "cuda/attention/column_terms.cuh"
-#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/dropout.cuh"
+#include "cuda/attention/scores.cuh"
 #include "cuda/attention/softmax.cuh"
 
 namespace hydrac::cuda {
@@ -15,7 +16,8 @@ struct TransposedTile {
   using Terms = ColumnTerms<kColumns>;  // of the queries
 
   Place place;  // of the thread in the rows from first_key on
-  int batch, head, first_key, first_query;
+  int row;      // batch * heads + head
+  int first_key, first_query;
 
   // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
   // but for a factor. `masked`: some query may not see some key.
@@ -25,7 +27,7 @@ struct TransposedTile {
                                                      bool masked) const {
     using Rule = typename Config::Scores;
     const float scale2 = Rule::factor(shape) * kLog2E;
-    score_matmuls<Rule>(scores, shape);
+    if constexpr (!Rule::is_linear) score_matmuls<Rule>(scores, shape);
     for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
@@ -45,7 +47,7 @@ struct TransposedTile {
     if constexpr (Config::has_dropout) {
       // Dropped ones turn negative, which says so without another register.
       for_kept<true, Config::row_tiles, kColumns>(
-          dropout, dropout_base(shape, batch, head), place, first_key, first_query, shape.tokens,
+          dropout, dropout_base(shape, row), place, first_key, first_query, shape.tokens,
           [&](int m, int n, int e, bool is_kept) {
             float& x = scores.at[m][n][e];
             float& weight = value_weights.at[m][n][e];
@@ -68,17 +70,5 @@ struct TransposedTile {
     });
   }
 };
-
-// Stores a warpgroup's d_s [64 keys, queries], rounded, as a panel with the queries as rows. `in_group` is
-// the thread's place in the warpgroup.
-template <int K>
-__device__ __forceinline__ void store_transposed(std::uint32_t panel, const Place& in_group,
-                                                 const std::uint32_t (&d_scores)[K][4]) {
-  const int row = in_group.lane / 16 * 8 + in_group.lane % 8,
-            chunk = in_group.warp * 2 + in_group.lane / 8 % 2;
-  const std::uint32_t to = panel + row * 128 + (chunk ^ in_group.lane % 8) * 16;
-#pragma unroll
-  for (int k = 0; k < K; ++k) ptx::stmatrix_transposed(to + k * (16 * 128), d_scores[k]);
-}
 
 }  // namespace hydrac::cuda

@@ -62,7 +62,7 @@ TEST(Random, RowsAreTheRunsOfTheirCounters) {
   for (std::uint32_t first : {0u, 0xFFFFFFF0u, 0x9ABCDEF0u}) {
     for (std::uint32_t step : {1u, 1000u, 0x30000000u}) {
       std::uint32_t words[2][16];
-      cpu::philox_row(first, step, 0x12345678u, 77, words);
+      simd::philox_row(first, step, 0x12345678u, 77, words);
       for (std::uint32_t i = 0; i < 16; ++i) {
         const Philox2x32 run = philox2x32(first + i * step, 0x12345678u, 77);
         EXPECT_EQ(words[0][i], run.x) << first << ' ' << i;

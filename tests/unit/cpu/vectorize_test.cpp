@@ -98,7 +98,7 @@ TEST_P(VectorizeTile, MatmulKeepsItsSumsInRegisters) {
   const auto& [name, registers, sums] = GetParam();
   const std::string text = assembly_of(
       "#include \"cpu/tile.h\"\n"
-      "using namespace hydrac::cpu::detail;\n"
+      "using namespace hydrac::simd;\n"
       "void matmul(long depth, Left a, const float* b, long b_stride, float* c, long c_stride) {\n"
       "  matmul_block<kLanes, kRowsAtOnce, kVectorsAtOnce>(Start::add, depth, a, b, b_stride, c, c_stride, "
       "nullptr);\n"

@@ -280,8 +280,8 @@ class Attention {
   Kind kind_;
   AttentionCase c_{};
   EmulatedKernels kernels_;
-  cuda::AttentionShape shape_{};
-  cuda::AttentionDropout dropout_{};
+  AttentionShape shape_{};
+  AttentionDropout dropout_{};
 };
 
 AttentionCase case_of(int tokens, int window = 0, double softcap = 0, double dropout = 0) {

@@ -49,6 +49,21 @@ TEST(Check, EachProblemIsListedOnceWithItsPlace) {
                 "  b.cu:2:19: expected ';' after return statement");
 }
 
+// A loop over what dims.h names may run once for one model and not for another.
+TEST(Check, ALoopOfAKernelThatRunsOnceAndACastToTheTypeThatIsThereAreFound) {
+  EXPECT_EQ(
+      refusal({.files =
+                   {{"dims.h", "#pragma once\nconstexpr int L = 1;\n"},
+                    {"kernels/k.cu",
+                     "#include \"dims.h\"\nconstexpr int kChunks = 1;\n__global__ void k(float* x, int n) {\n"
+                     "  for (int i = 0; i < kChunks; ++i) x[i] = 1;\n"
+                     "  for (int i = 0; i < L; ++i) x[i] = 1;\n"
+                     "  for (int i = 0; i < n; ++i) x[i] = static_cast<float>(x[i]);\n}\n"}}}),
+      kBegin +
+          "\n  kernels/k.cu:4:3: a loop that runs once\n  kernels/k.cu:6:38: a cast to the type that is "
+          "there");
+}
+
 TEST(Check, AHeaderThatNoSourceIncludesIsParsedToo) {
   EXPECT_EQ(refusal({.files = {{"a.cpp", "int a;\n"}, {"alone.h", "int b = c;\n"}}}),
             kBegin + "\n  alone.h:1:9: use of undeclared identifier 'c'");

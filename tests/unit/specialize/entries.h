@@ -32,12 +32,13 @@ inline std::string cuda_attention_shape(const CudaAttention& a) {
                                         a.has_softcap ? ", 50.0f" : "");
   if (a.has_documents)
     return fmt::format(
-        "constexpr hydrac::cuda::SequenceShape sequence{};\n"
+        "constexpr hydrac::SequenceShape sequence{};\n"
         "  const hydrac::cuda::PackedShape shape{{sequence, documents + {} * "
         "hydrac::cuda::sequence_of_{}<Config>(sequence)}};",
         sizes, 2 * a.tokens, a.kernel == "key_gradients" ? "keys" : "queries");
-  if (a.kernel == "forward") return fmt::format("constexpr hydrac::cuda::SequenceShape shape{};", sizes);
-  return fmt::format("constexpr hydrac::cuda::AttentionShape shape{{{}, 16}};", sizes);
+  if (a.kernel == "forward" || a.kernel == "query_gradients" || a.kernel == "key_gradients")
+    return fmt::format("constexpr hydrac::SequenceShape shape{};", sizes);
+  return fmt::format("constexpr hydrac::AttentionShape shape{{{}, 16}};", sizes);
 }
 
 inline std::string cuda_attention_entry(const CudaAttention& a) {
@@ -53,8 +54,7 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     arguments += heads("out") + ", lse";
   } else if (a.kernel == "query_gradients") {
     parameters += fmt::format(
-        "const {0}* out, const float* lse, const {0}* d_out, {0}* d_q, hydrac::cuda::QueryTerms* terms",
-        type);
+        "const {0}* out, const float* lse, const {0}* d_out, {0}* d_q, hydrac::QueryTerms* terms", type);
     arguments += heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", terms";
   } else if (a.kernel == "query_terms") {
     parameters = fmt::format("const {0}* out, const float* lse, const {0}* d_out, float* workspace", type);
@@ -69,17 +69,17 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     arguments += heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", " + heads("d_k") +
                  ", " + heads("d_v");
   } else {
-    parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
+    parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::QueryTerms* terms", type);
     arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
   }
   if (a.has_documents) parameters += ", const std::int32_t* documents";
   const std::string mask = a.has_documents ? fmt::format("DocumentMask<hydrac::{}>", a.mask) : a.mask;
   const bool takes_dropout = a.kernel != "query_terms";
-  std::string dropout = takes_dropout ? "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};" : "";
+  std::string dropout = takes_dropout ? "constexpr hydrac::AttentionDropout dropout{0, 0, 1.0f};" : "";
   if (a.has_dropout && takes_dropout) {
     parameters += ", const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer";
     dropout =
-        "const hydrac::cuda::AttentionDropout dropout{hydrac::random_key(*rng_seed, *rng_step, 7u + layer), "
+        "const hydrac::AttentionDropout dropout{hydrac::random_key(*rng_seed, *rng_step, 7u + layer), "
         "655u, 1.01f};";
   }
   return fmt::format(

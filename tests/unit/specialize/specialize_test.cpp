@@ -381,6 +381,41 @@ TEST(Specialize, AVariantsOwnPathNamesWhatVaries) {
       << both.shared;
 }
 
+// Each of them alone would lose the parentheses with the choice.
+TEST(Specialize, AChoiceThatVariantsMakeDifferentlyKeepsItsParentheses) {
+  const Both both = specialized_together(
+      "template <bool drops>\n__device__ float f(float x) {\n  return (drops ? 1.25f : 1.0f) / x;\n}\n",
+      "__global__ void k(float* x) { x[0] = hydrac::cuda::f<true>(3); }\n",
+      "__global__ void l(float* x) { x[0] = hydrac::cuda::f<false>(3); }\n");
+  EXPECT_EQ(
+      both.shared,
+      "template <bool drops>\n__device__ float f(float x) {\n  return (drops ? 1.25f : 1.0f) / x;\n}\n");
+}
+
+TEST(Specialize, ACastToTheTypeThatIsThereGoes) {
+  EXPECT_EQ(specialized("template <class T>\n__device__ int f(T x) {\n"
+                        "  return static_cast<int>(x) + static_cast<int>(x + 1) * 2;\n}\n",
+                        "__global__ void k(int* x) { x[0] = hydrac::cuda::f<int>(x[1]); }\n"),
+            "inline __device__ int f(int x) {\n  return x + (x + 1) * 2;\n}\n\n"
+            "__global__ void k(int* x) {\n  x[0] = hydrac::made::f(x[1]);\n}\n");
+}
+
+// An alias of a library's type says in one word what all uses would have to spell.
+TEST(Specialize, AnAliasOfALibrarysTemplateStays) {
+  SpecializeRequest wanted = request(
+      "template <int n>\n__device__ int f() {\n  using Two = Pair<n>;\n  return Two::first() + "
+      "Two::first();\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<7>(); }\n");
+  wanted.headers[0].text = "#include \"pair.h\"\n" + wanted.headers[0].text;
+  wanted.headers.push_back({"pair.h",
+                            "#pragma once\nnamespace hydrac {\ntemplate <int n>\nstruct Pair {\n"
+                            "  static __device__ int first() { return n; }\n};\n}\n"});
+  wanted.library = {"pair.h"};
+  const std::string text = test::whole_text(wanted);
+  EXPECT_NE(text.find("  using Two = Pair<7>;\n  return Two::first() + Two::first();\n"), std::string::npos)
+      << text;
+}
+
 TEST(Specialize, ABranchBehindAnElseThatStaysIsABlock) {
   const Both both = specialized_together(
       "template <int width, bool twice>\n__device__ int f(int x) {\n  if constexpr (width == 8 && twice) {\n"
@@ -401,6 +436,18 @@ TEST(Specialize, ParametersThatNothingReadsGoWithTheirArguments) {
                 "  x[0] = hydrac::cuda::f<false>(1, dropout, 2);\n}\n"),
             "inline __device__ int f(int x, int y) {\n  return x * y;\n}\n\n"
             "__global__ void k(int* x) {\n  x[0] = hydrac::made::f(1, 2);\n}\n");
+}
+
+// Its lambda makes the call depend on the parameter that stays.
+TEST(Specialize, ParametersThatNothingReadsGoFromCallsInTemplates) {
+  const Both both = specialized_together(
+      "template <class Visit>\n__device__ int each(int unread, int x, Visit visit) {\n  return visit(x);\n}\n"
+      "template <bool twice>\n__device__ int f(int x) {\n"
+      "  return each(x, 2, [&](int y) {\n    if constexpr (twice) y *= 2;\n    return y;\n  });\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<true>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::f<false>(3); }\n");
+  EXPECT_NE(both.shared.find("int each(int x, Visit visit)"), std::string::npos) << both.shared;
+  EXPECT_NE(both.shared.find("each(2, [&](int y)"), std::string::npos) << both.shared;
 }
 
 TEST(Specialize, LibraryHeadersStayIncludes) {
