@@ -30,6 +30,7 @@ struct BuildOptions {
   int64_t memory_bytes = 0;  // 0: what the target has; on a GPU that is here, what is free of it
   runtime::RecordedChoices recorded = {};  // what the program repeats instead of measuring
   bool offline = false;                    // the plan that any machine would make, whatever GPU is here
+  std::optional<models::Generation> generation = {};  // as driver::CompileOptions has it
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/generation_plan.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
@@ -22,7 +23,9 @@ int check_verb(const Arguments& arguments) {
   complete_for_planning(*spec, memory_option(arguments));
   const bool json = arguments.has("--json");
   if (!json) fmt::print("{}", spec::to_yaml(*spec));
-  const PlannedProgram planned = plan_program(*spec, build_options(arguments));
+  BuildOptions options = build_options(arguments);
+  options.generation = generation_option(arguments, *spec);
+  const PlannedProgram planned = plan_program(*spec, options);
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json && spec->model.input == spec::Input::tokens)

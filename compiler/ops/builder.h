@@ -133,6 +133,20 @@ Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, U
 // loss += inv_count * sum(rows), into the given scalar. `gradient_scale` (f32 [], or no value for 1)
 // multiplies the gradient only.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {});
-Use select_token(RegionBuilder&, Use x, Use position, const std::string& name);  // x[1,T,C], i32 -> [1,C]
+// x[B,T,C] -> [B,C]: of each sequence the token at its position, i32 [B]; of one sequence, i32 [].
+Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
+
+// The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
+// tokens.
+struct KeyCache {
+  Use keys, values;
+};
+// k and v [B,T,K,D] become tokens 0 to T - 1 of the cache's sequences rows[b], i32 [B]; of a negative row
+// nothing is kept.
+void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
+// A token of each sequence, number positions[b], i32 [S,1]: its k and v [S,1,K,D] are written into the cache;
+// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD].
+Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
+                     const AttentionRules&, const std::string& name);
 
 }  // namespace hydrac::ops

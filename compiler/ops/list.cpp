@@ -5,8 +5,8 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
-    kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4,
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward,
+    kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4,
     kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits,
     kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain,
     kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward,
@@ -23,9 +23,11 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAllReduce,
       &kAttention,
       &kAttentionBackward,
+      &kAttentionDecode,
       &kBiasAdd,
       &kBiasGradient,
       &kBlockDiagonal,
+      &kCacheAppend,
       &kCast,
       &kCrossEntropy,
       &kCrossEntropyBackward,

@@ -96,6 +96,23 @@ size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double
   return static_cast<size_t>(candidates.end() - heap_end);
 }
 
+// Those that are likely enough, in the order in which they stand.
+void keep_likely(std::vector<Candidate>& candidates, const Weights& weight, double least) {
+  std::erase_if(candidates, [&](const Candidate& candidate) { return weight(candidate) < least; });
+}
+
+// Each token of the text is penalized once, however often it stands there.
+std::vector<float> penalized(std::span<const float> logits, std::span<const int32_t> text, double penalty) {
+  std::vector<float> result(logits.begin(), logits.end());
+  for (const int32_t id : text) {
+    const auto at = static_cast<size_t>(id);
+    if (at >= logits.size()) continue;
+    const double logit = logits[at];
+    result[at] = static_cast<float>(logit > 0 ? logit / penalty : logit * penalty);
+  }
+  return result;
+}
+
 }  // namespace
 
 void check_sample_options(const SampleOptions& options) {
@@ -110,6 +127,13 @@ void check_sample_options(const SampleOptions& options) {
     throw InputError(
         fmt::format("top_p is {}; it must be above 0 and at most 1 (all tokens)", options.top_p));
   }
+  if (!(options.min_p >= 0 && options.min_p < 1)) {
+    throw InputError(fmt::format("min_p is {}; it must be 0 (all tokens) or more and below 1", options.min_p));
+  }
+  if (!(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty))) {
+    throw InputError(fmt::format("repetition_penalty is {}; it must be above 0, and 1 is none",
+                                 options.repetition_penalty));
+  }
 }
 
 double sample_uniform(uint64_t seed, uint64_t position) {
@@ -117,8 +141,11 @@ double sample_uniform(uint64_t seed, uint64_t position) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position) {
+int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position,
+                     std::span<const int32_t> text) {
   check_sample_options(options);
+  std::vector<float> changed;
+  if (options.repetition_penalty != 1) logits = changed = penalized(logits, text, options.repetition_penalty);
   const Candidate best = most_likely(logits);
   if (options.temperature == 0) return best.id;
 
@@ -133,6 +160,7 @@ int32_t sample_token(std::span<const float> logits, const SampleOptions& options
   }
   const Weights weight(best.logit, options.temperature);
   if (options.top_p < 1) candidates.resize(nucleus(candidates, weight, options.top_p));
+  if (options.min_p > 0) keep_likely(candidates, weight, options.min_p);
   return draw(candidates, weight, weight.sum(candidates), sample_uniform(options.seed, position));
 }
 
