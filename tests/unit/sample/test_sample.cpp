@@ -157,5 +157,30 @@ TEST(SampleOptionsTest, OutOfRangeIsNamed) {
   EXPECT_EQ(checking({.top_p = NAN}), "top_p is nan; it must be above 0 and at most 1 (all tokens)");
 }
 
+TEST(SampleToken, MinPTakesWhatIsLikelyBesideTheLikeliest) {
+  const Logits logits = logits_of({50, 26, 24});
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.5})), (std::set<int32_t>{0, 1}));
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.9})), (std::set<int32_t>{0}));
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.4})), (std::set<int32_t>{0, 1, 2}));
+  // Of the probabilities that temperature makes: 0.26 / 0.5 becomes its square.
+  EXPECT_EQ(ids(drawn(logits, {.temperature = 0.5, .min_p = 0.4})), (std::set<int32_t>{0}));
+}
+
+TEST(SampleToken, RepetitionIsPenalizedOnceATokenAndBeforeTemperature) {
+  const SampleOptions options{.temperature = 0, .repetition_penalty = 2};
+  const std::vector<int32_t> text = {1, 1, 700};  // one that the logits do not have
+  EXPECT_EQ(sample_token(Logits{3, 5, -1}, options, 0, text), 0) << "5 becomes 2.5";
+  EXPECT_EQ(sample_token(Logits{2, 5, -1}, options, 0, text), 1) << "and not 1.25";
+  EXPECT_EQ(sample_token(Logits{-3, -2, -9}, options, 0, text), 0) << "-2 becomes -4";
+  EXPECT_EQ(sample_token(Logits{3, 5, -1}, {.temperature = 0}, 0, text), 1);
+}
+
+TEST(SampleToken, MinPAndPenaltyOutOfRangeAreErrors) {
+  EXPECT_EQ(message_of<InputError>([] { sample_token(Logits{1}, {.min_p = 1}, 0); }),
+            "min_p is 1; it must be 0 (all tokens) or more and below 1");
+  EXPECT_EQ(message_of<InputError>([] { sample_token(Logits{1}, {.repetition_penalty = 0}, 0); }),
+            "repetition_penalty is 0; it must be above 0, and 1 is none");
+}
+
 }  // namespace
 }  // namespace hydrac::runtime
