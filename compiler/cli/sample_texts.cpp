@@ -50,6 +50,7 @@ std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
 
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
                                          const runtime::GenerateOptions& options) {
+  check_generate_options(options);
   const std::optional<std::string> file = arguments.value("--file");
   if (file && arguments.has("--prompt")) throw InputError("--prompt and --file are both given: choose one");
   std::vector<SamplePrompt> prompts =

@@ -22,12 +22,6 @@ int32_t first_token(const Tokenizer& tokenizer) {
   }
 }
 
-void check_options(const GenerateOptions& options) {
-  check_sample_options(options.sampling);
-  if (std::ranges::count(options.stop, "") > 0)
-    throw InputError("stop holds an empty text, which every text would end before");
-}
-
 // A text on its way.
 struct Text {
   Text(size_t request, const TextRequest& from, const Tokenizer& tokenizer, const GenerateOptions& options)
@@ -202,8 +196,14 @@ std::string_view to_string(TextEnd end) {
   throw std::logic_error("no such end of a text");
 }
 
+void check_generate_options(const GenerateOptions& options) {
+  check_sample_options(options.sampling);
+  if (std::ranges::count(options.stop, "") > 0)
+    throw InputError("stop holds an empty text, which every text would end before");
+}
+
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options) {
-  check_options(options);
+  check_generate_options(options);
   if (options.prompt.empty()) return {first_token(tokenizer)};
   return tokenizer.encode(options.prompt);
 }
@@ -211,7 +211,7 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOption
 GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
                               std::span<const TextRequest> requests, const GenerateOptions& options,
                               const TextEvents& events) {
-  check_options(options);
+  check_generate_options(options);
   return BatchGenerator(program, tokenizer, requests, options, events).run();
 }
 

@@ -22,6 +22,9 @@ struct GenerateOptions {
   SampleOptions sampling;
 };
 
+// InputError naming the option that is out of its range.
+void check_generate_options(const GenerateOptions& options);
+
 // The ids that the model is shown for options.prompt, at least one. InputError: the prompt has no ids, or
 // options are out of range; generate() throws the same.
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options);

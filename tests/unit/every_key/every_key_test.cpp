@@ -233,7 +233,7 @@ const std::vector<Case> kCases = {
     {"sample.top_p", "0.01", Shows::run},
     {"sample.min_p", "0.99", Shows::run},
     {"sample.repetition_penalty", "5", Shows::run},
-    {"sample.stop", "1", Shows::run},
+    {"sample.stop", "[\"1\", \"2\", \"3\"]", Shows::run},
     {"sample.seed", "7", Shows::run},
     {"profile.start", "3", Shows::run, kTokens, {"profile.steps=2", "train.max_steps=12"}},
     {"profile.steps", "2", Shows::run, kTokens, {"profile.start=3"}},
