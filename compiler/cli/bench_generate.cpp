@@ -66,17 +66,18 @@ int bench_generate(const Arguments& arguments, const spec::Spec& spec, const mod
   const runtime::GenerateCounts counts = generate_batch(program, tokenizer, requests, generate, {});
   if (arguments.has("--json")) {
     const double seconds = counts.prefill_seconds + counts.decode_seconds;
-    fmt::print("{}\n", nlohmann::ordered_json{{"spec", spec.name},
-                                              {"target", spec.target},
-                                              {"batch", generation.sequences},
-                                              {"prompt_tokens", prompt_tokens},
-                                              {"new_tokens", spec.sample.max_new_tokens},
-                                              {"tokens_per_second", static_cast<double>(counts.new_tokens) / seconds},
-                                              {"prefill_s", counts.prefill_seconds},
-                                              {"decode_s", counts.decode_seconds},
-                                              {"decode_steps", counts.decode_steps},
-                                              {"planned_bytes", program.arena_bytes()}}
-                           .dump());
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"spec", spec.name},
+                                      {"target", spec.target},
+                                      {"batch", generation.sequences},
+                                      {"prompt_tokens", prompt_tokens},
+                                      {"new_tokens", spec.sample.max_new_tokens},
+                                      {"tokens_per_second", static_cast<double>(counts.new_tokens) / seconds},
+                                      {"prefill_s", counts.prefill_seconds},
+                                      {"decode_s", counts.decode_seconds},
+                                      {"decode_steps", counts.decode_steps},
+                                      {"planned_bytes", program.arena_bytes()}}
+                   .dump());
     return kFine;
   }
   fmt::print("{}: {} texts of {} + {} tokens side by side\n{}\n{} of tensor memory planned\n{}\n", spec.name,

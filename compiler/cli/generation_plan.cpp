@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "cli/inference.h"
+#include "cuda/top_geometry.h"
 #include "models/adapter.h"
 #include "runtime/error.h"
 #include "targets/target.h"
@@ -46,6 +47,9 @@ std::optional<models::Generation> plan_generation(spec::Spec& spec, const Genera
   models::Generation generation{.sequences = needs.sequences};
   generation.prompt_tokens = fits ? context(needs.longest_prompt) : needs.context_limit;
   generation.prompts = prompts_at_once(spec, generation.sequences, generation.prompt_tokens);
+  // A row of logits is little beside what a processor computes of it.
+  const bool finds_top = !targets::find(spec.target)->is_cpu() && cuda::finds_top(models::vocab_rows(spec));
+  if (finds_top) generation.top = cuda::kTop;
   return generation;
 }
 
@@ -62,13 +66,14 @@ std::optional<models::Generation> generation_option(const Arguments& arguments, 
                         .new_tokens = spec.sample.max_new_tokens,
                         .context_limit = spec.model.max_position_embeddings};
   if (needs.longest_prompt + needs.new_tokens > needs.context_limit)
-    throw runtime::InputError(
-        fmt::format("--prompt-tokens {} and sample.max_new_tokens {} are more than the {} positions of the model",
-                    needs.longest_prompt, needs.new_tokens, needs.context_limit));
+    throw runtime::InputError(fmt::format(
+        "--prompt-tokens {} and sample.max_new_tokens {} are more than the {} positions of the model",
+        needs.longest_prompt, needs.new_tokens, needs.context_limit));
   if (!models::has_adapters(spec)) freeze_for_inference(spec);
   const auto generation = plan_generation(spec, needs);
   if (!generation)
-    throw runtime::InputError("--generate: this kind of attention generates without a cache, a context a token");
+    throw runtime::InputError(
+        "--generate: this kind of attention generates without a cache, a context a token");
   return generation;
 }
 

@@ -100,9 +100,9 @@ void ReplyWriter::add(size_t prompt, size_t reply, const runtime::Reply& text) {
 std::string speed_text(const runtime::GenerateCounts& counts) {
   const double seconds = counts.prefill_seconds + counts.decode_seconds;
   const double rate = static_cast<double>(counts.new_tokens) / std::max(seconds, 1e-9);
-  std::string text = fmt::format("{} tokens in {:.2f} s, {} tokens/s; {:.2f} s for {} tokens of prompts",
-                                 counts.new_tokens, seconds, runtime::human_count(rate),
-                                 counts.prefill_seconds, counts.prompt_tokens);
+  std::string text =
+      fmt::format("{} tokens in {:.2f} s, {} tokens/s; {:.2f} s for {} tokens of prompts", counts.new_tokens,
+                  seconds, runtime::human_count(rate), counts.prefill_seconds, counts.prompt_tokens);
   if (counts.decode_steps > 0)
     text += fmt::format(", {:.3f} ms for each of {} steps",
                         1e3 * counts.decode_seconds / static_cast<double>(counts.decode_steps),

@@ -7,8 +7,8 @@
 
 namespace hydrac::codegen {
 
-// A [B,T,heads,D] or [B,T,heads D] tensor as the templates take it, "{q, T * H * D, H * D, D}": pointer, batch,
-// token and head stride.
+// A [B,T,heads,D] or [B,T,heads D] tensor as the templates take it, "{q, T * H * D, H * D, D}": pointer,
+// batch, token and head stride.
 std::string heads_text(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use,
                        const std::string& pointer, const ir::Dim& head_dim);
 

@@ -52,7 +52,8 @@ KernelSource cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, 
   KernelSource source;
   source.name = "attention_decode";
   source.header = "cpu/attention_decode.h";
-  source.comment = fmt::format("out = {} v over the cache, to which k and v are added", softmax_formula(rules));
+  source.comment =
+      fmt::format("out = {} v over the cache, to which k and v are added", softmax_formula(rules));
   source.takes_layer = rules.varies_by_layer();
   ParameterList list;
   take(graph, source, list, "const float", "q", q);
@@ -77,7 +78,8 @@ KernelSource cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, 
       "static void {}{}{}"
       "  constexpr int kThreads = {};  // that the workspace is for\n"
       "  static_assert(cpu::attention_decode_workspace<{}>({}, kThreads) <= {});\n"
-      "  cpu::attention_decode<{}, {}, {}>(shape, {}, {}, {},\n      positions, keys, values, {}, {{workspace, "
+      "  cpu::attention_decode<{}, {}, {}>(shape, {}, {}, {},\n      positions, keys, values, {}, "
+      "{{workspace, "
       "kThreads}});\n}}\n",
       kNamePlaceholder, list.text(), shape_definition(rules, "cpu::AttentionShape", members, size(cache[2])),
       threads, size(queries[3]), constant_shape(rules), source.workspace_bytes, size(queries[3]),

@@ -1,9 +1,12 @@
 #include "codegen/cuda_cache.h"
 
+#include <stdexcept>
+
 #include "codegen/attention_text.h"
 #include "codegen/expression_text.h"
 #include "codegen/parameter_list.h"
 #include "cuda/decode_geometry.h"
+#include "cuda/top_geometry.h"
 
 namespace hydrac::codegen {
 
@@ -49,7 +52,7 @@ class DecodeText {
         cache_(graph.value(node.outputs[1]).shape),
         type_(c_type(graph.value(node.inputs[0]).dtype, kCudaDialect)) {
     const auto number = [](const ir::Dim& dim) { return static_cast<int>(dim.size); };
-    problem_ = {number(queries_[0]), number(cache_[2]),  number(queries_[2]),
+    problem_ = {number(queries_[0]), number(cache_[2]),   number(queries_[2]),
                 number(cache_[1]),   number(queries_[3]), gpu.sms};
     launch_ = decode_launch(problem_);
   }
@@ -75,10 +78,11 @@ class DecodeText {
     if (kernel.takes_workspace) tensors.list().add("float* workspace");
     if (kernel.takes_layer) tensors.list().add("int layer");
     kernel.text = fmt::format(
-        "{}{}{}{}  cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, keys, values, {}, {});\n}}\n",
-        head_of(sizes()), tensors.list().text(), opening_text(gpu_), setup(rules_), heads(node_.inputs[0], "q"),
-        heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"), heads(node_.outputs[0], "out"),
-        kernel.takes_workspace ? "workspace" : "nullptr");
+        "{}{}{}{}  cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, keys, values, {}, "
+        "{});\n}}\n",
+        head_of(sizes()), tensors.list().text(), opening_text(gpu_), setup(rules_),
+        heads(node_.inputs[0], "q"), heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"),
+        heads(node_.outputs[0], "out"), kernel.takes_workspace ? "workspace" : "nullptr");
     return kernel;
   }
 
@@ -121,8 +125,8 @@ class DecodeText {
   std::string setup(const ops::AttentionRules& rules) const {
     const std::string members = fmt::format("{}, {}, {}, {}f", size(cache_[2]), size(queries_[2]),
                                             size(cache_[1]), static_cast<float>(node_.number("scale")));
-    return fmt::format("{}  using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;\n{}", using_sizes(), type_,
-                       size(queries_[3]), mask_type(rules), scores_type(rules),
+    return fmt::format("{}  using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;\n{}", using_sizes(),
+                       type_, size(queries_[3]), mask_type(rules), scores_type(rules),
                        shape_definition(rules, "cuda::SequenceShape", members, size(cache_[2])));
   }
 
@@ -175,6 +179,44 @@ CudaKernels cuda_cache_append(const ir::Graph& graph, const ir::Node& node, cons
       size(cache[2]), size(cache[3]), heads_text(dimensions, graph, k, "k", cache[3]),
       heads_text(dimensions, graph, v, "v", cache[3]));
   return {{std::move(kernel)}, 0};
+}
+
+CudaKernels cuda_top_logits(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  const Dimensions dimensions(graph);
+  const ir::Shape &logits = graph.value(node.inputs[0]).shape, &top = graph.value(node.outputs[0]).shape;
+  const auto columns = static_cast<int>(logits.back().size), rows = static_cast<int>(top[0].size);
+  if (top[1].size != cuda::kTop || !cuda::finds_top(columns)) throw std::logic_error("top was not checked");
+  const std::string V = dimensions.of(logits.back()).text;
+  const auto named = [&](const std::string& name, int64_t blocks) {
+    CudaKernel kernel;
+    kernel.name = name;
+    kernel.header = "cuda/top_logits.cuh";
+    kernel.takes_workspace = true;
+    kernel.launch = {blocks, cuda::kTopThreads, 0, "kBlocks"};
+    return kernel;
+  };
+  CudaKernel first = named("top_logits_parts", int64_t{rows} * cuda::top_parts(columns));
+  first.comment = "Of each part of a row of logits the largest, and the sum of all exponentials";
+  Tensors of_first(graph, first);
+  of_first.read("logits", node.inputs[0]);
+  of_first.read("inverse_temperature", node.inputs[1]);
+  of_first.read("vocabulary", node.inputs[2]);
+  of_first.list().add("float* workspace");
+  first.text = fmt::format(
+      "{}{}{}  cuda::top_logits_parts<{}>(logits, inverse_temperature, vocabulary, workspace);\n}}\n",
+      head_of(launch_constants(first.launch)), of_first.list().text(), opening_text(gpu), V);
+  CudaKernel second = named("top_logits", rows);
+  second.comment = "The largest logits of each row, from those of its parts";
+  Tensors of_second(graph, second);
+  of_second.read("inverse_temperature", node.inputs[1]);
+  of_second.write("values", node.outputs[0]);
+  of_second.write("ids", node.outputs[1]);
+  of_second.write("sums", node.outputs[2]);
+  of_second.list().add("float* workspace");
+  second.text =
+      fmt::format("{}{}{}  cuda::top_logits<{}>(inverse_temperature, workspace, values, ids, sums);\n}}\n",
+                  head_of(launch_constants(second.launch)), of_second.list().text(), opening_text(gpu), V);
+  return {{std::move(first), std::move(second)}, cuda::top_workspace_bytes(rows, columns)};
 }
 
 }  // namespace hydrac::codegen

@@ -391,6 +391,7 @@ CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, c
   if (node.op == "transpose") return transpose(graph, node, gpu);
   if (node.op == "cache_append") return cuda_cache_append(graph, node, gpu);
   if (node.op == "attention_decode") return cuda_attention_decode(graph, node, gpu);
+  if (node.op == "top_logits") return cuda_top_logits(graph, node, gpu);
   throw std::logic_error("no cuda kernel for " + node.op);
 }
 

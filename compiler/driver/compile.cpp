@@ -44,7 +44,8 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
   return {{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
-           c.interface.cache.prompt_logits, c.interface.cache.logits, c.metrics.step_loss, c.metrics.grad_norm},
+           c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
+           c.metrics.step_loss, c.metrics.grad_norm},
           passes::statistics(c.graph)};
 }
 

@@ -295,8 +295,7 @@ std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const C
   const std::string help = options.generation ? "generate fewer sequences at once (--batch), or shorter ones"
                                               : Remedies(compiled, options, limit).text();
   return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
-                          fmt::format("the program needs {}, and {}", human(bytes), limit.source),
-                          help};
+                          fmt::format("the program needs {}, and {}", human(bytes), limit.source), help};
 }
 
 }  // namespace hydrac::driver

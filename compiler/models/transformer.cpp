@@ -183,6 +183,14 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
   io.positions = declare(graph, "next_positions", {S, {1, "1"}}, DType::i32, Role::input);
   io.prompt_logits = declare(graph, "prompt_logits", {A, V}, DType::f32, Role::state);
   io.logits = declare(graph, "next_logits", {S, {1, "1"}, V}, DType::f32, Role::state);
+  if (generation.top > 0) {
+    const ir::Dim N{generation.top, "Top"};
+    io.inverse_temperature = declare(graph, "inverse_temperature", {}, DType::f32, Role::input);
+    io.vocabulary = declare(graph, "vocabulary", {}, DType::i32, Role::input);
+    io.top_values = declare(graph, "top_logits.values", {S, N}, DType::f32, Role::state);
+    io.top_ids = declare(graph, "top_logits.ids", {S, N}, DType::i32, Role::state);
+    io.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
+  }
   const int64_t kv_heads = spec.model.num_key_value_heads;
   const ir::Shape shape = {S,
                            {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
@@ -266,6 +274,10 @@ void build_decode(Model& model) {
   const Use hidden = hidden_states(build, function);
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   add_logits(b, build, hidden, io.logits);
+  if (io.top_values == ir::kNoValue) return;
+  b.enter("head", "sample.temperature");
+  ops::top_logits(b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
+                  {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums)});
 }
 
 }  // namespace hydrac::models

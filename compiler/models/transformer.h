@@ -18,6 +18,7 @@ struct Generation {
   int64_t sequences = 0;      // S
   int64_t prompts = 0;        // A, at most S
   int64_t prompt_tokens = 0;  // P, at most M = train.sequence_len, which a sequence may grow to
+  int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
 };
 
 // What a program with a cache is given and leaves. A key value's storage type is that of activations.
@@ -29,6 +30,9 @@ struct CacheInterface {
   ir::ValueId tokens = ir::kNoValue;         // i32 [S,1]: the next token of each sequence
   ir::ValueId positions = ir::kNoValue;      // i32 [S,1]: how many tokens stand before it
   ir::ValueId logits = ir::kNoValue;         // f32 [S,1,V]: behind it, then padding
+  // With Generation::top, see ops::TopLogits.
+  ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue;
+  ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue;
   ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
 };
 
@@ -62,7 +66,8 @@ struct Model {
   Interface interface;
 };
 
-// `cache`: with one of can_cache(), of activations' type `storage`, and without `prompt`, `position`, `logits`.
+// `cache`: with one of can_cache(), of activations' type `storage`, and without `prompt`, `position`,
+// `logits`.
 Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optional<Generation>& cache = {},
                     ir::DType storage = ir::DType::f32);
 

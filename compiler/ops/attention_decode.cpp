@@ -27,7 +27,9 @@ namespace {
 // Of sequences that fill the cache: two matmuls over all keys, which are read once.
 Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &q = graph.value(node.inputs[0]), &keys = graph.value(node.inputs[4]);
-  const auto elements = [](const ir::Value& value) { return static_cast<double>(element_count(value.shape)); };
+  const auto elements = [](const ir::Value& value) {
+    return static_cast<double>(element_count(value.shape));
+  };
   const auto tokens = static_cast<double>(keys.shape[2].size);
   return {4 * elements(q) * tokens, 2 * elements(keys) * static_cast<double>(size_of(keys.dtype))};
 }

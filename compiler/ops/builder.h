@@ -136,6 +136,14 @@ void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulat
 // x[B,T,C] -> [B,C]: of each sequence the token at its position, i32 [B]; of one sequence, i32 [].
 Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
 
+// values f32 [S,N], the N largest logits of each row in their order, equal ones by their id; ids i32 [S,N],
+// -1 where there are fewer; sums f32 [S] of exp((logit - values[0]) * inverse_temperature) of all.
+struct TopLogits {
+  Use values, ids, sums;
+};
+// logits [S,..,V], of which the first `vocabulary`, i32 [], count; inverse_temperature f32 [].
+void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabulary, const TopLogits&);
+
 // The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
 // tokens.
 struct KeyCache {

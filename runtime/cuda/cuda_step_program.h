@@ -105,7 +105,7 @@ class CudaStepProgram : public LaidOutProgram {
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   bool pending_ = false;
-  PinnedBuffer results_;  // of the functions that compute logits, as large as the largest so far
+  PinnedBuffer results_;       // of the functions that compute logits, as large as the largest so far
   std::vector<Piece> pieces_;  // a ring, while parameters are initialized
   size_t next_piece_ = 0;
 };

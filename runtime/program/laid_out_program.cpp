@@ -238,7 +238,7 @@ LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<con
   return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
 }
 
-LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
   const auto count = static_cast<size_t>(layout_.cache.sequences);
   if (tokens.size() != count || positions.size() != count)
     throw std::logic_error("decode takes a token of every sequence");
@@ -246,8 +246,39 @@ LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<cons
   write_ids(layout_.inputs.next_tokens, tokens);
   write_ids(layout_.inputs.next_positions, positions);
   compute(Function::decode);
+}
+
+LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+  compute_decode(tokens, positions);
   const Place place = layout_.results.next_logits;
   return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
+}
+
+std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> tokens,
+                                                  std::span<const int32_t> positions,
+                                                  const TopRequest& request) {
+  const ResultPlaces& places = layout_.results;
+  write_scalar(layout_.inputs.inverse_temperature, static_cast<float>(1 / request.temperature));
+  write_scalar(layout_.inputs.vocabulary, static_cast<int32_t>(request.vocabulary));
+  compute_decode(tokens, positions);
+  const std::span<const float> values = result(places.top_values);
+  top_values_.assign(values.begin(), values.end());
+  top_ids_.resize(static_cast<size_t>(places.top_ids.elements));
+  copy_out(places.top_ids.offset, std::as_writable_bytes(std::span(top_ids_)));
+  const std::span<const float> sums = result(places.top_sums);
+  const auto count = static_cast<size_t>(layout_.cache.top);
+  std::vector<TopLogits> rows;
+  for (size_t i = 0; i < sums.size(); ++i)
+    rows.push_back({std::span(top_values_).subspan(i * count, count),
+                    std::span(top_ids_).subspan(i * count, count), sums[i]});
+  return rows;
+}
+
+std::span<const float> LaidOutProgram::decoded_logits(int64_t sequence) {
+  const Place all = layout_.results.next_logits;
+  const int64_t stride = all.elements / layout_.cache.sequences;
+  const Place row{all.offset + sequence * stride * static_cast<int64_t>(sizeof(float)), stride};
+  return result(row).first(static_cast<size_t>(layout_.results.vocab_size));
 }
 
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {

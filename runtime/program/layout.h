@@ -47,9 +47,10 @@ struct InputPlaces {
   Place prompt;              // i32 [T]: generation's context
   Place position;            // i32 []: the token of it whose successor is wanted
   // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
-  Place prompts;                   // i32 [A,P]
-  Place prompt_rows, prompt_ends;  // i32 [A]: the sequence of each, or -1, and its last token
-  Place next_tokens, next_positions;  // i32 [S]
+  Place prompts;                          // i32 [A,P]
+  Place prompt_rows, prompt_ends;         // i32 [A]: the sequence of each, or -1, and its last token
+  Place next_tokens, next_positions;      // i32 [S]
+  Place inverse_temperature, vocabulary;  // f32 [], i32 []: of StepProgram::decode_top()
 };
 
 // Device-side state that a program starts with and continues from, one element each.
@@ -67,16 +68,18 @@ struct StatePlaces {
 
 // What the functions leave for the host, f32 [] where nothing else is said.
 struct ResultPlaces {
-  Place step_loss;         // of the whole optimizer step
-  Place grad_norm;         // before clipping
-  Place learning_rate;     // that this step used
-  Place loss_scale;        // that this step's gradients were multiplied by; fp16 only
-  Place skipped;           // i32 []: 1 when the gradients overflowed; fp16 only
-  Place eval_loss;         // of the batch evaluated last
-  Place eval_hits;         // of its targets, those that were predicted; classification only
-  Place logits;            // f32 [V], then padding; language models only
-  Place prompt_logits;     // f32 [A, V and padding]; with a cache
-  Place next_logits;       // f32 [S, V and padding]; with a cache
+  Place step_loss;      // of the whole optimizer step
+  Place grad_norm;      // before clipping
+  Place learning_rate;  // that this step used
+  Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
+  Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only
+  Place eval_loss;      // of the batch evaluated last
+  Place eval_hits;      // of its targets, those that were predicted; classification only
+  Place logits;         // f32 [V], then padding; language models only
+  Place prompt_logits;  // f32 [A, V and padding]; with a cache
+  Place next_logits;    // f32 [S, V and padding]; with a cache
+  Place top_values, top_ids,
+      top_sums;            // f32 [S,N], i32 [S,N], f32 [S]; where decode finds the largest logits
   int64_t vocab_size = 0;  // V
 };
 

@@ -105,8 +105,7 @@ class BatchGenerator {
       prompts.push_back({static_cast<int64_t>(row), std::span(texts_[row]->ids).last(view_of(*texts_[row]))});
     if (cache_.sequences == 0) {
       const std::span<const int32_t> view = prompts[0].tokens;
-      return extend(texts_[rows[0]],
-                    program_.next_logits(view, static_cast<int64_t>(view.size()) - 1));
+      return extend(texts_[rows[0]], program_.next_logits(view, static_cast<int64_t>(view.size()) - 1));
     }
     const LogitRows logits = program_.prefill(prompts);
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -126,15 +125,35 @@ class BatchGenerator {
     }
     if (rows.empty()) return;
     ++counts_.decode_steps;
+    if (cache_.top > 0 && samples_from_top(options_.sampling, cache_.top))
+      return extend_by_top(rows, tokens, positions);
     const LogitRows logits = program_.decode(tokens, positions);
     for (const size_t row : rows) extend(texts_[row], logits.row(static_cast<int64_t>(row)));
+  }
+
+  void extend_by_top(std::span<const size_t> rows, std::span<const int32_t> tokens,
+                     std::span<const int32_t> positions) {
+    const double temperature = options_.sampling.temperature;
+    const std::vector<TopLogits> top =
+        program_.decode_top(tokens, positions, {temperature > 0 ? temperature : 1, tokenizer_.vocab_size()});
+    for (const size_t row : rows) {
+      std::optional<Text>& text = texts_[row];
+      const auto id = sample_token(top[row], text->sampling, text->ids.size());
+      if (id)
+        take(text, *id);
+      else
+        extend(text, program_.decoded_logits(static_cast<int64_t>(row)));
+    }
   }
 
   // By the token that is drawn from the logits behind its last one.
   void extend(std::optional<Text>& text, std::span<const float> logits) {
     // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
-    const int32_t id = sample_token(logits, text->sampling, text->ids.size(), text->ids);
+    take(text, sample_token(logits, text->sampling, text->ids.size(), text->ids));
+  }
+
+  void take(std::optional<Text>& text, int32_t id) {
     ++text->reply.new_tokens;
     ++counts_.new_tokens;
     if (tokenizer_.end_of_text() == id) return end(text, TextEnd::end_of_text);

@@ -15,6 +15,7 @@
 #include "runtime/cache/recorded_choices.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
+#include "runtime/sample/sample.h"
 #include "runtime/train/decimal_rate.h"
 
 namespace hydrac::runtime {
@@ -83,6 +84,7 @@ struct CallSpan {
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
+  int64_t top = 0;  // logits that decode_top() finds; 0: the program has no such function
 };
 
 // The beginning of a sequence: 1 to CacheShape::prompt_tokens tokens.
@@ -95,9 +97,14 @@ struct Prompt {
 struct LogitRows {
   const float* first = nullptr;
   int64_t stride = 0, vocab = 0;
-  std::span<const float> row(int64_t i) const {
-    return {first + i * stride, static_cast<size_t>(vocab)};
-  }
+  std::span<const float> row(int64_t i) const { return {first + i * stride, static_cast<size_t>(vocab)}; }
+};
+
+// What decode_top() looks for: among ids below `vocabulary`; its sums are of probabilities at this
+// temperature, which is not 0.
+struct TopRequest {
+  double temperature = 1;
+  int64_t vocabulary = 0;
 };
 
 class StepProgram {
@@ -155,6 +162,17 @@ class StepProgram {
   // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
   // behind it. A sequence that is not generated may be given any token at position 0.
   virtual LogitRows decode(std::span<const int32_t> /*tokens*/, std::span<const int32_t> /*positions*/) {
+    throw std::logic_error("the program has no cache");
+  }
+
+  // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until
+  // the program computes others.
+  virtual std::vector<TopLogits> decode_top(std::span<const int32_t> /*tokens*/,
+                                            std::span<const int32_t> /*positions*/, const TopRequest&) {
+    throw std::logic_error("the program finds no largest logits");
+  }
+  // The whole row of a sequence, as the last decode() or decode_top() left it.
+  virtual std::span<const float> decoded_logits(int64_t /*sequence*/) {
     throw std::logic_error("the program has no cache");
   }
 

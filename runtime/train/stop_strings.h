@@ -9,8 +9,8 @@ class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {}
 
-  // The next piece of the text. Returns what is certain to be before any stop string; what may be the beginning
-  // of one is held back.
+  // The next piece of the text. Returns what is certain to be before any stop string; what may be the
+  // beginning of one is held back.
   std::string push(const std::string& piece);
   // What was held back, once nothing follows; nothing where the text has stopped.
   std::string finish();

@@ -11,8 +11,8 @@ struct CacheShape {
   std::int64_t prompts, tokens, kv_heads, context;
 };
 
-// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of a
-// negative row nothing is kept.
+// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of
+// a negative row nothing is kept.
 template <int head_dim>
 void cache_append(const CacheShape& shape, ConstHeads k, ConstHeads v, const std::int32_t* rows, float* keys,
                   float* values) {

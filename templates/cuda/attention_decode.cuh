@@ -19,12 +19,12 @@ struct DecodeConfig {
   using Mask = MaskType;
   using Scores = ScoresType;
   static constexpr int head_dim = kHeadDim, heads = kLaunch.heads, keys = kLaunch.keys, parts = kLaunch.parts;
-  static constexpr int columns = 8;                                     // of a lane
-  static constexpr int lanes = power_of_two_from(head_dim / columns);   // that share a key
-  static constexpr int teams = kDecodeThreads / lanes;                  // of lanes, each with its own keys
-  static constexpr int width = lanes * columns;                         // of a team's sums: head_dim and padding
+  static constexpr int columns = 8;                                    // of a lane
+  static constexpr int lanes = power_of_two_from(head_dim / columns);  // that share a key
+  static constexpr int teams = kDecodeThreads / lanes;                 // of lanes, each with its own keys
+  static constexpr int width = lanes * columns;  // of a team's sums: head_dim and padding
   static constexpr int access = 16 / static_cast<int>(sizeof(Element));  // elements of a load
-  static constexpr int ahead = 4;                                       // keys of a team whose loads overlap
+  static constexpr int ahead = 4;                                        // keys of a team whose loads overlap
   static_assert(head_dim % columns == 0 && head_dim <= 256);
   static_assert(Mask::hides_later);
 };
@@ -87,9 +87,9 @@ struct DecodeShared {
 
 }  // namespace detail
 
-// The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new tokens'
-// k and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q and out [S,1,H,D]. With one
-// part it writes `out`, else `workspace`.
+// The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
+// tokens' k and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q and out [S,1,H,D].
+// With one part it writes `out`, else `workspace`.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,
@@ -101,7 +101,8 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   constexpr int kHeads = Config::heads, kAhead = Config::ahead, kStep = Config::teams * kAhead;
   __shared__ detail::DecodeShared<Config> shared_sums;
   const int group = shape.heads / shape.kv_heads;
-  const int part = static_cast<int>(blockIdx.x) % Config::parts, block = static_cast<int>(blockIdx.x) / Config::parts;
+  const int part = static_cast<int>(blockIdx.x) % Config::parts,
+            block = static_cast<int>(blockIdx.x) / Config::parts;
   const int sequence = block / (shape.heads / kHeads), first_head = block % (shape.heads / kHeads) * kHeads;
   const int kv_head = first_head / group;
   const int team = static_cast<int>(threadIdx.x) / Config::lanes,
@@ -111,7 +112,8 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   const TokenRange seen = Config::Mask::keys_of(shape, position);
   const int part_end = (part + 1) * Config::keys;
   const int begin = max(seen.first, part * Config::keys), end = min(seen.end, part_end);
-  const std::int64_t first_row = (static_cast<std::int64_t>(sequence) * shape.kv_heads + kv_head) * shape.tokens;
+  const std::int64_t first_row =
+      (static_cast<std::int64_t>(sequence) * shape.kv_heads + kv_head) * shape.tokens;
   const T *new_key = k.at(sequence, 0, kv_head), *new_value = v.at(sequence, 0, kv_head);
   T *own_keys = keys + first_row * Config::head_dim, *own_values = values + first_row * Config::head_dim;
 
@@ -148,7 +150,8 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
 #pragma unroll
         for (int c = 0; c < Config::columns; ++c) dot = fma(query[h][c], element(key_rows[u], c), dot);
 #pragma unroll
-        for (int lane = Config::lanes / 2; lane > 0; lane /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, lane);
+        for (int lane = Config::lanes / 2; lane > 0; lane /= 2)
+          dot += __shfl_xor_sync(0xFFFFFFFFu, dot, lane);
         const float score = Config::Scores::factor(shape) * Config::Scores::value(shape, dot);
         scores[u][h] = is_key ? score : minus_infinity();
       }
@@ -210,7 +213,8 @@ __device__ void attention_decode_parts(const SequenceShape& shape, const float* 
   float largest = kLowest, sum = 0;
   for (int part = 0; part < kParts; ++part) largest = larger(largest, statistics[2 * part]);
   for (int part = 0; part < kParts; ++part)
-    sum = fma(detail::decode_exp<typename Config::T>(statistics[2 * part] - largest), statistics[2 * part + 1], sum);
+    sum = fma(detail::decode_exp<typename Config::T>(statistics[2 * part] - largest),
+              statistics[2 * part + 1], sum);
   for (int d = static_cast<int>(threadIdx.x); d < Config::head_dim; d += kDecodeThreads) {
     float value = 0;
     for (int part = 0; part < kParts; ++part)

@@ -9,15 +9,17 @@ namespace hydrac::cuda {
 
 inline constexpr int kCacheAppendThreads = 256, kCacheAppendColumns = 8;
 
-// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of a
-// negative row nothing is kept. A thread moves eight columns of both.
+// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of
+// a negative row nothing is kept. A thread moves eight columns of both.
 template <typename T, int prompts, int tokens, int kv_heads, int context, int head_dim>
-__device__ void cache_append(Heads<const T> k, Heads<const T> v, const std::int32_t* rows, T* keys, T* values) {
+__device__ void cache_append(Heads<const T> k, Heads<const T> v, const std::int32_t* rows, T* keys,
+                             T* values) {
   constexpr int kColumns = kCacheAppendColumns, kAccess = 16 / static_cast<int>(sizeof(T));
   constexpr int kVectors = head_dim / kColumns;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kCacheAppendThreads + threadIdx.x;
   if (i >= std::int64_t{prompts} * tokens * kv_heads * kVectors) return;
-  const int column = static_cast<int>(i % kVectors) * kColumns, head = static_cast<int>(i / kVectors % kv_heads);
+  const int column = static_cast<int>(i % kVectors) * kColumns,
+            head = static_cast<int>(i / kVectors % kv_heads);
   const int token = static_cast<int>(i / kVectors / kv_heads % tokens),
             prompt = static_cast<int>(i / kVectors / kv_heads / tokens);
   const int row = rows[prompt];

@@ -105,7 +105,8 @@ using Json = nlohmann::json;
 class SampleFile : public Sample {
  protected:
   static constexpr const char* kPrompts =
-      "{\"prompt\": \"line 1\"}\n\n{\"prompt\": \"\"}\n{\"prompt\": \"the fox, \\u00e4\"}\n{\"prompt\": \"x\"}\n";
+      "{\"prompt\": \"line 1\"}\n\n{\"prompt\": \"\"}\n{\"prompt\": \"the fox, \\u00e4\"}\n{\"prompt\": "
+      "\"x\"}\n";
 
   SampleFile() {
     fs::copy(*place_ / "runs/base", elsewhere_ / "run", fs::copy_options::recursive);
@@ -113,7 +114,8 @@ class SampleFile : public Sample {
   }
 
   Outcome outcome_of(const Words& options, const std::string& input = "in.jsonl") {
-    return elsewhere_.run(with({"sample", "run", "--threads", "1", "--max-new-tokens", "7", "--file", input}, options));
+    return elsewhere_.run(
+        with({"sample", "run", "--threads", "1", "--max-new-tokens", "7", "--file", input}, options));
   }
   std::vector<Json> answers(const Words& options) {
     const Outcome outcome = outcome_of(with(options, {"-q"}));
@@ -160,7 +162,8 @@ TEST_F(SampleFile, AnswersEachPromptInItsOrderAsItIsAnsweredAlone) {
 
 TEST_F(SampleFile, RepliesHaveSeedsOfTheirOwnWhateverIsBesideThem) {
   const std::vector<Json> three = answers({"--temperature", "1", "-n", "3", "--seed", "5"}),
-                          one_by_one = answers({"--temperature", "1", "-n", "3", "--seed", "5", "--batch", "1"}),
+                          one_by_one =
+                              answers({"--temperature", "1", "-n", "3", "--seed", "5", "--batch", "1"}),
                           second = answers({"--temperature", "1", "--seed", "6"});
   EXPECT_EQ(three, one_by_one);
   for (size_t i = 0; i < three.size(); ++i) {
@@ -214,7 +217,8 @@ TEST_F(SampleFile, BadOptionsAreErrors) {
   EXPECT_EQ(error_of({"--prompt", "a"}), "hydrac: error: --prompt and --file are both given: choose one\n");
   EXPECT_EQ(error_of({"--logits"}),
             "hydrac: error: --logits is for one prompt: leave --file, --replies and --output out\n");
-  EXPECT_EQ(error_of({"--stop", ""}), "hydrac: error: stop holds an empty text, which every text would end before\n");
+  EXPECT_EQ(error_of({"--stop", ""}),
+            "hydrac: error: stop holds an empty text, which every text would end before\n");
 }
 
 }  // namespace

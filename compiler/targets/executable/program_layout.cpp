@@ -73,6 +73,8 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.prompt_ends = place(io.cache.prompt_ends);
   places.next_tokens = place(io.cache.tokens);
   places.next_positions = place(io.cache.positions);
+  places.inverse_temperature = place(io.cache.inverse_temperature);
+  places.vocabulary = place(io.cache.vocabulary);
   return places;
 }
 
@@ -105,6 +107,9 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.logits = place(compiled_.interface.logits);
   places.prompt_logits = place(compiled_.interface.cache.prompt_logits);
   places.next_logits = place(compiled_.interface.cache.logits);
+  places.top_values = place(compiled_.interface.cache.top_values);
+  places.top_ids = place(compiled_.interface.cache.top_ids);
+  places.top_sums = place(compiled_.interface.cache.top_sums);
   if (places.logits || places.next_logits) places.vocab_size = compiled_.spec.model.vocab_size;
   return places;
 }
@@ -113,7 +118,8 @@ runtime::CacheShape LayoutMaker::cache() const {
   const models::CacheInterface& io = compiled_.interface.cache;
   if (io.keys == ir::kNoValue) return {};
   const ir::Shape& prompts = graph_.value(io.prompts).shape;
-  return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size};
+  const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
+  return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
 }
 
 ParameterStart::Kind kind_of(ir::Init::Kind kind) {

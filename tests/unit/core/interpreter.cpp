@@ -96,7 +96,7 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return;
   }
-  if (node.op == "transpose") return run_reference(node, layer);
+  if (node.op == "transpose" || node.op == "top_logits") return run_reference(node, layer);
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "cache_append") return run_cache_append(node, layer);

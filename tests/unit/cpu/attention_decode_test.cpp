@@ -39,9 +39,9 @@ void check(const AttentionShape& shape, const std::vector<std::int32_t>& positio
   const auto part = [&](std::int64_t head) {
     return ConstHeads{qkv.data() + head * head_dim, row, row, head_dim};
   };
-  attention_decode<head_dim, Mask, Scores>(shape, part(0), part(H), part(H + K), positions.data(), keys.data(),
-                                           values.data(), {out.data(), H * head_dim, H * head_dim, head_dim},
-                                           {workspace.data(), threads});
+  attention_decode<head_dim, Mask, Scores>(
+      shape, part(0), part(H), part(H + K), positions.data(), keys.data(), values.data(),
+      {out.data(), H * head_dim, H * head_dim, head_dim}, {workspace.data(), threads});
   for (std::int64_t i = 0; i < shape.batch * H; ++i) {
     const std::int64_t s = i / H, head = s * K + i % H / (H / K);
     const TokenRange seen = Mask::keys_of(shape, positions[s]);

@@ -93,7 +93,8 @@ std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std
       const int kv_head = h / (p.heads / p.kv_heads);
       const auto element = [&](const std::vector<T>& cache, int head, int j, int d) -> double {
         if (j == position) return in.at(s, head + kv_head, d);
-        return to_float(cache[static_cast<size_t>(((s * p.kv_heads + kv_head) * p.context + j) * p.head_dim + d)]);
+        return to_float(
+            cache[static_cast<size_t>(((s * p.kv_heads + kv_head) * p.context + j) * p.head_dim + d)]);
       };
       std::vector<double> weights;
       double sum = 0;
@@ -108,7 +109,8 @@ std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std
       for (int d = 0; d < p.head_dim; ++d) {
         double mixed = 0;
         for (int j = first; j <= position; ++j)
-          mixed += weights[static_cast<size_t>(j - first)] / sum * element(values, p.heads + p.kv_heads, j, d);
+          mixed +=
+              weights[static_cast<size_t>(j - first)] / sum * element(values, p.heads + p.kv_heads, j, d);
         out.push_back(mixed);
       }
     }
@@ -123,7 +125,8 @@ void check(const Case& c) {
   const DecodeLaunch launch = decode_launch(p);
   EmulatedKernels kernels(source_of(c, kName<T>), {"decode", "parts"});
   const auto size = [](int n) { return static_cast<size_t>(n); };
-  const std::vector<T> qkv = random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
+  const std::vector<T> qkv =
+      random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
   const size_t cached = size(p.sequences * p.kv_heads * p.context * p.head_dim);
   std::vector<T> keys = random_numbers<T>(cached, 2), values = random_numbers<T>(cached, 3);
   // What no query may read.
@@ -131,8 +134,9 @@ void check(const Case& c) {
     for (int row = s * p.kv_heads; row < (s + 1) * p.kv_heads; ++row) {
       for (int j = c.positions[size(s)]; j < p.context; ++j) {
         for (int d = 0; d < p.head_dim; ++d)
-          keys[size((row * p.context + j) * p.head_dim + d)] = values[size((row * p.context + j) * p.head_dim + d)] =
-              from_float<T>(std::numeric_limits<float>::quiet_NaN());
+          keys[size((row * p.context + j) * p.head_dim + d)] =
+              values[size((row * p.context + j) * p.head_dim + d)] =
+                  from_float<T>(std::numeric_limits<float>::quiet_NaN());
       }
     }
   }
@@ -150,9 +154,11 @@ void check(const Case& c) {
   };
   const std::vector written{bytes_of(keys), bytes_of(values), bytes_of(out), bytes_of(workspace)};
   kernels.launch_both_orders("decode", geometry(launch.blocks),
-                             addresses(at_qkv, at_positions, at_keys, at_values, at_out, at_workspace), written);
+                             addresses(at_qkv, at_positions, at_keys, at_values, at_out, at_workspace),
+                             written);
   if (launch.parts > 1)
-    kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out), written);
+    kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
+                               written);
 
   const double tolerance = sizeof(T) == 4 ? 2e-6 : std::is_same_v<T, bf16> ? 0x1p-8 : 0x1p-10;
   for (size_t i = 0; i < out.size(); ++i)

@@ -21,7 +21,7 @@ constexpr int64_t kContext = 48;
 
 struct Family {
   const char* name;
-  const char* model;       // behind the sizes that all have
+  const char* model;  // behind the sizes that all have
   std::vector<std::string> overrides = {};
 };
 
@@ -31,11 +31,11 @@ void PrintTo(const Family& family, std::ostream* out) {
 
 // Weights are large, so that logits differ by more than rounding.
 spec::Spec spec_of(const Family& family) {
-  const std::string text = std::string("name: family\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 3, ") +
-                           "num_attention_heads: 4, intermediate_size: 64, vocab_size: 256, initializer_range: 0.2, " +
-                           family.model + "}\ndata: {path: none, tokenizer: byte}\n" +
-                           "train: {sequence_len: 48, micro_batch_size: 1, max_steps: 1}\n" +
-                           "optimizations: {threads: 2}\n";
+  const std::string text =
+      std::string("name: family\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 3, ") +
+      "num_attention_heads: 4, intermediate_size: 64, vocab_size: 256, initializer_range: 0.2, " +
+      family.model + "}\ndata: {path: none, tokenizer: byte}\n" +
+      "train: {sequence_len: 48, micro_batch_size: 1, max_steps: 1}\n" + "optimizations: {threads: 2}\n";
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec = spec::load_spec_text("family.yaml", text, family.overrides, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
@@ -214,9 +214,11 @@ TEST_P(NoCache, TextsAreGeneratedOneByOne) {
 INSTANTIATE_TEST_SUITE_P(
     Families, Generation,
     testing::Values(
-        Family{"llama", "num_key_value_heads: 2"}, Family{"oneHeadOfKeys", "num_key_value_heads: 1, head_dim: 16"},
-        Family{"gpt2", "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
-                       "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+        Family{"llama", "num_key_value_heads: 2"},
+        Family{"oneHeadOfKeys", "num_key_value_heads: 1, head_dim: 16"},
+        Family{"gpt2",
+               "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
+               "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
         Family{"qwen3", "num_key_value_heads: 2, qk_norm: true, head_dim: 16, tie_word_embeddings: false"},
         Family{"windows", "num_key_value_heads: 2, sliding_window: 7"},
         Family{"windowsInSomeLayers", "sliding_window: 6, sliding_window_pattern: 2"},
@@ -233,8 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Families, ShortPrompts, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, NoCache,
-                         testing::Values(Family{"ccgqa",
-                                                "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8"}),
+                         testing::Values(Family{
+                             "ccgqa", "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8"}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
