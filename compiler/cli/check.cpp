@@ -21,11 +21,12 @@ int check_verb(const Arguments& arguments) {
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
   complete_for_planning(*spec, memory_option(arguments));
+  BuildOptions options = build_options(arguments);
+  spec::Spec program = *spec;  // with --generate, that of another one than the spec's own
+  options.generation = generation_option(arguments, program);
   const bool json = arguments.has("--json");
   if (!json) fmt::print("{}", spec::to_yaml(*spec));
-  BuildOptions options = build_options(arguments);
-  options.generation = generation_option(arguments, *spec);
-  const PlannedProgram planned = plan_program(*spec, options);
+  const PlannedProgram planned = plan_program(program, options);
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json && spec->model.input == spec::Input::tokens)

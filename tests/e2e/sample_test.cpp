@@ -99,6 +99,48 @@ TEST_F(Sample, OfACheckpointNeedsTheRunsSpec) {
                              fs::canonical(elsewhere.path()).string() + "/spec.yaml is missing\n");
 }
 
+// Verbs that take a spec show the program that generates.
+const Words kGenerates = {"--generate", "--batch", "3", "--prompt-tokens", "4", "sample.max_new_tokens=12"};
+
+TEST_F(Sample, IsPlannedToTheByte) {
+  const Outcome outcome = place_->run(with({"explain", "base.yaml"}, kGenerates));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"\nprefill\n", "\ndecode\n", "attention_decode", "cache_append"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(outcome.out.find("\ngenerate\n"), std::string::npos);
+  // 2 layers of 3 texts, 2 heads, 16 tokens, 16 floats.
+  for (const char* name : {"cache.keys", "cache.values"}) {
+    const size_t at = outcome.out.find(std::string(" 12288  ") + name);
+    EXPECT_NE(at, std::string::npos) << name;
+  }
+  const Outcome check = place_->run(with({"check", "base.yaml"}, kGenerates));
+  EXPECT_NE(check.out.find("alive at once at most in decode"), std::string::npos) << check.out;
+}
+
+TEST_F(Sample, IsTimedWithRandomWeights) {
+  const Outcome outcome = place_->run(with({"bench", "base.yaml"}, kGenerates));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("base: 3 texts of 4 + 12 tokens side by side\n36 tokens in "))
+      << outcome.out;
+  const Outcome json = place_->run(with(with({"bench", "base.yaml"}, kGenerates), {"--json"}));
+  EXPECT_GT(nlohmann::json::parse(json.out)["tokens_per_second"], 0);
+}
+
+TEST_F(Sample, PlansNothingThatCannotBeGenerated) {
+  const auto error_of = [&](const Words& words) {
+    return place_->run(with({"check", "base.yaml"}, words)).err;
+  };
+  EXPECT_EQ(error_of({"--batch", "3"}), "hydrac: error: --batch is for --generate\n");
+  EXPECT_EQ(error_of({"--generate", "--batch", "0"}), "hydrac: error: --batch is 0; it must be 1 or more\n");
+  EXPECT_EQ(
+      error_of({"--generate", "--prompt-tokens", "9", "sample.max_new_tokens=8"}),
+      "hydrac: error: --prompt-tokens 9 and sample.max_new_tokens 8 are more than the 16 positions of the "
+      "model\n");
+  EXPECT_EQ(
+      error_of(with({"model.attention_kind=ccgqa", "model.head_dim=8"}, kGenerates)),
+      "hydrac: error: --generate: this kind of attention generates without a cache, a context a token\n");
+}
+
 using Json = nlohmann::json;
 
 // Many prompts at once.
