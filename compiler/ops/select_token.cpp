@@ -20,7 +20,7 @@ ir::Body select_token_body(const ir::Graph& graph, const ir::Node& node) {
   if (is_scalar) {
     k.store(0, k.gather(0, k.scalar(1), {{}}, {k.column(0)}));
   } else {
-    k.store(0, k.gather(0, k.named("position", k.per_row(1)), {k.row(0)}, {k.column(0)}));
+    k.store(0, k.gather(0, k.named("token", k.per_row(1)), {k.row(0)}, {k.column(0)}));
   }
   return k.take();
 }
@@ -36,8 +36,8 @@ void select_token_reference(const ir::Node&, const std::vector<Tensor64>& in, st
 }  // namespace
 
 extern const OpInfo kSelectToken{.name = "select_token",
-                                 .formula = "y[b] = x[b, positions[b]]",
-                                 .inputs = {"x", "positions"},
+                                 .formula = "y[b] = x[b, position]",
+                                 .inputs = {"x", "position"},
                                  .outputs = {"y"},
                                  .body = select_token_body,
                                  .reference = select_token_reference};
