@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/ablate.h"
+#include "cli/bench_generate.h"
 #include "cli/build_program.h"
 #include "cli/locked_spec.h"
 #include "cli/spec_input.h"
@@ -213,6 +214,8 @@ int bench_verb(const Arguments& arguments) {
   note_found_rate(*spec, "bench");
   run_on_its_cores(*spec);
   complete_for_planning(*spec);
+  if (const auto generation = generation_option(arguments, *spec))
+    return bench_generate(arguments, *spec, *generation);
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));
   Json result;

@@ -51,6 +51,7 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
   compile_options.threads = threads_of(spec, options.recorded);
   compile_options.dump_dir = options.dump_dir;
   compile_options.memory_bytes = options.memory_bytes;
+  compile_options.generation = options.generation;
   return compile_options;
 }
 
@@ -81,6 +82,7 @@ driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Sp
   compile_options.memory_bytes = options.memory_bytes > 0
                                      ? options.memory_bytes
                                      : std::max<int64_t>(1, machine.context().free_bytes() - reserve);
+  compile_options.generation = options.generation;
   return compile_options;
 }
 
@@ -160,6 +162,7 @@ PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options)
   check_gpu_shapes(spec);
   driver::CompileOptions offline = targets::offline_compile_options(spec, options.dump_dir);
   offline.memory_bytes = options.memory_bytes;
+  offline.generation = options.generation;
   return planned(spec, offline);
 }
 

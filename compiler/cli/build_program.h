@@ -31,6 +31,7 @@ struct BuildOptions {
   runtime::RecordedChoices recorded = {};  // what the program repeats instead of measuring
   int gpu = 0;                             // of those that CUDA sees
   bool offline = false;                    // the plan that any machine would make, whatever GPU is here
+  std::optional<models::Generation> generation = {};  // as driver::CompileOptions has it
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/generation_plan.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
@@ -22,9 +23,12 @@ int check_verb(const Arguments& arguments) {
   // Of another machine's cores nothing is known here.
   if (targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target) require_cores(*spec);
   complete_for_planning(*spec, memory_option(arguments));
+  BuildOptions options = build_options(arguments);
+  spec::Spec program = *spec;  // with --generate, that of another one than the spec's own
+  options.generation = generation_option(arguments, program);
   const bool json = arguments.has("--json");
   if (!json) fmt::print("{}", spec::to_yaml(*spec));
-  const PlannedProgram planned = plan_program(*spec, build_options(arguments));
+  const PlannedProgram planned = plan_program(program, options);
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json && spec->model.input == spec::Input::tokens)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/generation_plan.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
@@ -31,7 +32,9 @@ int explain_verb(const Arguments& arguments) {
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
   complete_for_planning(*spec, memory_option(arguments));
-  const PlannedProgram planned = plan_program(*spec, build_options(arguments));
+  BuildOptions options = build_options(arguments);
+  options.generation = generation_option(arguments, *spec);
+  const PlannedProgram planned = plan_program(*spec, options);
   const driver::Compiled& compiled = planned.compiled;
   if (arguments.has("--json")) {
     fmt::print("{}", explain_json(compiled, planned.limit));

@@ -1,16 +1,17 @@
 // `hydrac sample RUN`: text from a run's newest checkpoint, from one that is named, or from a model's folder
-// as Hugging Face publishes it.
+// as Hugging Face publishes it; one text as it comes, or many as JSON.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <span>
 
 #include "cli/build_program.h"
 #include "cli/checkpoint_source.h"
+#include "cli/generation_plan.h"
 #include "cli/inference.h"
+#include "cli/sample_texts.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/manifest.h"
@@ -40,12 +41,15 @@ std::vector<std::string> overrides_of(const Arguments& arguments) {
                                                              {"--temperature", "temperature"},
                                                              {"--top-k", "top_k"},
                                                              {"--top-p", "top_p"},
+                                                             {"--min-p", "min_p"},
+                                                             {"--repetition-penalty", "repetition_penalty"},
+                                                             {"--stop", "stop"},
                                                              {"--seed", "seed"}};
   std::vector<std::string> overrides = arguments.overrides;
   for (const auto& [option, key] : keys) {
     const std::optional<std::string> value = arguments.value(option);
     if (!value) continue;
-    const bool is_text = std::string(key) == "prompt";
+    const bool is_text = std::string(key) == "prompt" || std::string(key) == "stop";
     if (!is_text) require_option(option, fmt::format("sample.{}", key), *value);
     overrides.push_back(fmt::format("sample.{}={}", key, is_text ? yaml_quoted(*value) : *value));
   }
@@ -68,17 +72,6 @@ bool is_model(const fs::path& folder) {
          !fs::exists(folder / runtime::manifest_name);
 }
 
-// Its sequences are as long as prompt and text need, and no longer than the model reads; of few lengths,
-// since each is compiled.
-int64_t context_for(const spec::Spec& spec, const runtime::Tokenizer& tokenizer) {
-  constexpr uint64_t kLeast = 128;
-  const auto prompt =
-      runtime::prompt_ids(tokenizer, {.prompt = spec.sample.prompt, .sampling = sample_options(spec)});
-  const uint64_t needed = prompt.size() + static_cast<uint64_t>(spec.sample.max_new_tokens);
-  return std::min(spec.model.max_position_embeddings,
-                  static_cast<int64_t>(std::bit_ceil(std::max(needed, kLeast))));
-}
-
 std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::path& folder) {
   std::vector<std::string> overrides = overrides_of(arguments);
   overrides.push_back("model.from=" + yaml_quoted(folder.string()));
@@ -95,36 +88,102 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
   return spec;
 }
 
-// {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
-// has.
-void print_logits(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer,
-                  const runtime::GenerateOptions& options) {
-  const std::vector<int32_t> ids = runtime::prompt_ids(tokenizer, options);
-  if (static_cast<int64_t>(ids.size()) > program.context_length())
-    throw InputError(fmt::format("the prompt has {} tokens, and the model was trained on {}", ids.size(),
-                                 program.context_length()));
-  const std::span<const float> logits = program.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
-  fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
+// What the command line asks for, with its prompts.
+struct Task {
+  runtime::GenerateOptions options;
+  std::vector<SamplePrompt> prompts;
+  size_t replies = 1;  // of each prompt
+  int64_t batch = 1;
+  bool logits = false;  // of the token behind the prompt, instead of text
+  bool streams = true;  // the one text, as it comes
+
+  size_t texts() const { return prompts.size() * replies; }
+};
+
+int64_t count_option(const Arguments& arguments, const std::string& option, int64_t fallback) {
+  constexpr int64_t most = 1 << 20;
+  const int64_t count = arguments.number(option, fallback);
+  if (count < 1 || count > most)
+    throw InputError(fmt::format("{} is {}; it must be between 1 and {}", option, count, most));
+  return count;
 }
 
-int print_sample(const Arguments& arguments, const spec::Spec& spec, runtime::StepProgram& program,
-                 const runtime::Tokenizer& tokenizer) {
-  runtime::GenerateOptions options;
-  options.prompt = spec.sample.prompt;
-  options.max_new_tokens = spec.sample.max_new_tokens;
-  options.sampling = sample_options(spec);
-  if (arguments.has("--logits")) {
-    print_logits(program, tokenizer, options);
-    return kFine;
-  }
-  runtime::install_stop_handlers();
-  fmt::print("{}", runtime::printable(options.prompt));
-  runtime::generate(program, tokenizer, options, [](std::string_view text) {
+Task task_of(const Arguments& arguments, const spec::Spec& spec, const runtime::Tokenizer& tokenizer) {
+  constexpr size_t usual_batch = 16;
+  Task task;
+  task.options.prompt = spec.sample.prompt;
+  task.options.max_new_tokens = spec.sample.max_new_tokens;
+  task.options.stop = spec.sample.stop;
+  task.options.sampling = sample_options(spec);
+  task.prompts = sample_prompts(arguments, tokenizer, task.options);
+  task.replies = static_cast<size_t>(count_option(arguments, "--replies", 1));
+  task.logits = arguments.has("--logits");
+  task.streams = task.texts() == 1 && !arguments.has("--file") && !arguments.has("--output");
+  if (task.logits && !task.streams)
+    throw InputError("--logits is for one prompt: leave --file, --replies and --output out");
+  const auto texts = static_cast<int64_t>(task.texts());
+  task.batch = std::min(texts, count_option(arguments, "--batch", usual_batch));
+  return task;
+}
+
+// Makes the spec that of a program for the task. `context_limit`: what the model sees at most.
+std::optional<models::Generation> plan_task(spec::Spec& spec, const Task& task, int64_t context_limit) {
+  require_within_context(task.prompts, context_limit);
+  GenerationNeeds needs{.sequences = task.batch,
+                        .new_tokens = std::max<int64_t>(task.options.max_new_tokens, 1),
+                        .context_limit = context_limit};
+  if (task.logits) needs.new_tokens = 0;
+  for (const SamplePrompt& prompt : task.prompts)
+    needs.longest_prompt = std::max(needs.longest_prompt, static_cast<int64_t>(prompt.ids.size()));
+  return plan_generation(spec, needs);
+}
+
+// {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
+// has.
+int print_logits(runtime::StepProgram& program, const std::vector<int32_t>& ids) {
+  const std::span<const float> logits = program.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
+  fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
+  return kFine;
+}
+
+int ended() {
+  return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
+}
+
+int print_text(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer, const Task& task) {
+  fmt::print("{}", runtime::printable(task.options.prompt));
+  runtime::generate(program, tokenizer, task.options, [](std::string_view text) {
     fmt::print("{}", runtime::printable(text));
     std::fflush(stdout);
   });
   fmt::print("\n");
-  return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
+  return ended();
+}
+
+// Reply r of a prompt is seeded with the seed + r, whatever the other prompts are.
+int write_replies(const Arguments& arguments, runtime::StepProgram& program,
+                  const runtime::Tokenizer& tokenizer, const Task& task) {
+  std::vector<runtime::TextRequest> requests;
+  for (const SamplePrompt& prompt : task.prompts) {
+    for (size_t reply = 0; reply < task.replies; ++reply)
+      requests.push_back({prompt.ids, task.options.sampling.seed + reply});
+  }
+  ReplyWriter writer(arguments.value("--output").value_or(""), task.prompts, task.replies);
+  runtime::TextEvents events;
+  events.on_end = [&](size_t request, const runtime::Reply& reply) {
+    writer.add(request / task.replies, request % task.replies, reply);
+  };
+  const runtime::GenerateCounts counts = generate_batch(program, tokenizer, requests, task.options, events);
+  if (!arguments.has("--quiet")) fmt::print(stderr, "{}\n", speed_text(counts));
+  return ended();
+}
+
+int do_task(const Arguments& arguments, runtime::StepProgram& program, const runtime::Tokenizer& tokenizer,
+            const Task& task) {
+  if (task.logits) return print_logits(program, task.prompts[0].ids);
+  runtime::install_stop_handlers();
+  return task.streams ? print_text(program, tokenizer, task)
+                      : write_replies(arguments, program, tokenizer, task);
 }
 
 int sample_run(const Arguments& arguments) {
@@ -135,12 +194,14 @@ int sample_run(const Arguments& arguments) {
     throw InputError(arguments.positional[0] + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
+  const Task task = task_of(arguments, *spec, *tokenizer);
   BuildOptions build;
   build.recorded = runtime::read_choices(dir).value_or(runtime::RecordedChoices());
+  build.generation = plan_task(*spec, task, spec->train.sequence_len);
   const BuiltProgram built = build_program(*spec, build);
   runtime::StepProgram& program = built.program->steps();
   fill_from_checkpoint(program, *spec, dir);
-  return print_sample(arguments, *spec, program, *tokenizer);
+  return do_task(arguments, program, *tokenizer, task);
 }
 
 int sample_model(const Arguments& arguments, const fs::path& folder) {
@@ -151,13 +212,15 @@ int sample_model(const Arguments& arguments, const fs::path& folder) {
   const runtime::WeightFiles weights(spec->model.weights);  // what is damaged is said before time is spent
   const auto tokenizer = runtime::open_tokenizer(data_settings(*spec));
   complete_from_data(*spec, tokenizer.get());
-  spec->train.sequence_len = context_for(*spec, *tokenizer);
+  const Task task = task_of(arguments, *spec, *tokenizer);
+  BuildOptions build;
+  build.generation = plan_task(*spec, task, spec->model.max_position_embeddings);
   freeze_for_inference(*spec);
-  const BuiltProgram built = build_program(*spec);
+  const BuiltProgram built = build_program(*spec, build);
   runtime::StepProgram& program = built.program->steps();
   program.initialize();
   weights.fill(program);
-  return print_sample(arguments, *spec, program, *tokenizer);
+  return do_task(arguments, program, *tokenizer, task);
 }
 
 }  // namespace

@@ -125,6 +125,8 @@ runtime::SampleOptions sample_options(const spec::Spec& spec) {
   options.temperature = static_cast<decltype(options.temperature)>(spec.sample.temperature);
   options.top_k = static_cast<decltype(options.top_k)>(spec.sample.top_k);
   options.top_p = static_cast<decltype(options.top_p)>(spec.sample.top_p);
+  options.min_p = spec.sample.min_p;
+  options.repetition_penalty = spec.sample.repetition_penalty;
   options.seed = static_cast<uint64_t>(spec.sample.seed);
   return options;
 }

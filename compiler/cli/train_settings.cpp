@@ -52,6 +52,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
     options.checkpoint_note = describe(there, options.adapters);
   options.sample.prompt = spec.sample.prompt;
   options.sample.max_new_tokens = spec.sample.max_new_tokens;
+  options.sample.stop = spec.sample.stop;
   options.sample.sampling = sample_options(spec);
   return options;
 }

@@ -20,6 +20,9 @@ const Option kThreads{"--threads", "N", "as optimizations.threads=N"};
 const Option kDump{"--dump", "DIR", "write each stage of the compiler as a numbered text file"};
 const Option kMemory{"--memory", "GIB",
                      "the tensor memory it may take; without: what the target has, less a reserve"};
+const Option kGenerate{"--generate", "", "the program that generates text, instead of the one that trains"};
+const Option kBatch{"--batch", "N", "of --generate: texts that are generated side by side; without: 1"};
+const Option kPromptTokens{"--prompt-tokens", "N", "of --generate: how long prompts are; without: 128"};
 const Option kJson{"--json", "", "print one JSON object"};
 
 }  // namespace
@@ -70,12 +73,15 @@ const std::vector<Verb>& verbs() {
       {"check",
        "SPEC [key=value ...]",
        "what the resolved spec is and what it will need",
-       {kJson, kLocked, kLock, kThreads, kMemory, kDump},
+       {kGenerate, kBatch, kPromptTokens, kJson, kLocked, kLock, kThreads, kMemory, kDump},
        check_verb},
       {"explain",
        "SPEC [key=value ...]",
        "every kernel with its work, the memory map, what each pass decided",
-       {kJson,
+       {kGenerate,
+        kBatch,
+        kPromptTokens,
+        kJson,
         {"--kernels", "",
          "compile a GPU's kernels (no GPU needed) and show registers, spills and shared memory"},
         kLocked,
@@ -125,13 +131,16 @@ const std::vector<Verb>& verbs() {
        verify_verb},
       {"bench",
        "SPEC [key=value ...]",
-       "time a training step and each of its kernels",
+       "time a training step and each of its kernels, or with --generate random weights that generate",
        {{"--steps", "N", "how many are timed; without: as many as fit in 1.5 s, of 20 to 300"},
         {"--ablate", "",
          "a table: each optimization of the spec taken away, and added to a plain fp32 program"},
         {"--combine", "A+B,A+C", "of --ablate: combinations that are added to the plain program too"},
         {"--peer", "libtorch", "train the same model in LibTorch in the same run, and print the ratio"},
         {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
+        kGenerate,
+        kBatch,
+        kPromptTokens,
         kLocked,
         kLock,
         kJson,
@@ -185,7 +194,16 @@ const std::vector<Verb>& verbs() {
         {"--temperature", "X", "as sample.temperature=X"},
         {"--top-k", "N", "as sample.top_k=N"},
         {"--top-p", "X", "as sample.top_p=X"},
-        {"--seed", "N", "as sample.seed=N"},
+        {"--min-p", "X", "as sample.min_p=X"},
+        {"--repetition-penalty", "X", "as sample.repetition_penalty=X"},
+        {"--stop", "TEXT", "as sample.stop=TEXT"},
+        {"--seed", "N", "as sample.seed=N; reply r of a prompt has N + r"},
+        {"--file", "JSONL",
+         "continue many prompts, a line {\"prompt\": \"...\"} each; answers are JSONL too"},
+        {"--replies,-n", "N", "texts for each prompt; without: 1"},
+        {"--batch", "N", "texts that are generated side by side; without: 16"},
+        {"--output,-o", "JSONL", "the file for the answers, a line a prompt; without: standard output"},
+        kQuiet,
         {"--logits", "", "print the next token's logits behind the prompt as JSON, and no text"},
         kThreads},
        sample_verb},

@@ -4,6 +4,15 @@
 
 namespace hydrac::codegen {
 
+std::string heads_text(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use,
+                       const std::string& pointer, const ir::Dim& head_dim) {
+  const std::vector<int64_t> strides = resolved_view(graph, use.value).strides;
+  const int64_t head = strides.size() == 4 ? strides[2] : head_dim.size;
+  const auto text = [&](int64_t stride) { return stride_size(dimensions, graph, use.value, stride).text; };
+  return fmt::format("{{{}, {}, {}, {}}}", pointer, text(strides[0]), text(strides[1]),
+                     head == head_dim.size ? dimensions.of(head_dim).text : text(head));
+}
+
 std::string softmax_formula(const ops::AttentionRules& rules) {
   const std::string scores =
       rules.softcap > 0 ? fmt::format("{0} tanh(scale q k^T / {0})", rules.softcap) : "scale q k^T";

@@ -1,10 +1,16 @@
-// What kernels of every target say of an attention node's mask and scores.
+// What kernels of every target say of an attention node's operands, mask and scores.
 #pragma once
 #include <string>
 
+#include "codegen/dimensions.h"
 #include "ops/attention_rules.h"
 
 namespace hydrac::codegen {
+
+// A [B,T,heads,D] or [B,T,heads D] tensor as the templates take it, "{q, T * H * D, H * D, D}": pointer,
+// batch, token and head stride.
+std::string heads_text(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use,
+                       const std::string& pointer, const ir::Dim& head_dim);
 
 // "softmax(scale q k^T, causal)"
 std::string softmax_formula(const ops::AttentionRules& rules);

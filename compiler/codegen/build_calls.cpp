@@ -86,7 +86,7 @@ void note_tensors(const ir::Node& node, program::Call& call) {
   }
   call.multiplies_matrices = node.op == "gemm" || node.op == "fused_matmul" ||
                              node.op == "weight_gradients" || node.op == "attention" ||
-                             node.op == "attention_backward";
+                             node.op == "attention_backward" || node.op == "attention_decode";
   call.origin = node.origin;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/attention_text.h"
+#include "codegen/cpu_cache.h"
 #include "codegen/dimensions.h"
 #include "codegen/parameter_list.h"
 #include "cpu/attention.h"
@@ -90,14 +91,7 @@ class CpuAttentionText {
 
   // {pointer, batch stride, token stride, head stride}
   std::string heads(const std::string& pointer, ir::Use use) const {
-    const ir::View view = resolved_view(graph_, use.value);
-    const int64_t head_stride =
-        view.strides.size() == 4 ? view.strides[2] : head_dim_;  // [B,T,H,D] or [B,T,HD]
-    const auto text = [&](int64_t stride) {
-      return stride_size(dimensions_, graph_, use.value, stride).text;
-    };
-    const std::string head = head_stride == head_dim_ ? head_dim_text() : text(head_stride);
-    return fmt::format("{{{}, {}, {}, {}}}", pointer, text(view.strides[0]), text(view.strides[1]), head);
+    return heads_text(dimensions_, graph_, use, pointer, shape_of(node_.inputs[q_])[3]);
   }
 
  private:
@@ -197,6 +191,8 @@ KernelSource cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, in
   if (node.op == "attention") return attention_forward(graph, node, threads);
   if (node.op == "attention_backward") return attention_backward(graph, node, threads);
   if (node.op == "embedding_backward") return embedding_backward(graph, node);
+  if (node.op == "cache_append") return cpu_cache_append(graph, node);
+  if (node.op == "attention_decode") return cpu_attention_decode(graph, node, threads);
   throw std::logic_error("no cpu kernel for " + node.op);
 }
 

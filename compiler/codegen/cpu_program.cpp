@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
+
 #include "codegen/build_calls.h"
 #include "codegen/cpu_body.h"
 #include "codegen/cpu_library.h"
@@ -97,10 +99,13 @@ std::string launcher(const ir::Graph& graph, const program::Kernel& kernel, cons
 }  // namespace
 
 std::string cpu_source(const ir::Graph& graph, const Program& program) {
-  const std::string includes =
-      "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n\n#include \"cpu/attention.h\"\n"
-      "#include \"cpu/embedding.h\"\n#include \"hydrac/dynamic_code.h\"\n#include \"hydrac/math.h\"\n"
-      "#include \"hydrac/nf4.h\"\n#include \"hydrac/random.h\"\n";
+  std::set<std::string> headers = {"cpu/attention.h", "cpu/embedding.h", "hydrac/dynamic_code.h",
+                                   "hydrac/math.h",   "hydrac/nf4.h",    "hydrac/random.h"};
+  for (const program::Kernel& kernel : program.kernels) {
+    if (!kernel.header.empty()) headers.insert(kernel.header);
+  }
+  std::string includes = "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n\n";
+  for (const std::string& header : headers) includes += fmt::format("#include \"{}\"\n", header);
   std::vector<const Call*> first_call(program.kernels.size(), nullptr);
   for (const Function& function : program.functions) {
     for (const Section& section : function.sections) {

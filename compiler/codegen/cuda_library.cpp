@@ -8,6 +8,7 @@
 #include "codegen/attention_text.h"
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
+#include "codegen/cuda_cache.h"
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/parameter_list.h"
@@ -403,6 +404,9 @@ CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, c
   if (node.op == "attention_backward") return attention_backward(graph, node, gpu);
   if (node.op == "embedding_backward") return embedding_backward(graph, node, gpu);
   if (node.op == "transpose") return transpose(graph, node, gpu);
+  if (node.op == "cache_append") return cuda_cache_append(graph, node, gpu);
+  if (node.op == "attention_decode") return cuda_attention_decode(graph, node, gpu);
+  if (node.op == "top_logits") return cuda_top_logits(graph, node, gpu);
   throw std::logic_error("no cuda kernel for " + node.op);
 }
 

@@ -46,6 +46,7 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
   return {{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
+           c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
            c.metrics.step_loss, c.metrics.grad_norm},
           passes::statistics(c.graph)};
 }
@@ -200,11 +201,16 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   demand("spec", diagnostics.has_errors() ? std::vector{diagnostics.render()} : std::vector<std::string>());
 
   // spec -> graph
-  models::Model model = models::declare_model(c.graph, c.spec);
+  models::Model model =
+      models::declare_model(c.graph, c.spec, options.generation, precision_of(spec).activations);
   c.interface = model.interface;
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
+  if (options.generation) {
+    models::build_prefill(model);
+    models::build_decode(model);
+  }
   after("graph");
 
   // its gradients and its update
@@ -261,7 +267,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
-  if (fuses_matmuls(spec)) {
+  // A token of each sequence is too few rows for our matmul kernel.
+  if (fuses_matmuls(spec) && !options.generation) {
     passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
     after("matmuls");

@@ -292,9 +292,10 @@ std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const C
   const MemoryLimit limit = memory_limit(compiled.spec, options);
   const int64_t bytes = compiled.plan.device_bytes();
   if (limit.allows(bytes)) return std::nullopt;
+  const std::string help = options.generation ? "generate fewer sequences at once (--batch), or shorter ones"
+                                              : Remedies(compiled, options, limit).text();
   return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
-                          fmt::format("the program needs {}, and {}", human(bytes), limit.source),
-                          Remedies(compiled, options, limit).text()};
+                          fmt::format("the program needs {}, and {}", human(bytes), limit.source), help};
 }
 
 }  // namespace hydrac::driver

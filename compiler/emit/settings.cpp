@@ -104,6 +104,9 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
                 static_cast<double>(usual.temperature));
   sample.integer("sampling.top_k", sampling.top_k, usual.top_k);
   sample.number("sampling.top_p", static_cast<double>(sampling.top_p), static_cast<double>(usual.top_p));
+  sample.number("sampling.min_p", sampling.min_p, usual.min_p);
+  sample.number("sampling.repetition_penalty", sampling.repetition_penalty, usual.repetition_penalty);
+  sample.list("stop", t.sample.stop);
   sample.integer("sampling.seed", static_cast<int64_t>(sampling.seed), static_cast<int64_t>(usual.seed));
   out.line("");
 }

@@ -71,9 +71,15 @@ Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string&
 
 Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   const spec::Model& m = build.model.spec.model;
+  const CacheInterface& io = build.model.interface.cache;
   b.enter("attn", "optimizations.attention");
-  const double dropout = build.training ? m.attention_dropout : 0;
+  const double dropout = build.trains() ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  if (build.phase == Phase::prefill)
+    ops::cache_append(b, k, v, {build.layer(io.keys), build.layer(io.values)}, build.fixed(io.prompt_rows));
+  if (build.phase == Phase::decode)
+    return ops::attention_decode(b, q, k, v, {build.layer(io.keys), build.layer(io.values)},
+                                 build.positions(), scale, rules_of(build), "attn.mixed");
   return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness(), kAttentionSite,
                         "attn.mixed", build.documents());
 }

@@ -14,6 +14,9 @@ class Attention {
   virtual ~Attention() = default;
   // Adds its nodes: normed [B,T,C] -> what the block adds to the residual stream [B,T,C], before dropout.
   virtual Use mix(ops::RegionBuilder&, const Build&, Use x) const = 0;
+  // Whether keys and values are all that mix() reads of earlier tokens, so that it can build a function that
+  // gets one token at a time ("decode").
+  virtual bool can_cache() const = 0;
 };
 
 // The kind that the model asks for, its parameters declared. The matrix that writes to the residual stream
@@ -24,7 +27,8 @@ std::shared_ptr<const Attention> declare_attention(Declarer&, const spec::Model&
 
 // Queries or keys [B,T,H,D] turned by their positions where the model has rope.
 Use rotated(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
-// softmax(q k^T) v as the model masks, caps and drops it: [B,T,HD].
+// softmax(q k^T) v as the model masks, caps and drops it: [B,T,HD]. Functions with a cache keep k and v, and
+// "decode" reads those of earlier tokens from there.
 Use attend(ops::RegionBuilder&, const Build&, Use q, Use k, Use v);
 
 // The projection back to the stream's width, with its bias where the model has one.

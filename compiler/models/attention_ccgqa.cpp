@@ -27,6 +27,10 @@ class CompressedAttention final : public Attention {
  public:
   CompressedAttention(Declarer&, const spec::Model&, double residual_deviation);
   Use mix(ops::RegionBuilder&, const Build&, Use x) const override;
+  // Convolutions and the shift of values read the projections of earlier tokens, which no cache keeps.
+  bool can_cache() const override {
+    return !options_.head_conv && !options_.channel_conv && !options_.value_shift;
+  }
 
  private:
   void declare_convolutions(Declarer&, const spec::Model&);

@@ -1,7 +1,30 @@
 // Linear layers with their adapters, norm and residual dropout: what all blocks share.
 #include "models/blocks.h"
 
+#include <stdexcept>
+
 namespace hydrac::models {
+
+Use Build::ids() const {
+  const Interface& io = model.interface;
+  switch (phase) {
+    case Phase::train:
+    case Phase::evaluate:
+      return fixed(io.tokens);
+    case Phase::generate:
+      return fixed(io.prompt);
+    case Phase::prefill:
+      return fixed(io.cache.prompts);
+    case Phase::decode:
+      return fixed(io.cache.tokens);
+  }
+  throw std::logic_error("no such phase");
+}
+
+Use Build::positions() const {
+  if (phase == Phase::decode) return fixed(model.interface.cache.positions);
+  return generates() ? Use{} : fixed(model.interface.positions);
+}
 
 Use optional(Use use) {
   return use.value == ir::kNoValue ? Use{} : use;
@@ -15,7 +38,7 @@ Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias,
 
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {
   const double p = build.model.spec.model.dropout;
-  if (!build.training || p == 0) return x;
+  if (!build.trains() || p == 0) return x;
   return ops::dropout(b, x, p, build.randomness(), site, name);
 }
 
@@ -29,7 +52,7 @@ Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weig
   const Adapter& adapter = found->second;
   const spec::Spec& spec = build.model.spec;
   const Use base = ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name + ".base");
-  if (build.training && spec.adapter.dropout > 0) {
+  if (build.trains() && spec.adapter.dropout > 0) {
     b.asked_for_by(kAdapterDropout);
     x = ops::dropout(b, x, spec.adapter.dropout, build.randomness(), kAdapterSite + adapter.site,
                      name + ".adapter_input");

@@ -6,14 +6,19 @@ namespace hydrac::models {
 
 using ir::Use;
 
-// One function's construction: which batch it runs on, whether it trains (drops out), and whether its input
-// is generation's prompt, which is one document.
+// What a function is for. All but `train` drop nothing out; the last three generate, and their sequences are
+// one document each.
+enum class Phase { train, evaluate, generate, prefill, decode };
+
+// One function's construction: the sequences and tokens that it runs on, and what it is for.
 struct Build {
   Model& model;
-  ir::Dim batch;
-  bool training = false;
-  bool generates = false;
+  ir::Dim batch, tokens;
+  Phase phase = Phase::evaluate;
   int first_layer = 0;  // of a loop region
+
+  bool trains() const { return phase == Phase::train; }
+  bool generates() const { return phase >= Phase::generate; }
 
   // The slot of the layer a loop region is at, and `offset` further on: of a parameter, or of a value with
   // slots for all layers. `none` for a parameter the model does not have.
@@ -21,9 +26,11 @@ struct Build {
     return model.parameters.at(value, {true, first_layer + offset});
   }
   Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
+  Use ids() const;
   // No value where a sequence is one document.
-  Use documents() const { return generates ? Use{} : fixed(model.interface.documents); }
-  Use positions() const { return generates ? Use{} : fixed(model.interface.positions); }
+  Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
+  // No value where a sequence's tokens are those from 0 on.
+  Use positions() const;
   ops::Randomness randomness() const {
     return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
   }

@@ -6,7 +6,7 @@ namespace hydrac::models {
 Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   const Model& model = build.model;
   const Parameters& p = model.parameters;
-  const bool drops = build.training && model.spec.model.dropout > 0;
+  const bool drops = build.trains() && model.spec.model.dropout > 0;
   const bool positions = p.position_embedding != ir::kNoValue;
   auto last = [&](bool is_last) {
     if (is_last) b.into(into);
@@ -15,8 +15,7 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   last(!positions && !drops);
   Use x;
   if (model.spec.model.input == spec::Input::tokens) {
-    const Use ids = build.fixed(build.generates ? model.interface.prompt : model.interface.tokens);
-    x = ops::embedding(b, ids, build.fixed(p.token_embedding), "embedding");
+    x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding");
   } else {
     x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight),
                     build.fixed(p.input_bias), "embedding");

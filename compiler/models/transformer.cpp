@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include "ir/body_builder.h"
+#include "models/attention.h"
 #include "models/blocks.h"
 
 namespace hydrac::models {
@@ -51,11 +52,6 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.rope_cos = declare(graph, "rope_cos", table, DType::f32, Role::constant);
     io.rope_sin = declare(graph, "rope_sin", table, DType::f32, Role::constant);
   }
-  if (m.input == spec::Input::tokens && m.head == spec::Head::language_model) {
-    io.prompt = declare(graph, "prompt", {{1, "1"}, T}, DType::i32, Role::input);
-    io.position = declare(graph, "position", {}, DType::i32, Role::input);
-    io.logits = declare(graph, "next_logits", {{1, "1"}, {vocab_rows(spec), "V"}}, DType::f32, Role::state);
-  }
   return io;
 }
 
@@ -91,8 +87,7 @@ Use hidden_states(const Build& build, ir::Function& function) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
-  const ir::Shape shape = {
-      build.batch, {model.spec.train.sequence_len, "T"}, {model.spec.model.hidden_size, "C"}};
+  const ir::Shape shape = {build.batch, build.tokens, {model.spec.model.hidden_size, "C"}};
 
   const bool exact_residual = model.spec.optimizations.residual == spec::ResidualType::fp32;
   auto stream = [&](const std::string& name, bool exact) {
@@ -129,10 +124,31 @@ ir::Function& add_function(Model& model, const std::string& name) {
   return model.graph.functions.back();
 }
 
-void build_loss(Model& model, const std::string& name, bool training, ValueId loss) {
+bool is_language_model(const spec::Spec& spec) {
+  return spec.model.input == spec::Input::tokens && spec.model.head == spec::Head::language_model;
+}
+
+ir::Dim sequence_tokens(const spec::Spec& spec) {
+  return {spec.train.sequence_len, "T"};
+}
+
+// Of one token a sequence [B,C], or of all [B,T,C], into `logits`.
+void add_logits(ops::RegionBuilder& b, const Build& build, Use hidden, ValueId into) {
+  b.enter("head", "sample.max_new_tokens");
+  const double softcap = build.model.spec.model.logit_softcap;
+  if (softcap == 0) b.into(build.fixed(into));
+  const Use logits = head(b, build, hidden);
+  if (softcap == 0) return;
+  b.enter("head", "model.logit_softcap");
+  b.into(build.fixed(into));
+  ops::softcap(b, logits, softcap, "capped_logits");
+}
+
+void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss) {
   const spec::Spec& spec = model.spec;
+  const bool training = phase == Phase::train;
   ir::Function& function = add_function(model, name);
-  const Build build{model, {spec.train.micro_batch_size, "B"}, training};
+  const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), phase};
   const Use hidden = hidden_states(build, function);
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
@@ -145,18 +161,68 @@ void build_loss(Model& model, const std::string& name, bool training, ValueId lo
             build.fixed(model.interface.eval_hits));
 }
 
+void declare_generate(Model& model) {
+  const spec::Spec& spec = model.spec;
+  Interface& io = model.interface;
+  io.prompt = declare(model.graph, "prompt", {{1, "1"}, sequence_tokens(spec)}, DType::i32, Role::input);
+  io.position = declare(model.graph, "position", {}, DType::i32, Role::input);
+  io.logits =
+      declare(model.graph, "next_logits", {{1, "1"}, {vocab_rows(spec), "V"}}, DType::f32, Role::state);
+}
+
+void declare_cache(Model& model, const Generation& generation, DType storage) {
+  const spec::Spec& spec = model.spec;
+  ir::Graph& graph = model.graph;
+  const ir::Dim S{generation.sequences, "Sequences"}, A{generation.prompts, "Prompts"},
+      P{generation.prompt_tokens, "Prompttokens"}, V{vocab_rows(spec), "V"};
+  CacheInterface& io = model.interface.cache;
+  io.prompts = declare(graph, "prompts", {A, P}, DType::i32, Role::input);
+  io.prompt_rows = declare(graph, "prompt_rows", {A}, DType::i32, Role::input);
+  io.prompt_ends = declare(graph, "prompt_ends", {A}, DType::i32, Role::input);
+  io.tokens = declare(graph, "next_tokens", {S, {1, "1"}}, DType::i32, Role::input);
+  io.positions = declare(graph, "next_positions", {S, {1, "1"}}, DType::i32, Role::input);
+  io.prompt_logits = declare(graph, "prompt_logits", {A, V}, DType::f32, Role::state);
+  io.logits = declare(graph, "next_logits", {S, {1, "1"}, V}, DType::f32, Role::state);
+  if (generation.top > 0) {
+    const ir::Dim N{generation.top, "Top"};
+    io.inverse_temperature = declare(graph, "inverse_temperature", {}, DType::f32, Role::input);
+    io.vocabulary = declare(graph, "vocabulary", {}, DType::i32, Role::input);
+    io.top_values = declare(graph, "top_logits.values", {S, N}, DType::f32, Role::state);
+    io.top_ids = declare(graph, "top_logits.ids", {S, N}, DType::i32, Role::state);
+    io.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
+  }
+  const int64_t kv_heads = spec.model.num_key_value_heads;
+  const ir::Shape shape = {S,
+                           {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
+                           sequence_tokens(spec),
+                           {spec.model.head_dim, "D"}};
+  const auto of_layers = [&](const std::string& name) {
+    const ValueId id = declare(graph, name, shape, storage, Role::state);
+    graph.value(id).slots = static_cast<int>(spec.model.num_hidden_layers);
+    return id;
+  };
+  io.keys = of_layers("cache.keys");
+  io.values = of_layers("cache.values");
+}
+
 }  // namespace
 
-Model declare_model(ir::Graph& graph, const spec::Spec& spec) {
+Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optional<Generation>& cache,
+                    DType storage) {
   Parameters parameters = declare_parameters(graph, spec);
-  return {spec, graph, parameters, declare_interface(graph, spec)};
+  Model model{spec, graph, parameters, declare_interface(graph, spec)};
+  if (cache)
+    declare_cache(model, *cache, storage);
+  else if (is_language_model(spec))
+    declare_generate(model);
+  return model;
 }
 
 void build_micro_step(Model& model) {
-  build_loss(model, "micro_step", true, model.interface.loss);
+  build_loss(model, "micro_step", Phase::train, model.interface.loss);
 }
 void build_evaluate(Model& model) {
-  build_loss(model, "evaluate", false, model.interface.eval_loss);
+  build_loss(model, "evaluate", Phase::evaluate, model.interface.eval_loss);
 }
 
 void advance_randomness(Model& model) {
@@ -174,18 +240,44 @@ void advance_randomness(Model& model) {
 
 void build_generate(Model& model) {
   ir::Function& function = add_function(model, "generate");
-  const Build build{model, {1, "1"}, false, true};
+  const Build build{model, {1, "1"}, sequence_tokens(model.spec), Phase::generate};
   const Use hidden = hidden_states(build, function);
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
   const Use token = ops::select_token(b, hidden, build.fixed(model.interface.position), "last_hidden");
-  const double softcap = model.spec.model.logit_softcap;
-  if (softcap == 0) b.into(build.fixed(model.interface.logits));
-  const Use logits = head(b, build, token);
-  if (softcap == 0) return;
-  b.enter("head", "model.logit_softcap");
-  b.into(build.fixed(model.interface.logits));
-  ops::softcap(b, logits, softcap, "capped_logits");
+  add_logits(b, build, token, model.interface.logits);
+}
+
+bool can_cache(const spec::Spec& spec) {
+  if (!is_language_model(spec) || spec.model.attention_mask == spec::AttentionMask::none) return false;
+  ir::Graph graph;
+  return declare_parameters(graph, spec).attention->can_cache();
+}
+
+void build_prefill(Model& model) {
+  const CacheInterface& io = model.interface.cache;
+  const ir::Shape& prompts = model.graph.value(io.prompts).shape;
+  ir::Function& function = add_function(model, "prefill");
+  const Build build{model, prompts[0], prompts[1], Phase::prefill};
+  const Use hidden = hidden_states(build, function);
+  ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
+  b.enter("head", "sample.max_new_tokens");
+  const Use token = ops::select_token(b, hidden, build.fixed(io.prompt_ends), "last_hidden");
+  add_logits(b, build, token, io.prompt_logits);
+}
+
+void build_decode(Model& model) {
+  const CacheInterface& io = model.interface.cache;
+  const ir::Shape& tokens = model.graph.value(io.tokens).shape;
+  ir::Function& function = add_function(model, "decode");
+  const Build build{model, tokens[0], tokens[1], Phase::decode};
+  const Use hidden = hidden_states(build, function);
+  ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
+  add_logits(b, build, hidden, io.logits);
+  if (io.top_values == ir::kNoValue) return;
+  b.enter("head", "sample.temperature");
+  ops::top_logits(b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
+                  {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums)});
 }
 
 }  // namespace hydrac::models

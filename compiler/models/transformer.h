@@ -3,12 +3,38 @@
 // A block ends with the norm that the next one starts with (the last block's is the final norm), so the
 // residual add and the norm that follows it are neighbours in one region and become one kernel.
 #pragma once
+#include <optional>
+
 #include "ir/graph.h"
 #include "models/parameters.h"
 #include "ops/builder.h"
 #include "spec/spec.h"
 
 namespace hydrac::models {
+
+// A program that generates with a cache: how many sequences side by side, and the prompts that one call of
+// "prefill" reads.
+struct Generation {
+  int64_t sequences = 0;      // S
+  int64_t prompts = 0;        // A, at most S
+  int64_t prompt_tokens = 0;  // P, at most M = train.sequence_len, which a sequence may grow to
+  int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
+};
+
+// What a program with a cache is given and leaves. A key value's storage type is that of activations.
+struct CacheInterface {
+  ir::ValueId prompts = ir::kNoValue;        // i32 [A,P]: ids, of any value behind a prompt's end
+  ir::ValueId prompt_rows = ir::kNoValue;    // i32 [A]: the sequence that each is of, or -1
+  ir::ValueId prompt_ends = ir::kNoValue;    // i32 [A]: its last token
+  ir::ValueId prompt_logits = ir::kNoValue;  // f32 [A,V]: behind that token, then padding
+  ir::ValueId tokens = ir::kNoValue;         // i32 [S,1]: the next token of each sequence
+  ir::ValueId positions = ir::kNoValue;      // i32 [S,1]: how many tokens stand before it
+  ir::ValueId logits = ir::kNoValue;         // f32 [S,1,V]: behind it, then padding
+  // With Generation::top, see ops::TopLogits.
+  ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue;
+  ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue;
+  ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
+};
 
 // Values outside the network that its functions share.
 struct Interface {
@@ -30,6 +56,7 @@ struct Interface {
   ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
   ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding
+  CacheInterface cache;                 // of programs that generate with one, which have no `prompt`
 };
 
 struct Model {
@@ -39,7 +66,14 @@ struct Model {
   Interface interface;
 };
 
-Model declare_model(ir::Graph& graph, const spec::Spec& spec);
+// `cache`: with one of can_cache(), of activations' type `storage`, and without `prompt`, `position`,
+// `logits`.
+Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optional<Generation>& cache = {},
+                    ir::DType storage = ir::DType::f32);
+
+// Whether the model can generate with a cache: a language model whose kind of attention reads nothing of
+// earlier tokens but their keys and values, and whose tokens do not see later ones.
+bool can_cache(const spec::Spec& spec);
 
 // "micro_step": forward with dropout, loss added to interface.loss. To be differentiated.
 void build_micro_step(Model& model);
@@ -50,5 +84,9 @@ void advance_randomness(Model& model);
 void build_evaluate(Model& model);
 // "generate": forward of the prompt, interface.logits. Language models only.
 void build_generate(Model& model);
+// "prefill": forward of several prompts, whose keys and values are kept; prompt_logits.
+void build_prefill(Model& model);
+// "decode": forward of one token of each sequence, whose key and value are kept too; cache.logits.
+void build_decode(Model& model);
 
 }  // namespace hydrac::models

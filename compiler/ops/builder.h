@@ -133,6 +133,28 @@ Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, U
 // loss += inv_count * sum(rows), into the given scalar. `gradient_scale` (f32 [], or no value for 1)
 // multiplies the gradient only.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {});
-Use select_token(RegionBuilder&, Use x, Use position, const std::string& name);  // x[1,T,C], i32 -> [1,C]
+// x[B,T,C] -> [B,C]: of each sequence the token at its position, i32 [B]; of one sequence, i32 [].
+Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
+
+// values f32 [S,N], the N largest logits of each row in their order, equal ones by their id; ids i32 [S,N],
+// -1 where there are fewer; sums f32 [S] of exp((logit - values[0]) * inverse_temperature) of all.
+struct TopLogits {
+  Use values, ids, sums;
+};
+// logits [S,..,V], of which the first `vocabulary`, i32 [], count; inverse_temperature f32 [].
+void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabulary, const TopLogits&);
+
+// The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
+// tokens.
+struct KeyCache {
+  Use keys, values;
+};
+// k and v [B,T,K,D] become tokens 0 to T - 1 of the cache's sequences rows[b], i32 [B]; of a negative row
+// nothing is kept.
+void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
+// A token of each sequence, number positions[b], i32 [S,1]: its k and v [S,1,K,D] are written into the cache;
+// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD].
+Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
+                     const AttentionRules&, const std::string& name);
 
 }  // namespace hydrac::ops

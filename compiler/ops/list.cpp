@@ -5,15 +5,15 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
-    kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4,
-    kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits,
-    kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain,
-    kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward,
-    kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize,
-    kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaled,
-    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation,
-    kActivationBackward, kTranspose, kValueShift, kZero;
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward,
+    kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast, kCrossEntropy,
+    kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
+    kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
+    kLargest, kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
+    kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
+    kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
+    kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps,
+    kActivation, kActivationBackward, kTopLogits, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -23,9 +23,11 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAllReduce,
       &kAttention,
       &kAttentionBackward,
+      &kAttentionDecode,
       &kBiasAdd,
       &kBiasGradient,
       &kBlockDiagonal,
+      &kCacheAppend,
       &kCast,
       &kCrossEntropy,
       &kCrossEntropyBackward,
@@ -73,6 +75,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kSumTaps,
       &kActivation,
       &kActivationBackward,
+      &kTopLogits,
       &kTranspose,
       &kValueShift,
       &kZero,

@@ -49,7 +49,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        "the input is series",
        {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.format", "data.text_key",
         "data.cache_dir", "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k",
-        "sample.top_p", "sample.seed"}},
+        "sample.top_p", "sample.min_p", "sample.repetition_penalty", "sample.stop", "sample.seed"}},
       {!series,
        "the input is tokens",
        {"model.num_features", "model.num_labels", "data.features", "data.target"}},
@@ -121,8 +121,11 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
       {spec.profile.steps == 0, "profile.steps is 0", {"profile.start"}},
       {spec.sample.max_new_tokens == 0,
        "max_new_tokens is 0",
-       {"sample.prompt", "sample.temperature", "sample.top_k", "sample.top_p", "sample.seed"}},
-      {spec.sample.temperature == 0, "temperature is 0", {"sample.top_k", "sample.top_p", "sample.seed"}},
+       {"sample.prompt", "sample.temperature", "sample.top_k", "sample.top_p", "sample.min_p",
+        "sample.repetition_penalty", "sample.stop", "sample.seed"}},
+      {spec.sample.temperature == 0,
+       "temperature is 0",
+       {"sample.top_k", "sample.top_p", "sample.min_p", "sample.seed"}},
   };
 }
 

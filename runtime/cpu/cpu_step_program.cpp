@@ -86,14 +86,4 @@ double CpuStepProgram::evaluate(const Batch& batch) {
   return *at<float>(layout().results.eval_loss);
 }
 
-std::span<const float> CpuStepProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
-  refresh_working_copies();
-  int32_t* tokens = at<int32_t>(layout().inputs.prompt);
-  std::fill_n(tokens, context_length(), 0);
-  std::ranges::copy(prompt, tokens);
-  *at<int32_t>(layout().inputs.position) = static_cast<int32_t>(position);
-  perform(Function::generate);
-  return {at<float>(layout().results.logits), static_cast<size_t>(layout().results.vocab_size)};
-}
-
 }  // namespace hydrac::runtime

@@ -24,7 +24,6 @@ class CpuStepProgram : public LaidOutProgram {
   void update() override;
   StepResult finish_step() override;
   double evaluate(const Batch& batch) override;
-  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
 
  protected:
   // Does the calls of a function, one after another, and says so by after_call(); they are done when it
@@ -37,6 +36,10 @@ class CpuStepProgram : public LaidOutProgram {
  private:
   void clear_persistent() override;
   void run(Function function) override { execute(function); }
+  void compute(Function function) override { perform(function); }
+  std::span<const float> result(Place place) override {
+    return {at<float>(place), static_cast<size_t>(place.elements)};
+  }
   void wait() const override {}
   LastRun last_run() const override { return {{inputs_.begin(), inputs_.end()}, 0}; }
   // A function, with its inputs in the arena.

@@ -89,7 +89,12 @@ void CudaStepProgram::capture_graphs() {
     capture({Function::update});
   }
   capture({Function::evaluate});
-  if (can_generate()) capture({Function::generate});
+  if (layout().cache.sequences > 0) {
+    capture({Function::prefill});
+    capture({Function::decode});
+  } else if (can_generate()) {
+    capture({Function::generate});
+  }
 }
 
 void CudaStepProgram::forget_graphs() {
@@ -219,16 +224,12 @@ double CudaStepProgram::evaluate(const Batch& batch) {
   return read_scalar<float>(layout().results.eval_loss);
 }
 
-std::span<const float> CudaStepProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
-  refresh_working_copies();
-  std::vector<int32_t> tokens(static_cast<size_t>(context_length()), 0);
-  std::ranges::copy(prompt, tokens.begin());
-  copy_in(layout().inputs.prompt.offset, std::as_bytes(std::span(tokens)));
-  write_scalar(layout().inputs.position, static_cast<int32_t>(position));
-  launch({Function::generate});
-  logits_.resize(static_cast<size_t>(layout().results.vocab_size));
-  copy_out(layout().results.logits.offset, std::as_writable_bytes(std::span(logits_)));
-  return logits_;
+std::span<const float> CudaStepProgram::result(Place place) {
+  const int64_t bytes = place.elements * static_cast<int64_t>(sizeof(float));
+  if (results_.bytes() < bytes) results_ = PinnedBuffer(bytes);
+  stream_.synchronize();
+  copy_to_host(results_.data(), arena() + place.offset, bytes);
+  return {reinterpret_cast<const float*>(results_.data()), static_cast<size_t>(place.elements)};
 }
 
 std::optional<DeviceLoad> CudaStepProgram::device_load() {

@@ -37,7 +37,6 @@ class CudaStepProgram : public LaidOutProgram {
   void update() override;
   StepResult finish_step() override;
   double evaluate(const Batch& batch) override;
-  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
   std::optional<DeviceLoad> device_load() override;
   void check_kernels() override;
   void leave_graphs() override;
@@ -95,6 +94,8 @@ class CudaStepProgram : public LaidOutProgram {
   void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) override;
   void clear_persistent() override;
   void run(Function function) override;
+  void compute(Function function) override { launch({function}); }
+  std::span<const float> result(Place place) override;
   void wait() const override;
   LastRun last_run() const override;
   // Runs a micro-batch that waits for update() to be one graph with it.
@@ -125,7 +126,7 @@ class CudaStepProgram : public LaidOutProgram {
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   bool pending_ = false;
-  std::vector<float> logits_;
+  PinnedBuffer results_;       // of the functions that compute logits, as large as the largest so far
   std::vector<Piece> pieces_;  // a ring, while parameters are initialized
   size_t next_piece_ = 0;
 };

@@ -190,6 +190,97 @@ std::optional<int64_t> LaidOutProgram::evaluated_hits() {
   return std::llround(read_scalar<float>(layout_.results.eval_hits));
 }
 
+std::span<const float> LaidOutProgram::result(Place place) {
+  result_.resize(static_cast<size_t>(place.elements));
+  copy_out(place.offset, std::as_writable_bytes(std::span(result_)));
+  return result_;
+}
+
+std::span<const float> LaidOutProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
+  const auto at = static_cast<int32_t>(position);
+  if (layout_.cache.sequences > 0) {
+    const Prompt alone{-1, prompt};
+    return prefill({&alone, 1}, {&at, 1}).row(0);
+  }
+  refresh_working_copies();
+  std::vector<int32_t> tokens(static_cast<size_t>(layout_.context_length), 0);
+  std::ranges::copy(prompt, tokens.begin());
+  write_ids(layout_.inputs.prompt, tokens);
+  write_scalar(layout_.inputs.position, at);
+  compute(Function::generate);
+  return result(layout_.results.logits).first(static_cast<size_t>(layout_.results.vocab_size));
+}
+
+LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts) {
+  std::vector<int32_t> ends;
+  for (const Prompt& prompt : prompts) ends.push_back(static_cast<int32_t>(prompt.tokens.size()) - 1);
+  return prefill(prompts, ends);
+}
+
+LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends) {
+  const CacheShape& cache = layout_.cache;
+  const auto count = static_cast<size_t>(cache.prompts), length = static_cast<size_t>(cache.prompt_tokens);
+  if (prompts.size() > count) throw std::logic_error("more prompts than prefill takes");
+  std::vector<int32_t> tokens(count * length, 0), rows(count, -1), all_ends(count, 0);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts[i].tokens.empty() || prompts[i].tokens.size() > length)
+      throw std::logic_error("a prompt of a length that prefill does not take");
+    std::ranges::copy(prompts[i].tokens, tokens.begin() + static_cast<std::ptrdiff_t>(i * length));
+    rows[i] = static_cast<int32_t>(prompts[i].sequence);
+    all_ends[i] = ends[i];
+  }
+  refresh_working_copies();
+  write_ids(layout_.inputs.prompts, tokens);
+  write_ids(layout_.inputs.prompt_rows, rows);
+  write_ids(layout_.inputs.prompt_ends, all_ends);
+  compute(Function::prefill);
+  const Place place = layout_.results.prompt_logits;
+  return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
+}
+
+void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+  const auto count = static_cast<size_t>(layout_.cache.sequences);
+  if (tokens.size() != count || positions.size() != count)
+    throw std::logic_error("decode takes a token of every sequence");
+  refresh_working_copies();
+  write_ids(layout_.inputs.next_tokens, tokens);
+  write_ids(layout_.inputs.next_positions, positions);
+  compute(Function::decode);
+}
+
+LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+  compute_decode(tokens, positions);
+  const Place place = layout_.results.next_logits;
+  return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
+}
+
+std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> tokens,
+                                                  std::span<const int32_t> positions,
+                                                  const TopRequest& request) {
+  const ResultPlaces& places = layout_.results;
+  write_scalar(layout_.inputs.inverse_temperature, static_cast<float>(1 / request.temperature));
+  write_scalar(layout_.inputs.vocabulary, static_cast<int32_t>(request.vocabulary));
+  compute_decode(tokens, positions);
+  const std::span<const float> values = result(places.top_values);
+  top_values_.assign(values.begin(), values.end());
+  top_ids_.resize(static_cast<size_t>(places.top_ids.elements));
+  copy_out(places.top_ids.offset, std::as_writable_bytes(std::span(top_ids_)));
+  const std::span<const float> sums = result(places.top_sums);
+  const auto count = static_cast<size_t>(layout_.cache.top);
+  std::vector<TopLogits> rows;
+  for (size_t i = 0; i < sums.size(); ++i)
+    rows.push_back({std::span(top_values_).subspan(i * count, count),
+                    std::span(top_ids_).subspan(i * count, count), sums[i]});
+  return rows;
+}
+
+std::span<const float> LaidOutProgram::decoded_logits(int64_t sequence) {
+  const Place all = layout_.results.next_logits;
+  const int64_t stride = all.elements / layout_.cache.sequences;
+  const Place row{all.offset + sequence * stride * static_cast<int64_t>(sizeof(float)), stride};
+  return result(row).first(static_cast<size_t>(layout_.results.vocab_size));
+}
+
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {
   const std::vector<TracedCall> calls = layout_.calls.of(to_string(function));
   const ReadArena read = reader_of(*this);

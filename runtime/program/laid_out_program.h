@@ -32,7 +32,14 @@ class LaidOutProgram : public StepProgram {
   void parameters_changed() { stale_ = layout_.working_copies; }
 
   void initialize() override;
-  bool can_generate() const override { return static_cast<bool>(layout_.results.logits); }
+  bool can_generate() const override { return layout_.results.logits || layout_.results.prompt_logits; }
+  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
+  CacheShape cache_shape() const override { return layout_.cache; }
+  LogitRows prefill(std::span<const Prompt> prompts) override;
+  LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override;
+  std::vector<TopLogits> decode_top(std::span<const int32_t> tokens, std::span<const int32_t> positions,
+                                    const TopRequest& request) override;
+  std::span<const float> decoded_logits(int64_t sequence) override;
   int64_t context_length() const override { return layout_.context_length; }
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
@@ -84,6 +91,11 @@ class LaidOutProgram : public StepProgram {
   virtual void clear_persistent() = 0;
   // Runs a function once and waits for it, call by call where somebody listens to after_call().
   virtual void run(Function function) = 0;
+  // Runs one of the functions that compute logits, whose inputs lie in the arena, as the program runs
+  // functions of a step.
+  virtual void compute(Function function) { run(function); }
+  // A result of compute(), once it is there; valid until the next compute().
+  virtual std::span<const float> result(Place place);
   // Waits for the calls made so far. RunError when one failed.
   virtual void wait() const = 0;
 
@@ -123,6 +135,10 @@ class LaidOutProgram : public StepProgram {
   void write_nf4(const Nf4Place& place, std::span<const float> numbers);
   std::vector<float> read_nf4(const Nf4Place& place);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
+  void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
+  // Prompts with the token of each behind which logits are wanted.
+  LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
+  void compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions);
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
   // ends at the first that writes NaN or infinity, which is described.
@@ -133,6 +149,9 @@ class LaidOutProgram : public StepProgram {
   Ranks* ranks_ = nullptr;
   bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
+  std::vector<float> result_;
+  std::vector<float> top_values_;  // of the last decode_top()
+  std::vector<int32_t> top_ids_;
   bool stale_ = false;  // parameters changed, and their working copies were not made anew
 };
 

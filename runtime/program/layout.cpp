@@ -14,6 +14,10 @@ std::string_view to_string(Function function) {
       return "evaluate";
     case Function::generate:
       return "generate";
+    case Function::prefill:
+      return "prefill";
+    case Function::decode:
+      return "decode";
     case Function::load:
       return "load";
   }

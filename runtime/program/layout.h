@@ -17,6 +17,8 @@ enum class Function {
   update,      // clipping, learning rate, optimizer
   evaluate,    // forward of one batch without dropout
   generate,    // logits of one token; language models
+  prefill,     // instead of it, with a cache: logits behind prompts,
+  decode,      // and behind the next token of every sequence
   load         // makes the working copies of the parameters anew; where there are some
 };
 std::string_view to_string(Function function);
@@ -44,6 +46,11 @@ struct InputPlaces {
   Place inv_count;           // f32 []: 1 / targets that count in the whole optimizer step
   Place prompt;              // i32 [T]: generation's context
   Place position;            // i32 []: the token of it whose successor is wanted
+  // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
+  Place prompts;                          // i32 [A,P]
+  Place prompt_rows, prompt_ends;         // i32 [A]: the sequence of each, or -1, and its last token
+  Place next_tokens, next_positions;      // i32 [S]
+  Place inverse_temperature, vocabulary;  // f32 [], i32 []: of StepProgram::decode_top()
 };
 
 // Device-side state that a program starts with and continues from, one element each.
@@ -61,14 +68,18 @@ struct StatePlaces {
 
 // What the functions leave for the host, f32 [] where nothing else is said.
 struct ResultPlaces {
-  Place step_loss;         // of the whole optimizer step
-  Place grad_norm;         // before clipping
-  Place learning_rate;     // that this step used
-  Place loss_scale;        // that this step's gradients were multiplied by; fp16 only
-  Place skipped;           // i32 []: 1 when the gradients overflowed; fp16 only
-  Place eval_loss;         // of the batch evaluated last
-  Place eval_hits;         // of its targets, those that were predicted; classification only
-  Place logits;            // f32 [V], then padding; language models only
+  Place step_loss;      // of the whole optimizer step
+  Place grad_norm;      // before clipping
+  Place learning_rate;  // that this step used
+  Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
+  Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only
+  Place eval_loss;      // of the batch evaluated last
+  Place eval_hits;      // of its targets, those that were predicted; classification only
+  Place logits;         // f32 [V], then padding; language models only
+  Place prompt_logits;  // f32 [A, V and padding]; with a cache
+  Place next_logits;    // f32 [S, V and padding]; with a cache
+  Place top_values, top_ids,
+      top_sums;            // f32 [S,N], i32 [S,N], f32 [S]; where decode finds the largest logits
   int64_t vocab_size = 0;  // V
 };
 
@@ -124,6 +135,7 @@ struct ProgramLayout {
 
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
+  CacheShape cache;
   double flop_per_target = 0;  // model flop a trained token
 
   CallTable calls;  // of every function; empty: faults are not traced to calls

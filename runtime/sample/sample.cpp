@@ -96,6 +96,35 @@ size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double
   return static_cast<size_t>(candidates.end() - heap_end);
 }
 
+// Those that are likely enough, in order.
+void keep_likely(std::vector<Candidate>& candidates, const Weights& weight, double least) {
+  std::erase_if(candidates, [&](const Candidate& candidate) { return weight(candidate) < least; });
+  std::sort(candidates.begin(), candidates.end(), likelier);
+}
+
+// How many of candidates in order reach `share` of `total`; nothing where all of them do not.
+std::optional<size_t> reaching(std::span<const Candidate> candidates, const Weights& weight, double share,
+                               double total) {
+  double reached = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    reached += weight(candidates[i]);
+    if (reached >= share * total) return i + 1;
+  }
+  return std::nullopt;
+}
+
+// Each token of the text is penalized once, however often it stands there.
+std::vector<float> penalized(std::span<const float> logits, std::span<const int32_t> text, double penalty) {
+  std::vector<float> result(logits.begin(), logits.end());
+  for (const int32_t id : text) {
+    const auto at = static_cast<size_t>(id);
+    if (at >= logits.size()) continue;
+    const double logit = logits[at];
+    result[at] = static_cast<float>(logit > 0 ? logit / penalty : logit * penalty);
+  }
+  return result;
+}
+
 }  // namespace
 
 void check_sample_options(const SampleOptions& options) {
@@ -110,6 +139,14 @@ void check_sample_options(const SampleOptions& options) {
     throw InputError(
         fmt::format("top_p is {}; it must be above 0 and at most 1 (all tokens)", options.top_p));
   }
+  if (!(options.min_p >= 0 && options.min_p < 1)) {
+    throw InputError(
+        fmt::format("min_p is {}; it must be 0 (all tokens) or more and below 1", options.min_p));
+  }
+  if (!(options.repetition_penalty > 0 && std::isfinite(options.repetition_penalty))) {
+    throw InputError(fmt::format("repetition_penalty is {}; it must be above 0, and 1 is none",
+                                 options.repetition_penalty));
+  }
 }
 
 double sample_uniform(uint64_t seed, uint64_t position) {
@@ -117,8 +154,11 @@ double sample_uniform(uint64_t seed, uint64_t position) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position) {
+int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position,
+                     std::span<const int32_t> text) {
   check_sample_options(options);
+  std::vector<float> changed;
+  if (options.repetition_penalty != 1) logits = changed = penalized(logits, text, options.repetition_penalty);
   const Candidate best = most_likely(logits);
   if (options.temperature == 0) return best.id;
 
@@ -133,6 +173,42 @@ int32_t sample_token(std::span<const float> logits, const SampleOptions& options
   }
   const Weights weight(best.logit, options.temperature);
   if (options.top_p < 1) candidates.resize(nucleus(candidates, weight, options.top_p));
+  if (options.min_p > 0) keep_likely(candidates, weight, options.min_p);
+  return draw(candidates, weight, weight.sum(candidates), sample_uniform(options.seed, position));
+}
+
+bool samples_from_top(const SampleOptions& options, int64_t count) {
+  if (options.repetition_penalty != 1) return false;
+  return options.temperature == 0 || (options.top_k > 0 && options.top_k <= count) || options.top_p < 1 ||
+         options.min_p > 0;
+}
+
+std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& options, uint64_t position) {
+  check_sample_options(options);
+  if (!samples_from_top(options, static_cast<int64_t>(top.values.size()))) return std::nullopt;
+  if (top.ids.empty() || top.ids[0] < 0 || !std::isfinite(top.values[0]) || !std::isfinite(top.sum))
+    return std::nullopt;
+  if (options.temperature == 0) return top.ids[0];
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < top.values.size() && top.ids[i] >= 0; ++i)
+    candidates.push_back({top.values[i], top.ids[i]});
+  const Weights weight(top.values[0], options.temperature);
+  const bool is_whole = candidates.size() < top.values.size();
+  double total = is_whole ? weight.sum(candidates) : top.sum;
+  bool are_all = is_whole;  // that may be drawn
+  if (options.top_k > 0 && options.top_k <= static_cast<int64_t>(top.values.size())) {
+    candidates.resize(std::min(candidates.size(), static_cast<size_t>(options.top_k)));
+    total = weight.sum(candidates);
+    are_all = true;
+  }
+  if (options.top_p < 1) {
+    const auto count = reaching(candidates, weight, options.top_p, total);
+    if (!count && !are_all) return std::nullopt;
+    candidates.resize(count.value_or(candidates.size()));
+    are_all = true;
+  }
+  if (!are_all && weight(candidates.back()) >= options.min_p) return std::nullopt;
+  if (options.min_p > 0) keep_likely(candidates, weight, options.min_p);
   return draw(candidates, weight, weight.sum(candidates), sample_uniform(options.seed, position));
 }
 

@@ -1,6 +1,8 @@
-// Choosing the next token from logits: temperature, top-k, top-p; reproducible from seed and position alone.
+// Choosing the next token from logits: repetition penalty, temperature, top-k, top-p, min-p; reproducible
+// from seed and position alone.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace hydrac::runtime {
@@ -9,6 +11,9 @@ struct SampleOptions {
   double temperature = 1.0;  // 0: the most likely token
   int64_t top_k = 0;         // only the k most likely tokens; 0: all
   double top_p = 1.0;        // only the fewest most likely tokens that together reach this probability
+  double min_p = 0;  // only tokens with at least this share of the likeliest one's probability; 0: all
+  // Divides the positive logits of tokens that the text holds, and multiplies the negative ones; 1: off.
+  double repetition_penalty = 1;
   uint64_t seed = 0;
 };
 
@@ -20,9 +25,27 @@ void check_sample_options(const SampleOptions& options);
 double sample_uniform(uint64_t seed, uint64_t position);
 
 // The token drawn for `position` (0, 1, ... along the text, prompt included). `logits`: one per token of the
-// vocabulary, without padding; -infinity rules a token out. Temperature acts first, then top-k, then top-p on
-// what is left. Equal logits rank by their id, lower first, so k means k. RunError when logits are empty,
-// contain NaN or +infinity, or rule out everything; InputError as check_sample_options.
-int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position);
+// vocabulary, without padding; -infinity rules a token out. `text`: the tokens so far, which the repetition
+// penalty is for; ids that have no logit count for nothing. The penalty acts first, then temperature, then
+// top-k, then top-p on what is left, then min-p. Equal logits rank by their id, lower first, so k means k.
+// RunError when logits are empty, contain NaN or +infinity, or rule out everything; InputError as
+// check_sample_options.
+int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position,
+                     std::span<const int32_t> text = {});
+
+// The largest logits of a row, largest first, equal ones by their id; ids are -1 behind the last of a short
+// row. `sum`: of exp((logit - the largest) / temperature) over the whole row, as well as a float holds it.
+struct TopLogits {
+  std::span<const float> values;
+  std::span<const int32_t> ids;
+  double sum = 0;
+};
+
+// Whether sample_token() of the `count` largest logits finds a token as a rule.
+bool samples_from_top(const SampleOptions& options, int64_t count);
+
+// The token that sample_token() draws from the whole row; nothing where the largest logits do not decide it
+// (few of the likeliest do not reach top_p, say) or are no finite numbers.
+std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& options, uint64_t position);
 
 }  // namespace hydrac::runtime

@@ -1,10 +1,13 @@
 #include "runtime/train/generate.h"
 
 #include <algorithm>
-#include <span>
+#include <optional>
+#include <stdexcept>
 
 #include "runtime/error.h"
+#include "runtime/log/monotonic.h"
 #include "runtime/log/signal.h"
+#include "runtime/train/stop_strings.h"
 
 namespace hydrac::runtime {
 
@@ -19,36 +22,224 @@ int32_t first_token(const Tokenizer& tokenizer) {
   }
 }
 
+// A text on its way.
+struct Text {
+  Text(size_t request, const TextRequest& from, const Tokenizer& tokenizer, const GenerateOptions& options)
+      : request(request),
+        ids(from.prompt),
+        sampling(options.sampling),
+        decoder(tokenizer),
+        stops(options.stop) {
+    sampling.seed = from.seed;
+  }
+
+  size_t request;
+  std::vector<int32_t> ids;  // prompt and text
+  SampleOptions sampling;
+  StreamDecoder decoder;
+  StopStrings stops;
+  bool is_cached = false;  // keys and values of all ids but the last one
+  Reply reply;
+};
+
+class BatchGenerator {
+ public:
+  BatchGenerator(StepProgram& program, const Tokenizer& tokenizer, std::span<const TextRequest> requests,
+                 const GenerateOptions& options, const TextEvents& events)
+      : program_(program),
+        tokenizer_(tokenizer),
+        requests_(requests),
+        options_(options),
+        events_(events),
+        cache_(program.cache_shape()),
+        context_(static_cast<size_t>(program.context_length())),
+        texts_(static_cast<size_t>(std::max<int64_t>(cache_.sequences, 1))) {}
+
+  GenerateCounts run() {
+    while (take_up_requests()) {
+      timed(counts_.prefill_seconds, [&] { compute_whole_texts(); });
+      timed(counts_.decode_seconds, [&] { decode_cached_texts(); });
+    }
+    return counts_;
+  }
+
+ private:
+  template <typename Work>
+  static void timed(double& seconds, const Work& work) {
+    const double began = monotonic_seconds();
+    work();
+    seconds += monotonic_seconds() - began;
+  }
+
+  // Whether there is something to do.
+  bool take_up_requests() {
+    for (std::optional<Text>& text : texts_) {
+      while (!text && next_ < requests_.size()) {
+        text.emplace(next_, requests_[next_], tokenizer_, options_);
+        counts_.prompt_tokens += static_cast<int64_t>(text->ids.size());
+        ++next_;
+        end_if_over(text);
+      }
+    }
+    return std::ranges::any_of(texts_, [](const auto& text) { return text.has_value(); });
+  }
+
+  size_t view_of(const Text& text) const { return std::min(text.ids.size(), context_); }
+
+  // Of texts whose keys and values the program does not have, or has for another view of them.
+  bool is_computed_whole(const Text& text) const { return !text.is_cached || text.ids.size() > context_; }
+
+  void compute_whole_texts() {
+    std::vector<size_t> whole;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (texts_[i] && is_computed_whole(*texts_[i])) whole.push_back(i);
+    }
+    const auto most = static_cast<size_t>(std::max<int64_t>(cache_.prompts, 1));
+    for (size_t first = 0; first < whole.size(); first += most)
+      compute_whole(std::span(whole).subspan(first, std::min(most, whole.size() - first)));
+  }
+
+  void compute_whole(std::span<const size_t> rows) {
+    std::vector<Prompt> prompts;
+    for (const size_t row : rows)
+      prompts.push_back({static_cast<int64_t>(row), std::span(texts_[row]->ids).last(view_of(*texts_[row]))});
+    if (cache_.sequences == 0) {
+      const std::span<const int32_t> view = prompts[0].tokens;
+      return extend(texts_[rows[0]], program_.next_logits(view, static_cast<int64_t>(view.size()) - 1));
+    }
+    const LogitRows logits = program_.prefill(prompts);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      texts_[rows[i]]->is_cached = true;
+      extend(texts_[rows[i]], logits.row(static_cast<int64_t>(i)));
+    }
+  }
+
+  void decode_cached_texts() {
+    std::vector<int32_t> tokens(texts_.size(), 0), positions(texts_.size(), 0);
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (!texts_[i] || is_computed_whole(*texts_[i])) continue;
+      rows.push_back(i);
+      tokens[i] = texts_[i]->ids.back();
+      positions[i] = static_cast<int32_t>(texts_[i]->ids.size()) - 1;
+    }
+    if (rows.empty()) return;
+    ++counts_.decode_steps;
+    if (cache_.top > 0 && samples_from_top(options_.sampling, cache_.top))
+      return extend_by_top(rows, tokens, positions);
+    const LogitRows logits = program_.decode(tokens, positions);
+    for (const size_t row : rows) extend(texts_[row], logits.row(static_cast<int64_t>(row)));
+  }
+
+  void extend_by_top(std::span<const size_t> rows, std::span<const int32_t> tokens,
+                     std::span<const int32_t> positions) {
+    const double temperature = options_.sampling.temperature;
+    const std::vector<TopLogits> top =
+        program_.decode_top(tokens, positions, {temperature > 0 ? temperature : 1, tokenizer_.vocab_size()});
+    for (const size_t row : rows) {
+      std::optional<Text>& text = texts_[row];
+      const auto id = sample_token(top[row], text->sampling, text->ids.size());
+      if (id)
+        take(text, *id);
+      else
+        extend(text, program_.decoded_logits(static_cast<int64_t>(row)));
+    }
+  }
+
+  // By the token that is drawn from the logits behind its last one.
+  void extend(std::optional<Text>& text, std::span<const float> logits) {
+    // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
+    logits = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
+    take(text, sample_token(logits, text->sampling, text->ids.size(), text->ids));
+  }
+
+  void take(std::optional<Text>& text, int32_t id) {
+    ++text->reply.new_tokens;
+    ++counts_.new_tokens;
+    if (tokenizer_.end_of_text() == id) return end(text, TextEnd::end_of_text);
+    text->ids.push_back(id);
+    say(*text, text->stops.push(text->decoder.push(id)));
+    if (text->stops.stopped()) return end(text, TextEnd::stop);
+    end_if_over(text);
+  }
+
+  void end_if_over(std::optional<Text>& text) {
+    if (stop_requested()) return end(text, TextEnd::interrupted);
+    if (text->reply.new_tokens >= options_.max_new_tokens) return end(text, TextEnd::length);
+    const bool is_too_long = cache_.sequences > 0 && is_computed_whole(*text) &&
+                             view_of(*text) > static_cast<size_t>(cache_.prompt_tokens);
+    if (is_too_long) end(text, TextEnd::context);
+  }
+
+  void say(Text& text, const std::string& piece) {
+    if (piece.empty()) return;
+    text.reply.text += piece;
+    events_.on_text(text.request, piece);
+  }
+
+  void end(std::optional<Text>& text, TextEnd how) {
+    text->reply.end = how;
+    say(*text, text->stops.push(text->decoder.finish()));
+    say(*text, text->stops.finish());
+    events_.on_end(text->request, text->reply);
+    text.reset();
+  }
+
+  StepProgram& program_;
+  const Tokenizer& tokenizer_;
+  std::span<const TextRequest> requests_;
+  const GenerateOptions& options_;
+  const TextEvents& events_;
+  const CacheShape cache_;
+  const size_t context_;
+  std::vector<std::optional<Text>> texts_;  // by the cache's sequences
+  size_t next_ = 0;                         // request
+  GenerateCounts counts_;
+};
+
 }  // namespace
 
-std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options) {
+std::string_view to_string(TextEnd end) {
+  switch (end) {
+    case TextEnd::end_of_text:
+      return "end_of_text";
+    case TextEnd::stop:
+      return "stop";
+    case TextEnd::length:
+      return "length";
+    case TextEnd::context:
+      return "context";
+    case TextEnd::interrupted:
+      return "interrupted";
+  }
+  throw std::logic_error("no such end of a text");
+}
+
+void check_generate_options(const GenerateOptions& options) {
   check_sample_options(options.sampling);
+  if (std::ranges::count(options.stop, "") > 0)
+    throw InputError("stop holds an empty text, which every text would end before");
+}
+
+std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options) {
+  check_generate_options(options);
   if (options.prompt.empty()) return {first_token(tokenizer)};
   return tokenizer.encode(options.prompt);
 }
 
+GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
+                              std::span<const TextRequest> requests, const GenerateOptions& options,
+                              const TextEvents& events) {
+  check_generate_options(options);
+  return BatchGenerator(program, tokenizer, requests, options, events).run();
+}
+
 int64_t generate(StepProgram& program, const Tokenizer& tokenizer, const GenerateOptions& options,
                  const std::function<void(std::string_view)>& emit) {
-  std::vector<int32_t> ids = prompt_ids(tokenizer, options);
-  const auto emit_some = [&](const std::string& text) {
-    if (!text.empty()) emit(text);
-  };
-  StreamDecoder decoder(tokenizer);
-  int64_t drawn = 0;
-  while (drawn < options.max_new_tokens && !stop_requested()) {
-    const auto context = std::min(ids.size(), static_cast<size_t>(program.context_length()));
-    const auto window = std::span<const int32_t>(ids).last(context);
-    std::span<const float> logits = program.next_logits(window, static_cast<int64_t>(context) - 1);
-    // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
-    logits = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer.vocab_size())));
-    const int32_t id = sample_token(logits, options.sampling, ids.size());
-    ++drawn;
-    if (tokenizer.end_of_text() == id) break;
-    ids.push_back(id);
-    emit_some(decoder.push(id));
-  }
-  emit_some(decoder.finish());
-  return drawn;
+  const TextRequest request{prompt_ids(tokenizer, options), options.sampling.seed};
+  TextEvents events;
+  events.on_text = [&](size_t, std::string_view piece) { emit(piece); };
+  return generate_batch(program, tokenizer, {&request, 1}, options, events).new_tokens;
 }
 
 }  // namespace hydrac::runtime

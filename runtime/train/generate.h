@@ -1,7 +1,8 @@
-// Text from a language model, token by token.
+// Text from a language model, token by token: of one prompt, or of many in batches.
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,17 +18,67 @@ struct GenerateOptions {
   // document begins; without one a line break, and where the vocabulary has none, token 0.
   std::string prompt;
   int64_t max_new_tokens = 0;
+  std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
   SampleOptions sampling;
 };
+
+// InputError naming the option that is out of its range.
+void check_generate_options(const GenerateOptions& options);
 
 // The ids that the model is shown for options.prompt, at least one. InputError: the prompt has no ids, or
 // options are out of range; generate() throws the same.
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options);
 
-// Hands the text that follows the prompt to `emit`, piece by piece, always whole characters. The model sees
-// the last context_length() tokens. Ends after max_new_tokens, at end_of_text, or when a signal asks to stop
-// (see runtime/log/signal.h). Returns the number of tokens drawn, end_of_text included. The same program,
-// tokenizer and options give the same text.
+// One text to be generated: what it continues, at least one id, and what its sampling is seeded with.
+struct TextRequest {
+  std::vector<int32_t> prompt;
+  uint64_t seed = 0;
+};
+
+// Why a text is at its end.
+enum class TextEnd {
+  end_of_text,  // the model ended it
+  stop,         // one of GenerateOptions::stop
+  length,       // max_new_tokens
+  context,      // the program's context is full, and its prefill() does not take so many tokens
+  interrupted   // a signal asked to stop, see runtime/log/signal.h
+};
+std::string_view to_string(TextEnd end);
+
+struct Reply {
+  std::string text;        // behind the prompt
+  int64_t new_tokens = 0;  // drawn, end_of_text included
+  TextEnd end = TextEnd::interrupted;
+};
+
+// What is said while texts are generated, each by its place among the requests.
+struct TextEvents {
+  // The next piece of a text, always whole characters.
+  std::function<void(size_t request, std::string_view piece)> on_text = [](size_t, std::string_view) {};
+  // A text is at its end. Texts end in no certain order.
+  std::function<void(size_t request, const Reply&)> on_end = [](size_t, const Reply&) {};
+};
+
+// What generate_batch() did, for those who measure.
+struct GenerateCounts {
+  int64_t prompt_tokens = 0, new_tokens = 0;
+  int64_t decode_steps = 0;
+  double prefill_seconds = 0, decode_seconds = 0;  // sampling included
+};
+
+// Generates the text of every request; options.prompt and options.sampling.seed are not read. A program with
+// a cache (StepProgram::cache_shape) works on as many at once as it has sequences, and takes up the next
+// request when a text ends; another one works on one at a time, and computes the whole context for each
+// token. A text that grows past context_length() goes on with its last context_length() tokens in view, which
+// costs a whole context a token, where prefill() takes so many; else it ends there. A text does not depend on
+// the other requests, as far as rows of the program's matmuls do not depend on their number and place
+// (docs/generating.md).
+GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
+                              std::span<const TextRequest> requests, const GenerateOptions& options,
+                              const TextEvents& events);
+
+// Hands the text that follows options.prompt to `emit`, piece by piece. Returns the number of tokens drawn,
+// end_of_text included. The same program, tokenizer and options give the same text.
 int64_t generate(StepProgram& program, const Tokenizer& tokenizer, const GenerateOptions& options,
                  const std::function<void(std::string_view)>& emit);
 

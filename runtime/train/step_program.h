@@ -15,6 +15,7 @@
 #include "runtime/cache/recorded_choices.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
+#include "runtime/sample/sample.h"
 #include "runtime/train/decimal_rate.h"
 
 namespace hydrac::runtime {
@@ -79,6 +80,34 @@ struct CallSpan {
   double began = 0, ended = 0;  // as monotonic_seconds()
 };
 
+// What a program that generates with a cache holds of it: so many sequences, each of up to context_length()
+// tokens. One prefill() reads so many prompts of so many tokens.
+struct CacheShape {
+  int64_t sequences = 0;  // 0: the program has no cache
+  int64_t prompts = 0, prompt_tokens = 0;
+  int64_t top = 0;  // logits that decode_top() finds; 0: the program has no such function
+};
+
+// The beginning of a sequence: 1 to CacheShape::prompt_tokens tokens.
+struct Prompt {
+  int64_t sequence = 0;  // of the cache; -1: nothing is kept
+  std::span<const int32_t> tokens;
+};
+
+// Logits of several tokens, a row each, valid until the program computes others.
+struct LogitRows {
+  const float* first = nullptr;
+  int64_t stride = 0, vocab = 0;
+  std::span<const float> row(int64_t i) const { return {first + i * stride, static_cast<size_t>(vocab)}; }
+};
+
+// What decode_top() looks for: among ids below `vocabulary`; its sums are of probabilities at this
+// temperature, which is not 0.
+struct TopRequest {
+  double temperature = 1;
+  int64_t vocabulary = 0;
+};
+
 class StepProgram {
  public:
   virtual ~StepProgram() = default;  // steps may be unfinished
@@ -124,6 +153,29 @@ class StepProgram {
   virtual std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) = 0;
   virtual bool can_generate() const = 0;
   virtual int64_t context_length() const = 0;
+
+  // Programs with a cache of keys and values; their next_logits() takes CacheShape::prompt_tokens tokens.
+  virtual CacheShape cache_shape() const { return {}; }
+  // Computes prompts, at most CacheShape::prompts, whole and keeps their keys and values. A row each: the
+  // logits behind its last token.
+  virtual LogitRows prefill(std::span<const Prompt>) { throw std::logic_error("the program has no cache"); }
+  // The next token of every sequence of the cache, at its position, which counts from 0 and is where its keys
+  // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
+  // behind it. A sequence that is not generated may be given any token at position 0.
+  virtual LogitRows decode(std::span<const int32_t> /*tokens*/, std::span<const int32_t> /*positions*/) {
+    throw std::logic_error("the program has no cache");
+  }
+
+  // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until
+  // the program computes others.
+  virtual std::vector<TopLogits> decode_top(std::span<const int32_t> /*tokens*/,
+                                            std::span<const int32_t> /*positions*/, const TopRequest&) {
+    throw std::logic_error("the program finds no largest logits");
+  }
+  // The whole row of a sequence, as the last decode() or decode_top() left it.
+  virtual std::span<const float> decoded_logits(int64_t /*sequence*/) {
+    throw std::logic_error("the program has no cache");
+  }
 
   // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
   virtual std::vector<NamedTensor> parameters() = 0;

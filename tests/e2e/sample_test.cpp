@@ -1,6 +1,9 @@
 // `hydrac sample`: text from a run that has ended.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "tests/e2e/cli.h"
 
 namespace hydrac::e2e {
@@ -94,6 +97,170 @@ TEST_F(Sample, OfACheckpointNeedsTheRunsSpec) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err, "hydrac: error: checkpoint-4 does not say what model it is: " +
                              fs::canonical(elsewhere.path()).string() + "/spec.yaml is missing\n");
+}
+
+// Verbs that take a spec show the program that generates.
+const Words kGenerates = {"--generate", "--batch", "3", "--prompt-tokens", "4", "sample.max_new_tokens=12"};
+
+TEST_F(Sample, IsPlannedToTheByte) {
+  const Outcome outcome = place_->run(with({"explain", "base.yaml"}, kGenerates));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"\nprefill\n", "\ndecode\n", "attention_decode", "cache_append"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(outcome.out.find("\ngenerate\n"), std::string::npos);
+  // 2 layers of 3 texts, 2 heads, 16 tokens, 16 floats.
+  for (const char* name : {"cache.keys", "cache.values"}) {
+    const size_t at = outcome.out.find(std::string(" 12288  ") + name);
+    EXPECT_NE(at, std::string::npos) << name;
+  }
+  const Outcome check = place_->run(with({"check", "base.yaml"}, kGenerates));
+  EXPECT_NE(check.out.find("alive at once at most in decode"), std::string::npos) << check.out;
+}
+
+TEST_F(Sample, IsTimedWithRandomWeights) {
+  const Outcome outcome = place_->run(with({"bench", "base.yaml"}, kGenerates));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("base: 3 texts of 4 + 12 tokens side by side\n36 tokens in "))
+      << outcome.out;
+  const Outcome json = place_->run(with(with({"bench", "base.yaml"}, kGenerates), {"--json"}));
+  EXPECT_GT(nlohmann::json::parse(json.out)["tokens_per_second"], 0);
+}
+
+TEST_F(Sample, PlansNothingThatCannotBeGenerated) {
+  const auto error_of = [&](const Words& words) {
+    return place_->run(with({"check", "base.yaml"}, words)).err;
+  };
+  EXPECT_EQ(error_of({"--batch", "3"}), "hydrac: error: --batch is for --generate\n");
+  EXPECT_EQ(error_of({"--generate", "--batch", "0"}), "hydrac: error: --batch is 0; it must be 1 or more\n");
+  EXPECT_EQ(
+      error_of({"--generate", "--prompt-tokens", "9", "sample.max_new_tokens=8"}),
+      "hydrac: error: --prompt-tokens 9 and sample.max_new_tokens 8 are more than the 16 positions of the "
+      "model\n");
+  EXPECT_EQ(
+      error_of(with({"model.attention_kind=ccgqa", "model.head_dim=8"}, kGenerates)),
+      "hydrac: error: --generate: this kind of attention generates without a cache, a context a token\n");
+}
+
+using Json = nlohmann::json;
+
+// Many prompts at once.
+class SampleFile : public Sample {
+ protected:
+  static constexpr const char* kPrompts =
+      "{\"prompt\": \"line 1\"}\n\n{\"prompt\": \"\"}\n{\"prompt\": \"the fox, \\u00e4\"}\n{\"prompt\": "
+      "\"x\"}\n";
+
+  SampleFile() {
+    fs::copy(*place_ / "runs/base", elsewhere_ / "run", fs::copy_options::recursive);
+    test::spill(elsewhere_ / "in.jsonl", kPrompts);
+  }
+
+  Outcome outcome_of(const Words& options, const std::string& input = "in.jsonl") {
+    return elsewhere_.run(
+        with({"sample", "run", "--threads", "1", "--max-new-tokens", "7", "--file", input}, options));
+  }
+  std::vector<Json> answers(const Words& options) {
+    const Outcome outcome = outcome_of(with(options, {"-q"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    return lines_of(outcome.out);
+  }
+  static std::vector<Json> lines_of(const std::string& text) {
+    std::vector<Json> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
+    return lines;
+  }
+  void expect_refused(const std::string& line, const std::string& why) {
+    test::spill(elsewhere_ / "bad.jsonl", "{\"prompt\": \"a\"}\n" + line + "\n");
+    const Outcome outcome = outcome_of({}, "bad.jsonl");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, "hydrac: error: " + why + "\n");
+  }
+
+  Workplace elsewhere_;
+};
+
+TEST_F(SampleFile, AnswersEachPromptInItsOrderAsItIsAnsweredAlone) {
+  const std::vector<Json> lines = answers({"--temperature", "0", "--batch", "3"});
+  ASSERT_EQ(lines.size(), 4u);
+  const char* prompts[] = {"line 1", "", "the fox, \u00e4", "x"};
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["prompt"], prompts[i]);
+    ASSERT_EQ(lines[i]["replies"].size(), 1u);
+    const Json& reply = lines[i]["replies"][0];
+    const Outcome alone = elsewhere_.run({"sample", "run", "--threads", "1", "--max-new-tokens", "7",
+                                          "--temperature", "0", "--prompt", prompts[i]});
+    EXPECT_EQ(alone.out, prompts[i] + reply["text"].get<std::string>() + "\n");
+    if (reply["end"] != "end_of_text") {
+      EXPECT_EQ(reply["end"], "length");
+      EXPECT_EQ(reply["tokens"], 7);
+    }
+  }
+  EXPECT_EQ(lines[0]["prompt_tokens"], 6);
+  EXPECT_EQ(lines[1]["prompt_tokens"], 1) << "what begins a document";
+}
+
+TEST_F(SampleFile, RepliesHaveSeedsOfTheirOwnWhateverIsBesideThem) {
+  const std::vector<Json> three = answers({"--temperature", "1", "-n", "3", "--seed", "5"}),
+                          one_by_one =
+                              answers({"--temperature", "1", "-n", "3", "--seed", "5", "--batch", "1"}),
+                          second = answers({"--temperature", "1", "--seed", "6"});
+  EXPECT_EQ(three, one_by_one);
+  for (size_t i = 0; i < three.size(); ++i) {
+    ASSERT_EQ(three[i]["replies"].size(), 3u);
+    EXPECT_EQ(three[i]["replies"][1], second[i]["replies"][0]);
+    EXPECT_NE(three[i]["replies"][0], three[i]["replies"][2]);
+  }
+}
+
+TEST_F(SampleFile, WritesAFileAndSaysHowFastItWas) {
+  const Outcome outcome = outcome_of({"-o", "out.jsonl", "--temperature", "0"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find(" tokens/s; "), std::string::npos) << outcome.err;
+  EXPECT_EQ(lines_of(test::slurp(elsewhere_ / "out.jsonl")), answers({"--temperature", "0"}));
+  const Outcome again = outcome_of({"-o", "out.jsonl"});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_EQ(again.err, "hydrac: error: out.jsonl is there already: choose another --output, or remove it\n");
+}
+
+TEST_F(SampleFile, EndsBeforeAStopString) {
+  const std::vector<Json> all = answers({"--temperature", "0"});
+  const std::string text = all[0]["replies"][0]["text"];
+  ASSERT_GE(text.size(), 3u);
+  const std::string stop = text.substr(2, 1);
+  const Json reply = answers({"--temperature", "0", "--stop", stop})[0]["replies"][0];
+  EXPECT_EQ(reply["text"], text.substr(0, text.find(stop)));
+  EXPECT_EQ(reply["end"], "stop");
+}
+
+TEST_F(SampleFile, BadLinesAreErrorsAtTheirPlace) {
+  constexpr const char* wanted = "; a line is {\"prompt\": \"...\"}";
+  expect_refused("[1]", std::string("bad.jsonl:2: this is no object") + wanted);
+  expect_refused("{}", std::string("bad.jsonl:2: there is no \"prompt\"") + wanted);
+  expect_refused(R"({"prompt": 3})", std::string("bad.jsonl:2: \"prompt\" is no text") + wanted);
+  expect_refused(R"({"prompt": "a", "temp": 1})", std::string("bad.jsonl:2: unknown key \"temp\"") + wanted);
+  expect_refused(R"({"prompt": "0123456789abcdefg"})",
+                 "bad.jsonl:2: the prompt has 17 tokens, and the model sees 16");
+  test::spill(elsewhere_ / "bad.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": ");
+  EXPECT_TRUE(outcome_of({}, "bad.jsonl").err.starts_with("hydrac: error: bad.jsonl:2: not valid JSON"));
+  test::spill(elsewhere_ / "bad.jsonl", "\n");
+  EXPECT_EQ(outcome_of({}, "bad.jsonl").err, "hydrac: error: bad.jsonl has no line with a prompt\n");
+  EXPECT_EQ(outcome_of({}, "none.jsonl").err,
+            "hydrac: error: cannot read none.jsonl: No such file or directory\n");
+}
+
+TEST_F(SampleFile, BadOptionsAreErrors) {
+  const auto error_of = [&](const Words& options) { return outcome_of(options).err; };
+  EXPECT_EQ(error_of({"-n", "0"}), "hydrac: error: --replies is 0; it must be between 1 and 1048576\n");
+  EXPECT_EQ(error_of({"--batch", "0"}), "hydrac: error: --batch is 0; it must be between 1 and 1048576\n");
+  EXPECT_EQ(error_of({"--prompt", "a"}), "hydrac: error: --prompt and --file are both given: choose one\n");
+  EXPECT_EQ(error_of({"--logits"}),
+            "hydrac: error: --logits is for one prompt: leave --file, --replies and --output out\n");
+  EXPECT_EQ(error_of({"--stop", ""}),
+            "hydrac: error: stop holds an empty text, which every text would end before\n");
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ class TinyProgram final : public runtime::CpuStepProgram {
       case runtime::Function::generate:
         std::copy(memory().bias, memory().bias + kV, memory().logits);
         return;
+      case runtime::Function::prefill:  // it has no cache
+      case runtime::Function::decode:
       case runtime::Function::load:
         return;
     }

@@ -28,6 +28,7 @@ class LayoutMaker {
   runtime::InputPlaces inputs() const;
   runtime::StatePlaces state() const;
   runtime::ResultPlaces results() const;
+  runtime::CacheShape cache() const;
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
   std::vector<runtime::GradientPlace> gradients() const;
@@ -67,6 +68,13 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.inv_count = place(io.inv_count);
   places.prompt = place(io.prompt);
   places.position = place(io.position);
+  places.prompts = place(io.cache.prompts);
+  places.prompt_rows = place(io.cache.prompt_rows);
+  places.prompt_ends = place(io.cache.prompt_ends);
+  places.next_tokens = place(io.cache.tokens);
+  places.next_positions = place(io.cache.positions);
+  places.inverse_temperature = place(io.cache.inverse_temperature);
+  places.vocabulary = place(io.cache.vocabulary);
   return places;
 }
 
@@ -97,8 +105,21 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.eval_loss = place(compiled_.interface.eval_loss);
   places.eval_hits = place(compiled_.interface.eval_hits);
   places.logits = place(compiled_.interface.logits);
-  if (places.logits) places.vocab_size = compiled_.spec.model.vocab_size;
+  places.prompt_logits = place(compiled_.interface.cache.prompt_logits);
+  places.next_logits = place(compiled_.interface.cache.logits);
+  places.top_values = place(compiled_.interface.cache.top_values);
+  places.top_ids = place(compiled_.interface.cache.top_ids);
+  places.top_sums = place(compiled_.interface.cache.top_sums);
+  if (places.logits || places.next_logits) places.vocab_size = compiled_.spec.model.vocab_size;
   return places;
+}
+
+runtime::CacheShape LayoutMaker::cache() const {
+  const models::CacheInterface& io = compiled_.interface.cache;
+  if (io.keys == ir::kNoValue) return {};
+  const ir::Shape& prompts = graph_.value(io.prompts).shape;
+  const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
+  return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
 }
 
 ParameterStart::Kind kind_of(ir::Init::Kind kind) {
@@ -191,6 +212,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   });
   layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
   layout.context_length = compiled_.spec.train.sequence_len;
+  layout.cache = cache();
   layout.flop_per_target = flop_per_target();
   layout.calls = runtime::CallTable(call_table(compiled_, SpecPlaces::lines));
   return layout;

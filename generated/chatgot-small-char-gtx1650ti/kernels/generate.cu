@@ -17,7 +17,7 @@ constexpr int kThreads = 96;  // of a block
 constexpr int kVector = 8;    // columns that a thread moves at once
 }  // namespace select_token_sizes
 
-// y = x[0, position]
+// y[b] = x[b, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.
 static __global__ void __launch_bounds__(select_token_sizes::kThreads)

@@ -125,7 +125,7 @@ void gelu_generate(const float* x,  // [1,T,F]
   }
 }
 
-// y = x[0, position]
+// y[b] = x[b, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.
 void select_token(const float* x,  // [1,T,C]

@@ -96,9 +96,11 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return;
   }
-  if (node.op == "transpose") return run_reference(node, layer);
+  if (node.op == "transpose" || node.op == "top_logits") return run_reference(node, layer);
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
+  if (node.op == "cache_append") return run_cache_append(node, layer);
+  if (node.op == "attention_decode") return run_attention_decode(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
   throw std::logic_error("the interpreter does not know " + node.op);
 }
@@ -263,6 +265,63 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
   }
   write(node.outputs[0], out, layer);
   write(node.outputs[1], lse, layer);
+}
+
+namespace {
+
+// A token's rows of all heads into a sequence of a cache [S,K,M,D].
+void keep(ops::Tensor64& cache, int64_t sequence, int64_t token, const double* rows) {
+  const int64_t K = cache.shape[1], M = cache.shape[2], D = cache.shape[3];
+  for (int64_t i = 0; i < K * D; ++i)
+    cache.data.at(((sequence * K + i / D) * M + token) * D + i % D) = rows[i];
+}
+
+}  // namespace
+
+void Interpreter::run_cache_append(const ir::Node& node, int layer) {
+  const std::vector<double> rows = read(node.inputs[2]);
+  for (const size_t side : {0, 1}) {
+    const ops::Tensor64 x = tensor(node.inputs[side], layer);
+    ops::Tensor64 cache = tensor(node.inputs[3 + side], layer);
+    const int64_t tokens = x.shape[1], width = x.shape[2] * x.shape[3];
+    for (int64_t i = 0; i < x.shape[0] * tokens; ++i) {
+      const auto sequence = static_cast<int64_t>(rows.at(i / tokens));
+      if (sequence >= 0) keep(cache, sequence, i % tokens, &x.data[i * width]);
+    }
+    write(node.outputs[side], cache.data, layer);
+  }
+}
+
+void Interpreter::run_attention_decode(const ir::Node& node, int layer) {
+  const ops::Tensor64 q = tensor(node.inputs[0], layer);
+  const std::vector<double> positions = read(node.inputs[3]);
+  ops::Tensor64 cache[2] = {tensor(node.inputs[4], layer), tensor(node.inputs[5], layer)};
+  const int64_t S = q.shape[0], H = q.shape[2], D = q.shape[3], K = cache[0].shape[1], M = cache[0].shape[2];
+  for (const size_t side : {0, 1}) {
+    const std::vector<double> rows = read(node.inputs[1 + side], layer);
+    for (int64_t s = 0; s < S; ++s)
+      keep(cache[side], s, static_cast<int64_t>(positions[s]), &rows[s * K * D]);
+    write(node.outputs[1 + side], cache[side].data, layer);
+  }
+  std::vector<double> out(q.data.size(), 0.0);
+  for (int64_t row = 0; row < S * H; ++row) {
+    const int64_t s = row / H, kv_head = row % H / (H / K);
+    const auto position = static_cast<int64_t>(positions[s]);
+    const auto key = [&](int64_t j, int64_t d) { return ((s * K + kv_head) * M + j) * D + d; };
+    std::vector<double> weight;
+    for (int64_t j = 0; j <= position; ++j) {
+      double product = 0;
+      for (int64_t d = 0; d < D; ++d) product += q.data[row * D + d] * cache[0].data[key(j, d)];
+      weight.push_back(AttentionScore(node, first_layer_ + layer, M, position, j, product).value);
+    }
+    const double largest = *std::ranges::max_element(weight);
+    double sum = 0;
+    for (double& w : weight) sum += w = std::exp(w - largest);
+    for (int64_t j = 0; j <= position; ++j) {
+      for (int64_t d = 0; d < D; ++d) out[row * D + d] += weight[j] / sum * cache[1].data[key(j, d)];
+    }
+  }
+  write(node.outputs[0], out, layer);
 }
 
 // By the book: p = softmax(scale q k^T); d_v = (p keep)^T d_o; d_p = keep * (d_o v^T); d_s = p (d_p - sum(p

@@ -40,6 +40,8 @@ class Interpreter {
   void run_gemm(const ir::Node& node, int layer, int iteration);
   void run_reference(const ir::Node& node, int layer);
   void run_attention(const ir::Node& node, int layer);
+  void run_cache_append(const ir::Node& node, int layer);
+  void run_attention_decode(const ir::Node& node, int layer);
   void run_attention_backward(const ir::Node& node, int layer);
   void run_embedding_backward(const ir::Node& node, int layer);
   int physical_slot(ir::Use use, int layer) const;

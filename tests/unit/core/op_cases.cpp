@@ -173,6 +173,10 @@ void add_tables(std::vector<OpCase>& cases) {
                    {x({1, 4, 5}), ids({}, {2})},
                    [](RegionBuilder& b, const Uses& in) { ops::select_token(b, in[0], in[1], "y"); },
                    false});
+  cases.push_back({"select_tokenOfEachSequence",
+                   {x({3, 4, 5}), ids({3}, {2, 0, 3})},
+                   [](RegionBuilder& b, const Uses& in) { ops::select_token(b, in[0], in[1], "y"); },
+                   false});
   cases.push_back({"linearBias",
                    {x({2, 3, 5}), parameter({4, 5}), parameter({4})},
                    [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
@@ -323,6 +327,39 @@ void add_attention_rules(std::vector<OpCase>& cases) {
   }
 }
 
+void add_cache(std::vector<OpCase>& cases) {
+  using Mask = ops::AttentionRules::Mask;
+  const CaseInput cache = x({3, 2, 6, 4});
+  cases.push_back({"cache_append",
+                   {x({2, 4, 2, 4}), x({2, 4, 2, 4}), ids({2}, {2, -1}), cache, cache},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::cache_append(b, in[0], in[1], {in[3], in[4]}, in[2]);
+                   },
+                   false});
+  for (const int64_t top : {3, 7}) {
+    cases.push_back({"top_logits" + std::to_string(top),
+                     {x({3, 1, 8}), given({}, {0.5}), ids({}, {7})},
+                     [top](RegionBuilder& b, const Uses& in) {
+                       ops::top_logits(b, in[0], in[1], in[2],
+                                       {b.fresh("values", {{3, ""}, {top, ""}}),
+                                        b.fresh("ids", {{3, ""}, {top, ""}}, ir::DType::i32),
+                                        b.fresh("sums", {{3, ""}})});
+                     },
+                     false});
+  }
+  const std::pair<const char*, ops::AttentionRules> all[] = {
+      {"", {}}, {"Window", {.mask = Mask::window, .window = 2}}, {"Softcap", {.softcap = 0.8}}};
+  for (const auto& [name, rules] : all) {
+    cases.push_back(
+        {std::string("attention_decode") + name,
+         {x({3, 1, 4, 4}), x({3, 1, 2, 4}), x({3, 1, 2, 4}), ids({3, 1}, {0, 5, 3}), cache, cache},
+         [rules](RegionBuilder& b, const Uses& in) {
+           ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5]}, in[3], 0.7, rules, "y");
+         },
+         false});
+  }
+}
+
 void add_documents(std::vector<OpCase>& cases) {
   using Mask = ops::AttentionRules::Mask;
   const std::pair<const char*, ops::AttentionRules> all[] = {
@@ -412,6 +449,7 @@ const std::vector<OpCase>& op_cases() {
     add_attention(all);
     add_compressed_attention(all);
     add_attention_rules(all);
+    add_cache(all);
     add_documents(all);
     add_losses(all);
     return all;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -155,6 +156,91 @@ TEST(SampleOptionsTest, OutOfRangeIsNamed) {
   EXPECT_EQ(checking({.top_p = 0}), "top_p is 0; it must be above 0 and at most 1 (all tokens)");
   EXPECT_EQ(checking({.top_p = 1.5}), "top_p is 1.5; it must be above 0 and at most 1 (all tokens)");
   EXPECT_EQ(checking({.top_p = NAN}), "top_p is nan; it must be above 0 and at most 1 (all tokens)");
+}
+
+TEST(SampleToken, MinPTakesWhatIsLikelyBesideTheLikeliest) {
+  const Logits logits = logits_of({50, 26, 24});
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.5})), (std::set<int32_t>{0, 1}));
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.9})), (std::set<int32_t>{0}));
+  EXPECT_EQ(ids(drawn(logits, {.min_p = 0.4})), (std::set<int32_t>{0, 1, 2}));
+  // Of the probabilities that temperature makes: 0.26 / 0.5 becomes its square.
+  EXPECT_EQ(ids(drawn(logits, {.temperature = 0.5, .min_p = 0.4})), (std::set<int32_t>{0}));
+}
+
+TEST(SampleToken, RepetitionIsPenalizedOnceATokenAndBeforeTemperature) {
+  const SampleOptions options{.temperature = 0, .repetition_penalty = 2};
+  const std::vector<int32_t> text = {1, 1, 700};  // one that the logits do not have
+  EXPECT_EQ(sample_token(Logits{3, 5, -1}, options, 0, text), 0) << "5 becomes 2.5";
+  EXPECT_EQ(sample_token(Logits{2, 5, -1}, options, 0, text), 1) << "and not 1.25";
+  EXPECT_EQ(sample_token(Logits{-3, -2, -9}, options, 0, text), 0) << "-2 becomes -4";
+  EXPECT_EQ(sample_token(Logits{3, 5, -1}, {.temperature = 0}, 0, text), 1);
+}
+
+TEST(SampleToken, MinPAndPenaltyOutOfRangeAreErrors) {
+  EXPECT_EQ(message_of<InputError>([] { sample_token(Logits{1}, {.min_p = 1}, 0); }),
+            "min_p is 1; it must be 0 (all tokens) or more and below 1");
+  EXPECT_EQ(message_of<InputError>([] { sample_token(Logits{1}, {.repetition_penalty = 0}, 0); }),
+            "repetition_penalty is 0; it must be above 0, and 1 is none");
+}
+
+// What a GPU hands over of a row.
+class Top {
+ public:
+  Top(const Logits& logits, size_t count, double temperature) {
+    std::vector<int32_t> all(logits.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    std::ranges::stable_sort(all, [&](int32_t a, int32_t b) {
+      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+    });
+    const double largest = logits[static_cast<size_t>(all[0])];
+    for (const float logit : logits) sum_ += std::exp((logit - largest) / temperature);
+    for (size_t i = 0; i < count; ++i) {
+      ids_.push_back(i < all.size() ? all[i] : -1);
+      values_.push_back(i < all.size() ? logits[static_cast<size_t>(all[i])] : -INFINITY);
+    }
+  }
+  TopLogits logits() const { return {values_, ids_, sum_}; }
+
+ private:
+  std::vector<float> values_;
+  std::vector<int32_t> ids_;
+  double sum_ = 0;
+};
+
+TEST(SampleFromTop, DrawsWhatTheWholeRowDraws) {
+  Logits logits;
+  for (uint64_t i = 0; i < 300; ++i) logits.push_back(static_cast<float>(8 * sample_uniform(1, i)));
+  const SampleOptions all[] = {{.temperature = 0},
+                               {.temperature = 0.7, .top_k = 20},
+                               {.top_k = 64, .top_p = 0.5},
+                               {.temperature = 0.5, .top_p = 0.4},
+                               {.temperature = 0.8, .min_p = 0.3},
+                               {.top_k = 30, .top_p = 0.9, .min_p = 0.2}};
+  for (const SampleOptions& options : all) {
+    const Top top(logits, 64, options.temperature > 0 ? options.temperature : 1);
+    for (uint64_t position = 0; position < 200; ++position) {
+      const auto found = sample_token(top.logits(), options, position);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(*found, sample_token(logits, options, position));
+    }
+  }
+  const Top whole(Logits{3, 1, 2}, 64, 1);
+  EXPECT_EQ(sample_token(whole.logits(), {.top_p = 0.99}, 3),
+            sample_token(Logits{3, 1, 2}, {.top_p = 0.99}, 3));
+}
+
+TEST(SampleFromTop, SaysNothingWhereTheRestDecides) {
+  const Logits flat(300, 1.0f);
+  const Top top(flat, 64, 1);
+  EXPECT_FALSE(sample_token(top.logits(), {.temperature = 1}, 0)) << "every token may be drawn";
+  EXPECT_FALSE(sample_token(top.logits(), {.top_p = 0.5}, 0)) << "64 of 300 are less than half";
+  EXPECT_TRUE(sample_token(top.logits(), {.top_p = 0.2}, 0));
+  EXPECT_FALSE(sample_token(top.logits(), {.min_p = 0.5}, 0)) << "the 65th is as likely";
+  EXPECT_FALSE(sample_token(top.logits(), {.top_k = 65}, 0));
+  EXPECT_FALSE(sample_token(top.logits(), {.temperature = 0, .repetition_penalty = 2}, 0));
+  TopLogits damaged = top.logits();
+  damaged.sum = NAN;
+  EXPECT_FALSE(sample_token(damaged, {.temperature = 0}, 0)) << "the row says which token it is";
 }
 
 }  // namespace

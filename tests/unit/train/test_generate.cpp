@@ -22,7 +22,7 @@ class Generate : public testing::Test {
   FakeProgram program;
   int64_t drawn = 0;
   const std::unique_ptr<Tokenizer> bytes = make_byte_tokenizer();
-  GenerateOptions options{"ab", 20, {}};
+  GenerateOptions options{"ab", 20, {}, {}};
 };
 
 TEST_F(Generate, TheSameSeedGivesTheSameTextAnotherAnother) {
@@ -99,6 +99,41 @@ TEST_F(Generate, ASignalEndsTheText) {
   install_stop_handlers();
   EXPECT_GE(drawn, 5);
   EXPECT_LT(drawn, 20);
+}
+
+TEST_F(Generate, EndsBeforeAStopStringThatComesInPieces) {
+  program.favourite = -1000;
+  options.max_new_tokens = 30;
+  const std::string all = text(*bytes, options);
+  options.stop = {"never there", all.substr(10, 4), all.substr(12, 5)};
+  const size_t first = std::min(all.find(options.stop[1]), all.find(options.stop[2]));
+  EXPECT_EQ(text(*bytes, options), all.substr(0, first));
+  options.stop = {all.substr(28) + "and more"};
+  EXPECT_EQ(text(*bytes, options), all) << "its beginning is held back, and comes at the end";
+  options.stop = {""};
+  EXPECT_EQ(message_of<InputError>([&] { text(*bytes, options); }),
+            "stop holds an empty text, which every text would end before");
+}
+
+TEST_F(Generate, ManyTextsEndEachForItself) {
+  program.favourite = -1000;
+  const std::vector<TextRequest> requests = {{{'a', 'b'}, 3}, {{'x'}, 4}, {{'a', 'b'}, 3}};
+  std::vector<std::string> pieces(3);
+  std::vector<Reply> replies(3);
+  TextEvents events;
+  events.on_text = [&](size_t request, std::string_view piece) { pieces[request] += piece; };
+  events.on_end = [&](size_t request, const Reply& reply) { replies[request] = reply; };
+  options.max_new_tokens = 9;
+  const GenerateCounts counts = generate_batch(program, *bytes, requests, options, events);
+  EXPECT_EQ(counts.prompt_tokens, 5);
+  EXPECT_EQ(counts.new_tokens, 27);
+  EXPECT_EQ(counts.decode_steps, 0) << "the program has no cache";
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(replies[i].text, pieces[i]);
+    EXPECT_EQ(replies[i].end, TextEnd::length);
+  }
+  EXPECT_EQ(pieces[0], pieces[2]);
+  EXPECT_NE(pieces[0], pieces[1]);
 }
 
 }  // namespace

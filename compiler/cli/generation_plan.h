@@ -1,0 +1,33 @@
+// The program that generates: what of a spec becomes a plan for prompts, texts and their cache.
+#pragma once
+#include <optional>
+
+#include "cli/arguments.h"
+#include "models/transformer.h"
+#include "spec/spec.h"
+
+namespace hydrac::cli {
+
+inline constexpr int64_t kBenchPromptTokens = 128;  // of --generate, without --prompt-tokens
+
+// What is to be generated, in tokens.
+struct GenerationNeeds {
+  int64_t sequences = 1;       // side by side
+  int64_t longest_prompt = 1;  // at most context_limit
+  int64_t new_tokens = 0;      // of a text, at most
+  int64_t context_limit = 1;   // what the model sees at most
+};
+
+// Makes the spec that of a program that only generates, with train.sequence_len as its context: as long as
+// what is needed, or the limit, and one of few lengths, since each is compiled. Where texts grow past the
+// limit, prompts may have as many tokens, so that texts go on with a part of themselves in view
+// (generate_batch()). A model that generates without a cache (models::can_cache) has no Generation.
+std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs);
+
+// --generate of verbs that take a spec, with --batch and --prompt-tokens: plans texts of
+// sample.max_new_tokens, of a model without weights of its own to train. No value without --generate.
+// InputError where an option is out of range or the spec is no language model; where the model has no cache
+// too.
+std::optional<models::Generation> generation_option(const Arguments& arguments, spec::Spec& spec);
+
+}  // namespace hydrac::cli

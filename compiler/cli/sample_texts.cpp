@@ -1,0 +1,127 @@
+#include "cli/sample_texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/error.h"
+#include "runtime/json/json_input.h"
+#include "runtime/log/units.h"
+
+namespace hydrac::cli {
+
+using runtime::InputError;
+
+namespace {
+
+std::string prompt_of_line(const std::string& line, const std::string& where) {
+  const nlohmann::json record = runtime::parse_json(line, where);
+  constexpr const char* wanted = "a line is {\"prompt\": \"...\"}";
+  if (!record.is_object()) throw InputError(fmt::format("{}: this is no object; {}", where, wanted));
+  for (const auto& [key, value] : record.items()) {
+    if (key != "prompt")
+      throw InputError(fmt::format("{}: unknown key {}; {}", where, nlohmann::json(key).dump(), wanted));
+    if (!value.is_string()) throw InputError(fmt::format("{}: \"prompt\" is no text; {}", where, wanted));
+  }
+  if (record.empty()) throw InputError(fmt::format("{}: there is no \"prompt\"; {}", where, wanted));
+  return record["prompt"].get<std::string>();
+}
+
+std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  std::vector<SamplePrompt> prompts;
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = fmt::format("{}:{}", path, number);
+    prompts.push_back({prompt_of_line(line, where), {}, where});
+  }
+  if (prompts.empty()) throw InputError(fmt::format("{} has no line with a prompt", path));
+  return prompts;
+}
+
+}  // namespace
+
+std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
+                                         const runtime::GenerateOptions& options) {
+  check_generate_options(options);
+  const std::optional<std::string> file = arguments.value("--file");
+  if (file && arguments.has("--prompt")) throw InputError("--prompt and --file are both given: choose one");
+  std::vector<SamplePrompt> prompts =
+      file ? prompts_of_file(*file) : std::vector<SamplePrompt>{{options.prompt, {}, ""}};
+  for (SamplePrompt& prompt : prompts) {
+    runtime::GenerateOptions own = options;
+    own.prompt = prompt.text;
+    try {
+      prompt.ids = prompt_ids(tokenizer, own);
+    } catch (const InputError& error) {
+      if (prompt.where.empty()) throw;
+      throw InputError(fmt::format("{}: {}", prompt.where, error.what()));
+    }
+  }
+  return prompts;
+}
+
+void require_within_context(const std::vector<SamplePrompt>& prompts, int64_t context_limit) {
+  for (const SamplePrompt& prompt : prompts) {
+    if (static_cast<int64_t>(prompt.ids.size()) <= context_limit) continue;
+    throw InputError(fmt::format("{}the prompt has {} tokens, and the model sees {}",
+                                 prompt.where.empty() ? "" : prompt.where + ": ", prompt.ids.size(),
+                                 context_limit));
+  }
+}
+
+ReplyWriter::ReplyWriter(const std::string& path, const std::vector<SamplePrompt>& prompts, size_t replies)
+    : path_(path), prompts_(prompts), replies_(replies) {
+  if (path.empty()) return;
+  file_.reset(std::fopen(path.c_str(), "wx"));  // x: replies took their time, and are not overwritten
+  if (file_) return;
+  if (errno == EEXIST) throw InputError(path + " is there already: choose another --output, or remove it");
+  throw InputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+void ReplyWriter::add(size_t prompt, size_t reply, const runtime::Reply& text) {
+  waiting_[prompt][reply] = text;
+  for (auto first = waiting_.find(next_); first != waiting_.end() && first->second.size() == replies_;
+       first = waiting_.find(++next_)) {
+    std::vector<runtime::Reply> replies;
+    for (const auto& [number, one] : first->second) replies.push_back(one);
+    write(prompts_[next_], replies);
+    waiting_.erase(first);
+  }
+}
+
+std::string speed_text(const runtime::GenerateCounts& counts) {
+  const double seconds = counts.prefill_seconds + counts.decode_seconds;
+  const double rate = static_cast<double>(counts.new_tokens) / std::max(seconds, 1e-9);
+  std::string text =
+      fmt::format("{} tokens in {:.2f} s, {} tokens/s; {:.2f} s for {} tokens of prompts", counts.new_tokens,
+                  seconds, runtime::human_count(rate), counts.prefill_seconds, counts.prompt_tokens);
+  if (counts.decode_steps > 0)
+    text += fmt::format(", {:.3f} ms for each of {} steps",
+                        1e3 * counts.decode_seconds / static_cast<double>(counts.decode_steps),
+                        counts.decode_steps);
+  return text;
+}
+
+void ReplyWriter::write(const SamplePrompt& prompt, const std::vector<runtime::Reply>& replies) {
+  nlohmann::ordered_json line = {{"prompt", prompt.text}, {"prompt_tokens", prompt.ids.size()}};
+  line["replies"] = nlohmann::ordered_json::array();
+  for (const runtime::Reply& reply : replies) {
+    line["replies"].push_back(
+        {{"text", reply.text}, {"tokens", reply.new_tokens}, {"end", to_string(reply.end)}});
+  }
+  std::FILE* out = file_ ? file_.get() : stdout;
+  const std::string text = line.dump() + "\n";
+  if (std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fflush(out) != 0)
+    throw runtime::RunError(
+        fmt::format("cannot write {}: {}", file_ ? path_ : "standard output", std::strerror(errno)));
+}
+
+}  // namespace hydrac::cli

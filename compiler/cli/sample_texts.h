@@ -1,0 +1,57 @@
+// The prompts that `hydrac sample` continues, and its answers: a line of JSON a prompt.
+#pragma once
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "runtime/train/generate.h"
+
+namespace hydrac::cli {
+
+struct SamplePrompt {
+  std::string text;
+  std::vector<int32_t> ids;
+  std::string where;  // "in.jsonl:3"; empty for --prompt
+};
+
+// Of --file, a line {"prompt": "..."} each, or the one of `options`. InputError, with file and line: a line
+// is something else, or the tokenizer has no ids for it; the file has no line; --prompt is given too.
+std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
+                                         const runtime::GenerateOptions& options);
+
+// InputError for the first prompt that has more tokens than the model sees.
+void require_within_context(const std::vector<SamplePrompt>& prompts, int64_t context_limit);
+
+// Writes {"prompt": .., "prompt_tokens": n, "replies": [{"text": .., "tokens": n, "end": ".."}, ..]} for each
+// prompt, in their order, as soon as all replies of it and of those before it are there.
+class ReplyWriter {
+ public:
+  // To a new file, or with an empty path to standard output. InputError where the file is there already or
+  // cannot be written.
+  ReplyWriter(const std::string& path, const std::vector<SamplePrompt>& prompts, size_t replies);
+
+  // Reply number `reply` of a prompt. RunError when it cannot be written.
+  void add(size_t prompt, size_t reply, const runtime::Reply& text);
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void write(const SamplePrompt& prompt, const std::vector<runtime::Reply>& replies);
+
+  const std::string path_;
+  std::unique_ptr<std::FILE, CloseFile> file_;  // null: standard output
+  const std::vector<SamplePrompt>& prompts_;
+  const size_t replies_;
+  std::map<size_t, std::map<size_t, runtime::Reply>> waiting_;  // by prompt, by reply
+  size_t next_ = 0;                                             // prompt to be written
+};
+
+// "8192 tokens in 1.23 s, 6.66k tokens/s; 0.21 s for 4096 tokens of prompts, 3.98 ms for each of 256 steps"
+std::string speed_text(const runtime::GenerateCounts& counts);
+
+}  // namespace hydrac::cli

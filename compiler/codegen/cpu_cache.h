@@ -1,0 +1,11 @@
+// The kernels of a cache of keys and values, for the cpu.
+#pragma once
+#include "codegen/kernel_source.h"
+#include "ir/graph.h"
+
+namespace hydrac::codegen {
+
+KernelSource cpu_cache_append(const ir::Graph& graph, const ir::Node& node);
+KernelSource cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int threads);
+
+}  // namespace hydrac::codegen

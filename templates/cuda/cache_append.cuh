@@ -1,0 +1,37 @@
+// Keys and values of prompts into the cache that attention_decode.cuh reads.
+#pragma once
+#include <cstdint>
+
+#include "cuda/attention/arguments.h"
+#include "cuda/vector.cuh"
+
+namespace hydrac::cuda {
+
+inline constexpr int kCacheAppendThreads = 256, kCacheAppendColumns = 8;
+
+// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of
+// a negative row nothing is kept. A thread moves eight columns of both.
+template <typename T, int prompts, int tokens, int kv_heads, int context, int head_dim>
+__device__ void cache_append(Heads<const T> k, Heads<const T> v, const std::int32_t* rows, T* keys,
+                             T* values) {
+  constexpr int kColumns = kCacheAppendColumns, kAccess = 16 / static_cast<int>(sizeof(T));
+  constexpr int kVectors = head_dim / kColumns;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kCacheAppendThreads + threadIdx.x;
+  if (i >= std::int64_t{prompts} * tokens * kv_heads * kVectors) return;
+  const int column = static_cast<int>(i % kVectors) * kColumns,
+            head = static_cast<int>(i / kVectors % kv_heads);
+  const int token = static_cast<int>(i / kVectors / kv_heads % tokens),
+            prompt = static_cast<int>(i / kVectors / kv_heads / tokens);
+  const int row = rows[prompt];
+  if (row < 0) return;
+  const std::int64_t at =
+      ((static_cast<std::int64_t>(row) * kv_heads + head) * context + token) * head_dim + column;
+  const T *key = k.at(prompt, token, head) + column, *value = v.at(prompt, token, head) + column;
+#pragma unroll
+  for (int c = 0; c < kColumns; c += kAccess) {
+    store(keys + at + c, load<kAccess>(key + c));
+    store(values + at + c, load<kAccess>(value + c));
+  }
+}
+
+}  // namespace hydrac::cuda

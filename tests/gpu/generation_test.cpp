@@ -1,0 +1,142 @@
+// Generation with a cache on a GPU: logits are those of the full context, the largest of them are found, and
+// a sequence does not depend on those beside it.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "targets/cuda/executor.h"
+#include "tests/gpu/gpu_test.h"
+#include "tests/unit/core/small_models.h"
+
+namespace hydrac::targets {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int64_t kContext = 600, kVocabulary = 9000;
+
+struct Model {
+  const char* name;
+  const char* model;
+  spec::Precision precision;
+  double tolerance;  // of the largest logit
+};
+
+void PrintTo(const Model& model, std::ostream* out) {
+  *out << model.name;
+}
+
+class GpuGeneration : public test::GpuTest, public testing::WithParamInterface<Model> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    const Target& target = *find(detected_gpu().value());
+    machine_ = std::make_unique<CudaMachine>(target, folder_.path());
+    spec_ =
+        test::small_spec(std::string("hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 8, "
+                                     "intermediate_size: 256, vocab_size: 9000, initializer_range: 0.1, ") +
+                             GetParam().model,
+                         "sequence_len: 600, micro_batch_size: 1");
+    spec_.target = target.name;
+    spec_.optimizations.precision = GetParam().precision;
+  }
+
+  CudaProgram& program(const std::optional<models::Generation>& generation) {
+    driver::CompileOptions options = machine_->compile_options(spec_, "");
+    options.generation = generation;
+    programs_.push_back(std::make_unique<CudaProgram>(driver::compile(spec_, options), *machine_));
+    programs_.back()->initialize();
+    return *programs_.back();
+  }
+
+  static Ids text(int64_t tokens, int32_t seed) {
+    Ids ids;
+    for (int32_t i = 0; i < tokens; ++i) ids.push_back((i * 37 + seed * 101) % kVocabulary);
+    return ids;
+  }
+
+  test::TempDir folder_;
+  std::unique_ptr<CudaMachine> machine_;
+  spec::Spec spec_;
+  std::vector<std::unique_ptr<CudaProgram>> programs_;
+};
+
+TEST_P(GpuGeneration, LogitsAreThoseOfTheFullContext) {
+  CudaProgram &whole = program(std::nullopt), &cached = program(models::Generation{3, 2, 128, 64});
+  const Ids ids = text(kContext, 1);
+  const runtime::Prompt prompt{2, std::span(ids).first(100)};
+  std::vector<float> found;
+  for (size_t length = 100; length <= ids.size(); ++length) {
+    if (length == 100) {
+      const auto row = cached.prefill({&prompt, 1}).row(0);
+      found.assign(row.begin(), row.end());
+    } else {
+      cached.decode(Ids{5, 6, ids[length - 1]}, Ids{0, 0, static_cast<int32_t>(length) - 1});
+      const auto row = cached.decoded_logits(2);
+      found.assign(row.begin(), row.end());
+    }
+    if (length % 83 != 0 && length > 102 && length < ids.size()) continue;
+    const auto expected = whole.next_logits(std::span(ids).first(length), static_cast<int64_t>(length) - 1);
+    ASSERT_EQ(found.size(), expected.size());
+    float largest = 0;
+    for (const float logit : expected) largest = std::max(largest, std::abs(logit));
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], GetParam().tolerance * largest)
+          << "length " << length << ", token " << i;
+  }
+}
+
+TEST_P(GpuGeneration, TheLargestLogitsAreThoseOfTheRow) {
+  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  const auto top = cached.decode_top(Ids{5, 600, 77}, Ids{0, 0, 0}, {0.5, kVocabulary - 1});
+  for (int64_t s = 0; s < 3; ++s) {
+    const auto row = cached.decoded_logits(s);
+    Ids ids(kVocabulary - 1);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) { return row[a] > row[b]; });
+    double sum = 0;
+    for (const int32_t id : ids) sum += std::exp((row[id] - row[ids[0]]) / 0.5);
+    EXPECT_NEAR(top[s].sum, sum, 1e-4 * sum);
+    for (size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(top[s].ids[i], ids[i]);
+      EXPECT_EQ(top[s].values[i], row[ids[i]]);
+    }
+  }
+}
+
+TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {
+  CudaProgram& cached = program(models::Generation{4, 1, 128, 64});
+  std::vector<float> expected;
+  for (int32_t row = 0; row < 4; ++row) {
+    for (int32_t r = 0; r < 4; ++r) {
+      const Ids ids = r == row ? text(50, 9) : text(20 + 30 * r, row);
+      const runtime::Prompt prompt{r, ids};
+      cached.prefill({&prompt, 1});
+    }
+    Ids tokens(4, 7 * row), positions(4, 10 + row);
+    tokens[row] = 33;
+    positions[row] = 50;
+    cached.decode(tokens, positions);
+    const auto logits = cached.decoded_logits(row);
+    if (row == 0) expected.assign(logits.begin(), logits.end());
+    EXPECT_EQ(std::memcmp(logits.data(), expected.data(), expected.size() * sizeof(float)), 0)
+        << "row " << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, GpuGeneration,
+    testing::Values(Model{"llama", "num_key_value_heads: 2, head_dim: 64", spec::Precision::bf16, 0.03},
+                    Model{"llamaFp32", "num_key_value_heads: 2, head_dim: 64", spec::Precision::fp32, 1e-5},
+                    Model{"gpt2Fp16", "norm: layernorm, position: learned, hidden_act: gelu",
+                          spec::Precision::fp16, 0.01},
+                    Model{"windows",
+                          "num_key_value_heads: 4, qk_norm: true, sliding_window: 90, "
+                          "sliding_window_pattern: 2, attention_softcap: 20",
+                          spec::Precision::bf16, 0.03}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hydrac::targets

@@ -1,0 +1,100 @@
+// Attention over a cache, and what fills it, against plain loops in float64.
+#include "cpu/attention_decode.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "cpu/cache_append.h"
+#include "hydrac/random.h"
+
+namespace hydrac::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+
+Floats random_floats(std::int64_t size, std::uint32_t key) {
+  Floats values(size);
+  for (std::int64_t i = 0; i < size; ++i)
+    values[i] = static_cast<float>(random_16_bits(key, i) * 0x1p-15 - 1.0);
+  return values;
+}
+
+// q, k and v are parts of packed rows [S, (H + 2 K) D]; what no query may read of the cache is NaN.
+template <int head_dim, class Mask, class Scores>
+void check(const AttentionShape& shape, const std::vector<std::int32_t>& positions) {
+  const std::int64_t H = shape.heads, K = shape.kv_heads, M = shape.tokens, row = (H + 2 * K) * head_dim;
+  const Floats qkv = random_floats(shape.batch * row, 1);
+  Floats keys = random_floats(shape.batch * K * M * head_dim, 2), values = random_floats(keys.size(), 3);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(keys.size()); ++i) {
+    if (i / head_dim % M >= positions[i / (head_dim * M * K)]) keys[i] = values[i] = kPoison;
+  }
+  Floats out(shape.batch * H * head_dim, kPoison);
+  constexpr int threads = 3;
+  std::vector<float> workspace(attention_decode_workspace<head_dim>(shape, threads) / sizeof(float));
+  const auto part = [&](std::int64_t head) {
+    return ConstHeads{qkv.data() + head * head_dim, row, row, head_dim};
+  };
+  attention_decode<head_dim, Mask, Scores>(
+      shape, part(0), part(H), part(H + K), positions.data(), keys.data(), values.data(),
+      {out.data(), H * head_dim, H * head_dim, head_dim}, {workspace.data(), threads});
+  for (std::int64_t i = 0; i < shape.batch * H; ++i) {
+    const std::int64_t s = i / H, head = s * K + i % H / (H / K);
+    const TokenRange seen = Mask::keys_of(shape, positions[s]);
+    std::vector<double> weights, mixed(head_dim, 0.0);
+    double sum = 0;
+    for (int j = seen.first; j < seen.end; ++j) {
+      double score = 0;
+      for (int d = 0; d < head_dim; ++d)
+        score += double{qkv[s * row + i % H * head_dim + d]} * keys[(head * M + j) * head_dim + d];
+      score *= shape.scale;
+      if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
+      weights.push_back(std::exp(score));
+      sum += weights.back();
+    }
+    for (int j = seen.first; j < seen.end; ++j) {
+      for (int d = 0; d < head_dim; ++d)
+        mixed[d] += weights[j - seen.first] / sum * values[(head * M + j) * head_dim + d];
+    }
+    for (int d = 0; d < head_dim; ++d) ASSERT_NEAR(out[i * head_dim + d], mixed[d], 2e-6) << "row " << i;
+  }
+  for (std::int64_t s = 0; s < shape.batch; ++s) {
+    for (std::int64_t i = 0; i < K * head_dim; ++i) {
+      const std::int64_t at = ((s * K + i / head_dim) * M + positions[s]) * head_dim + i % head_dim;
+      ASSERT_EQ(keys[at], qkv[s * row + H * head_dim + i]);
+      ASSERT_EQ(values[at], qkv[s * row + (H + K) * head_dim + i]);
+    }
+  }
+}
+
+TEST(AttentionDecode, EqualsFloat64) {
+  check<64, CausalMask, LinearScores>({3, 150, 8, 2, 0.2f}, {149, 0, 63});
+  check<8, CausalMask, LinearScores>({2, 70, 3, 3, 1.0f}, {69, 1});
+  check<80, CausalMask, LinearScores>({2, 33, 4, 1, 0.1f}, {32, 17});
+  check<32, WindowMask, LinearScores>({3, 100, 4, 2, 0.3f, 9}, {99, 8, 3});
+  check<32, CausalMask, CappedScores>({2, 40, 4, 2, 0.9f, 0, 1.5f}, {39, 2});
+}
+
+TEST(CacheAppend, KeepsPromptsInTheirSequences) {
+  constexpr int D = 8;
+  constexpr CacheShape shape{2, 3, 2, 5};
+  const Floats k = random_floats(2 * 3 * 2 * D, 4), v = random_floats(k.size(), 5);
+  Floats keys(3 * 2 * 5 * D, 7.0f), values = keys;
+  const std::int32_t rows[] = {2, -1};
+  const auto dense = [&](const Floats& x) { return ConstHeads{x.data(), 3 * 2 * D, 2 * D, D}; };
+  cache_append<D>(shape, dense(k), dense(v), rows, keys.data(), values.data());
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(keys.size()); ++i) {
+    const std::int64_t sequence = i / (2 * 5 * D), head = i / (5 * D) % 2, token = i / D % 5, d = i % D;
+    const bool is_kept = sequence == 2 && token < 3;
+    const std::int64_t from = (token * 2 + head) * D + d;
+    EXPECT_EQ(keys[i], is_kept ? k[from] : 7.0f);
+    EXPECT_EQ(values[i], is_kept ? v[from] : 7.0f);
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::cpu

@@ -1,0 +1,63 @@
+// The kernels of generation with a cache, for every architecture and kind of model: they compile without spills.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cuda_program.h"
+#include "driver/compile.h"
+#include "resources.h"
+#include "tests/unit/core/small_models.h"
+
+namespace hydrac::test {
+namespace {
+
+// Those of templates that only generation has.
+std::string source_of(const program::Program& program) {
+  const std::set<std::string> headers = {"cuda/attention_decode.cuh", "cuda/cache_append.cuh",
+                                         "cuda/top_logits.cuh"};
+  std::vector<const program::Kernel*> kernels;
+  for (const program::Kernel& kernel : program.kernels) {
+    if (headers.contains(kernel.header)) kernels.push_back(&kernel);
+  }
+  return codegen::cuda_source(program, kernels);
+}
+
+struct Case {
+  std::string model;
+  models::Generation generation;
+  spec::Precision precision = spec::Precision::fp16;
+};
+
+TEST_F(CudaKernels, OfGenerationDoNotSpill) {
+  const std::string sizes = "hidden_size: 512, num_hidden_layers: 2, vocab_size: 30000, ";
+  const Case cases[] = {
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 128", {1, 1, 64, 64}},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 1, head_dim: 256", {2, 2, 64, 64}},
+      {sizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2", {64, 8, 64, 64}},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
+       {3, 1, 64, 64},
+       spec::Precision::fp32},
+  };
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  std::set<int> seen;
+  for (const targets::Target& target : targets::all()) {
+    if (target.is_cpu() || !seen.insert(target.capability).second) continue;
+    if (!std::ranges::binary_search(known, target.capability)) continue;
+    for (const Case& c : cases) {
+      spec::Spec spec = small_spec(c.model, "sequence_len: 1024, micro_batch_size: 1");
+      spec.target = target.name;
+      spec.optimizations.precision = c.precision;
+      driver::CompileOptions options;
+      options.generation = c.generation;
+      const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
+      const auto kernels = resources_of(source_of(compiled.program), target.capability);
+      EXPECT_GE(kernels.size(), 4u);
+      for (const device_code::KernelResources& kernel : kernels)
+        expect_no_spills(kernel, std::string(target.name) + ", " + c.model + ": ");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::test

@@ -1,0 +1,254 @@
+// Attention over a cache and what fills it on CUDA, emulated, against plain loops in float64.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "cuda/decode_geometry.h"
+#include "cuda/types.cuh"
+#include "emulated_kernels.h"
+
+namespace hydrac::emulation {
+namespace {
+
+using cuda::DecodeLaunch;
+using cuda::DecodeProblem;
+
+struct Case {
+  const char* name;
+  DecodeProblem problem;
+  std::vector<int> positions;
+  int window = 0;
+  float softcap = 0;
+};
+
+template <typename T>
+constexpr const char* kName = "float";
+template <>
+constexpr const char* kName<bf16> = "hydrac::bf16";
+template <>
+constexpr const char* kName<f16> = "hydrac::f16";
+
+constexpr float kScale = 0.3f;
+
+// q, k and v are parts of packed rows [(H + 2 K) D], as a program's are.
+std::string source_of(const Case& c, const std::string& type) {
+  const DecodeProblem& p = c.problem;
+  const int row = (p.heads + 2 * p.kv_heads) * p.head_dim;
+  const auto heads = [&](const std::string& name, int first) {
+    return fmt::format("{{{} + {}, {}, {}, {}}}", name, first * p.head_dim, row, row, p.head_dim);
+  };
+  const std::string out = fmt::format("{{out, {0}, {0}, {1}}}", p.heads * p.head_dim, p.head_dim);
+  return fmt::format(
+      R"(#include "cuda/attention_decode.cuh"
+using namespace hydrac;
+constexpr cuda::DecodeLaunch kLaunch = cuda::decode_launch({{{}, {}, {}, {}, {}, {}}});
+using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;
+constexpr cuda::SequenceShape shape{{{}, {}, {}, {}f, {}, {:#}f}};
+extern "C" __global__ void decode(const {}* qkv, const int* positions, {}* keys, {}* values, {}* out, float* workspace) {{
+  cuda::attention_decode<Config>(shape, {}, {}, {}, positions, keys, values, {}, workspace);
+}}
+extern "C" __global__ void parts(float* workspace, {}* out) {{
+  cuda::attention_decode_parts<Config>(shape, workspace, {});
+}}
+)",
+      p.sequences, p.context, p.heads, p.kv_heads, p.head_dim, p.multiprocessors, type, p.head_dim,
+      c.window > 0 ? "WindowMask" : "CausalMask", c.softcap > 0 ? "CappedScores" : "LinearScores", p.context,
+      p.heads, p.kv_heads, kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0),
+      heads("qkv", p.heads), heads("qkv", p.heads + p.kv_heads), out, type, out);
+}
+
+template <typename T>
+std::vector<T> random_numbers(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<T> numbers(count);
+  for (T& x : numbers) x = from_float<T>(normal(random));
+  return numbers;
+}
+
+// A tensor's element as float64.
+template <typename T>
+struct Operands {
+  const DecodeProblem& p;
+  const std::vector<T>& qkv;
+  size_t row() const { return static_cast<size_t>((p.heads + 2 * p.kv_heads) * p.head_dim); }
+  double at(int sequence, int head, int d) const {
+    return to_float(qkv[static_cast<size_t>(sequence) * row() + static_cast<size_t>(head * p.head_dim + d)]);
+  }
+};
+
+template <typename T>
+std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std::vector<T>& keys,
+                                 const std::vector<T>& values) {
+  const DecodeProblem& p = c.problem;
+  std::vector<double> out;
+  for (int s = 0; s < p.sequences; ++s) {
+    const int position = c.positions[static_cast<size_t>(s)];
+    const int first = c.window > 0 ? std::max(0, position - c.window + 1) : 0;
+    for (int h = 0; h < p.heads; ++h) {
+      const int kv_head = h / (p.heads / p.kv_heads);
+      const auto element = [&](const std::vector<T>& cache, int head, int j, int d) -> double {
+        if (j == position) return in.at(s, head + kv_head, d);
+        return to_float(
+            cache[static_cast<size_t>(((s * p.kv_heads + kv_head) * p.context + j) * p.head_dim + d)]);
+      };
+      std::vector<double> weights;
+      double sum = 0;
+      for (int j = first; j <= position; ++j) {
+        double score = 0;
+        for (int d = 0; d < p.head_dim; ++d) score += in.at(s, h, d) * element(keys, p.heads, j, d);
+        score *= kScale;
+        if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
+        weights.push_back(std::exp(score));
+        sum += weights.back();
+      }
+      for (int d = 0; d < p.head_dim; ++d) {
+        double mixed = 0;
+        for (int j = first; j <= position; ++j)
+          mixed +=
+              weights[static_cast<size_t>(j - first)] / sum * element(values, p.heads + p.kv_heads, j, d);
+        out.push_back(mixed);
+      }
+    }
+  }
+  return out;
+}
+
+template <typename T>
+void check(const Case& c) {
+  SCOPED_TRACE(fmt::format("{} of {}", c.name, kName<T>));
+  const DecodeProblem& p = c.problem;
+  const DecodeLaunch launch = decode_launch(p);
+  EmulatedKernels kernels(source_of(c, kName<T>), {"decode", "parts"});
+  const auto size = [](int n) { return static_cast<size_t>(n); };
+  const std::vector<T> qkv =
+      random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
+  const size_t cached = size(p.sequences * p.kv_heads * p.context * p.head_dim);
+  std::vector<T> keys = random_numbers<T>(cached, 2), values = random_numbers<T>(cached, 3);
+  // What no query may read.
+  for (int s = 0; s < p.sequences; ++s) {
+    for (int row = s * p.kv_heads; row < (s + 1) * p.kv_heads; ++row) {
+      for (int j = c.positions[size(s)]; j < p.context; ++j) {
+        for (int d = 0; d < p.head_dim; ++d)
+          keys[size((row * p.context + j) * p.head_dim + d)] =
+              values[size((row * p.context + j) * p.head_dim + d)] =
+                  from_float<T>(std::numeric_limits<float>::quiet_NaN());
+      }
+    }
+  }
+  const Operands<T> in{p, qkv};
+  const std::vector<double> expected = expected_out(c, in, keys, values);
+  std::vector<T> out(size(p.sequences * p.heads * p.head_dim));
+  std::vector<float> workspace(size(static_cast<int>(decode_workspace_bytes(p) / 4)) + 1,
+                               std::numeric_limits<float>::quiet_NaN());
+  const T* at_qkv = qkv.data();
+  const int* at_positions = c.positions.data();
+  T *at_keys = keys.data(), *at_values = values.data(), *at_out = out.data();
+  float* at_workspace = workspace.data();
+  const auto geometry = [](int blocks) {
+    return Geometry{{static_cast<unsigned>(blocks), 1, 1}, {cuda::kDecodeThreads, 1, 1}};
+  };
+  const std::vector written{bytes_of(keys), bytes_of(values), bytes_of(out), bytes_of(workspace)};
+  kernels.launch_both_orders("decode", geometry(launch.blocks),
+                             addresses(at_qkv, at_positions, at_keys, at_values, at_out, at_workspace),
+                             written);
+  if (launch.parts > 1)
+    kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
+                               written);
+
+  const double tolerance = sizeof(T) == 4 ? 2e-6 : std::is_same_v<T, bf16> ? 0x1p-8 : 0x1p-10;
+  for (size_t i = 0; i < out.size(); ++i)
+    ASSERT_NEAR(to_float(out[i]), expected[i], tolerance * (1 + std::abs(expected[i]))) << "element " << i;
+  for (int s = 0; s < p.sequences; ++s) {
+    for (int head = 0; head < p.kv_heads; ++head) {
+      for (int d = 0; d < p.head_dim; ++d) {
+        const size_t at = size(((s * p.kv_heads + head) * p.context + c.positions[size(s)]) * p.head_dim + d);
+        ASSERT_EQ(to_float(keys[at]), in.at(s, p.heads + head, d));
+        ASSERT_EQ(to_float(values[at]), in.at(s, p.heads + p.kv_heads + head, d));
+      }
+    }
+  }
+}
+
+TEST(AttentionDecode, EqualsFloat64) {
+  const Case cases[] = {
+      {"llama", {2, 200, 8, 2, 64, 132}, {150, 3}},
+      {"one part", {3, 128, 4, 4, 64, 1}, {0, 127, 64}},
+      {"wide heads", {1, 300, 8, 1, 128, 8}, {299}},
+      {"widest heads", {2, 130, 2, 1, 256, 8}, {129, 1}},
+      {"odd heads", {2, 150, 6, 2, 80, 8}, {149, 70}},
+      {"narrow heads", {2, 300, 14, 2, 8, 4}, {260, 5}},
+      {"many query heads", {1, 140, 12, 1, 16, 8}, {139}},
+      {"window", {2, 300, 4, 2, 32, 132}, {280, 10}, 37},
+      {"softcap", {2, 130, 4, 2, 32, 132}, {129, 17}, 0, 2.5f},
+  };
+  for (const Case& c : cases) {
+    check<float>(c);
+    check<bf16>(c);
+  }
+  check<f16>(cases[0]);
+}
+
+TEST(AttentionDecode, PartsDependOnTheProblemAlone) {
+  EXPECT_EQ(cuda::decode_launch({64, 384, 32, 8, 64, 132}).parts, 1) << "enough blocks without";
+  const DecodeLaunch few = cuda::decode_launch({3, 8192, 32, 8, 128, 132});
+  EXPECT_GE(few.blocks, 2 * 132);
+  EXPECT_GE(few.parts * few.keys, 8192);
+  EXPECT_EQ(few.heads, 4);
+  EXPECT_EQ(cuda::decode_launch({1, 64, 14, 2, 64, 0}).parts, 1) << "of a GPU that is not known";
+  EXPECT_EQ(cuda::decode_workspace_bytes({64, 384, 32, 8, 64, 132}), 0);
+}
+
+template <typename T>
+void check_append(int head_dim) {
+  constexpr int A = 3, tokens = 5, K = 2, sequences = 4, context = 9;
+  const std::string type = kName<T>;
+  const int row = 3 * K * head_dim;
+  EmulatedKernels kernels(
+      fmt::format(R"(#include "cuda/cache_append.cuh"
+using namespace hydrac;
+extern "C" __global__ void append(const {0}* qkv, const int* rows, {0}* keys, {0}* values) {{
+  cuda::cache_append<{0}, {1}, {2}, {3}, {4}, {5}>({{qkv + {6}, {8}, {9}, {5}}}, {{qkv + {7}, {8}, {9}, {5}}}, rows, keys, values);
+}}
+)",
+                  type, A, tokens, K, context, head_dim, K * head_dim, 2 * K * head_dim, tokens * row, row),
+      {"append"});
+  const auto size = [](int n) { return static_cast<size_t>(n); };
+  const std::vector<T> qkv = random_numbers<T>(size(A * tokens * row), 4);
+  std::vector<T> keys = random_numbers<T>(size(sequences * K * context * head_dim), 5), values = keys;
+  std::vector<T> expected_keys = keys, expected_values = values;
+  const std::vector<int> rows = {2, -1, 0};
+  for (int a = 0; a < A; ++a) {
+    for (int i = 0; i < tokens * K * head_dim && rows[size(a)] >= 0; ++i) {
+      const int token = i / (K * head_dim), head = i / head_dim % K, d = i % head_dim;
+      const size_t at = size(((rows[size(a)] * K + head) * context + token) * head_dim + d);
+      const int from = (a * tokens + token) * row + head * head_dim + d;
+      expected_keys[at] = qkv[size(from + K * head_dim)];
+      expected_values[at] = qkv[size(from + 2 * K * head_dim)];
+    }
+  }
+  const T* at_qkv = qkv.data();
+  const int* at_rows = rows.data();
+  T *at_keys = keys.data(), *at_values = values.data();
+  const unsigned blocks = static_cast<unsigned>((A * tokens * K * head_dim / 8 + 255) / 256);
+  kernels.launch_both_orders("append", {{blocks, 1, 1}, {256, 1, 1}},
+                             addresses(at_qkv, at_rows, at_keys, at_values),
+                             std::vector{bytes_of(keys), bytes_of(values)});
+  const auto same = [](const T& a, const T& b) { return to_float(a) == to_float(b); };
+  EXPECT_TRUE(std::ranges::equal(keys, expected_keys, same));
+  EXPECT_TRUE(std::ranges::equal(values, expected_values, same));
+}
+
+TEST(CacheAppend, KeepsPromptsInTheirSequences) {
+  for (const int head_dim : {8, 80}) {
+    check_append<float>(head_dim);
+    check_append<bf16>(head_dim);
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::emulation

@@ -1,0 +1,243 @@
+// Generation with a cache of keys and values says what the full context says, for every kind of model; and a
+// text does not depend on those beside it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "driver/compile.h"
+#include "runtime/train/generate.h"
+#include "spec/load.h"
+#include "targets/cpu/executor.h"
+#include "tests/unit/support/temp_dir.h"
+
+namespace hydrac::targets {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int64_t kContext = 48;
+
+struct Family {
+  const char* name;
+  const char* model;  // behind the sizes that all have
+  std::vector<std::string> overrides = {};
+};
+
+void PrintTo(const Family& family, std::ostream* out) {
+  *out << family.name;
+}
+
+// Weights are large, so that logits differ by more than rounding.
+spec::Spec spec_of(const Family& family) {
+  const std::string text =
+      std::string("name: family\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 3, ") +
+      "num_attention_heads: 4, intermediate_size: 64, vocab_size: 256, initializer_range: 0.2, " +
+      family.model + "}\ndata: {path: none, tokenizer: byte}\n" +
+      "train: {sequence_len: 48, micro_batch_size: 1, max_steps: 1}\n" + "optimizations: {threads: 2}\n";
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text("family.yaml", text, family.overrides, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return *spec;
+}
+
+// All tests share compiled kernels.
+class Generation : public testing::TestWithParam<Family> {
+ protected:
+  static void SetUpTestSuite() { kernels_ = new test::TempDir; }
+  static void TearDownTestSuite() {
+    delete kernels_;
+    kernels_ = nullptr;
+  }
+
+  runtime::StepProgram& program(const std::optional<models::Generation>& generation) {
+    driver::CompileOptions options;
+    options.threads = 2;
+    options.generation = generation;
+    programs_.push_back(std::make_unique<CpuProgram>(driver::compile(spec_, options), kernels_->path()));
+    programs_.back()->steps().initialize();
+    return programs_.back()->steps();
+  }
+
+  const spec::Spec spec_ = spec_of(GetParam());
+  std::vector<std::unique_ptr<CpuProgram>> programs_;
+
+ private:
+  static inline test::TempDir* kernels_ = nullptr;
+};
+
+constexpr models::Generation kCache{3, 2, kContext};
+
+// Keeps ids instead of text: bytes from 1 to 255 are their own ids, and 0 would end a text.
+struct Texts {
+  std::vector<runtime::TextRequest> requests;
+  runtime::GenerateOptions options;
+  std::vector<runtime::Reply> replies;
+  runtime::GenerateCounts counts;
+
+  void generate(runtime::StepProgram& program) {
+    static const auto tokenizer = runtime::make_byte_tokenizer();
+    replies.assign(requests.size(), {});
+    runtime::TextEvents events;
+    events.on_end = [&](size_t request, const runtime::Reply& reply) { replies[request] = reply; };
+    counts = generate_batch(program, *tokenizer, requests, options, events);
+  }
+};
+
+Texts some_texts(double temperature, int64_t new_tokens) {
+  Texts texts;
+  const char* prompts[] = {"a", "to be or not", "the quick brown fox", "x9", "lorem ipsum dolor sit ame"};
+  uint64_t seed = 11;
+  for (const char* prompt : prompts) {
+    runtime::TextRequest request{{}, seed++};
+    for (const char* c = prompt; *c != 0; ++c) request.prompt.push_back(static_cast<unsigned char>(*c));
+    texts.requests.push_back(request);
+  }
+  texts.options.max_new_tokens = new_tokens;
+  texts.options.sampling.temperature = temperature;
+  return texts;
+}
+
+void expect_equal(const Texts& a, const Texts& b) {
+  ASSERT_EQ(a.replies.size(), b.replies.size());
+  for (size_t i = 0; i < a.replies.size(); ++i) {
+    EXPECT_EQ(a.replies[i].text, b.replies[i].text) << "text " << i;
+    EXPECT_EQ(a.replies[i].new_tokens, b.replies[i].new_tokens) << "text " << i;
+    EXPECT_EQ(a.replies[i].end, b.replies[i].end) << "text " << i;
+  }
+}
+
+// Of 60 tokens, so that they grow past the context and go on with their end in view.
+TEST_P(Generation, WithACacheIsThatOfTheFullContext) {
+  ASSERT_TRUE(models::can_cache(spec_));
+  runtime::StepProgram &whole = program(std::nullopt), &cached = program(kCache);
+  EXPECT_EQ(cached.cache_shape().sequences, 3);
+  EXPECT_EQ(cached.context_length(), kContext);
+  for (const double temperature : {0.0, 1.0}) {
+    Texts expected = some_texts(temperature, 60), found = expected;
+    expected.generate(whole);
+    found.generate(cached);
+    expect_equal(found, expected);
+    EXPECT_GT(found.counts.decode_steps, 0);
+  }
+}
+
+// Their logarithms of probabilities, at each token of a text.
+TEST_P(Generation, LogProbabilitiesAgree) {
+  runtime::StepProgram &whole = program(std::nullopt), &cached = program(kCache);
+  const auto log_probabilities = [](std::span<const float> logits) {
+    double sum = 0;
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    for (const float logit : logits) sum += std::exp(logit - largest);
+    std::vector<double> result;
+    for (const float logit : logits) result.push_back(logit - largest - std::log(sum));
+    return result;
+  };
+  Ids ids;
+  for (int32_t i = 0; i < kContext; ++i) ids.push_back(1 + i * 37 % 255);
+  for (size_t length = 5; length < ids.size(); ++length) {
+    const std::span<const int32_t> seen = std::span(ids).first(length);
+    runtime::LogitRows rows;
+    if (length == 5) {
+      const runtime::Prompt prompt{1, seen};
+      rows = cached.prefill({&prompt, 1});
+    } else {
+      const Ids tokens = {7, seen.back(), 9}, positions = {0, static_cast<int32_t>(length) - 1, 0};
+      rows = cached.decode(tokens, positions);
+    }
+    const std::vector<double> found = log_probabilities(rows.row(length == 5 ? 0 : 1)),
+                              expected = log_probabilities(
+                                  whole.next_logits(seen, static_cast<int64_t>(length) - 1));
+    ASSERT_EQ(found.size(), expected.size());
+    const double scale = -*std::ranges::min_element(expected);
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], 1e-5 * scale) << "length " << length;
+  }
+}
+
+TEST_P(Generation, ATextDoesNotDependOnThoseBesideIt) {
+  runtime::StepProgram& program = this->program(kCache);
+  Texts all = some_texts(0.9, 20);
+  all.generate(program);
+  for (size_t i = 0; i < all.requests.size(); ++i) {
+    Texts alone = all;
+    alone.requests = {all.requests[i]};
+    alone.generate(program);
+    EXPECT_EQ(alone.replies[0].text, all.replies[i].text);
+  }
+}
+
+// The logits' bits are those of any other place in the batch, whatever lies in the others.
+TEST_P(Generation, BitsDoNotDependOnTheBatch) {
+  runtime::StepProgram& program = this->program(kCache);
+  const Ids prompt = {50, 60, 70}, other = {3, 200, 9, 4, 77};
+  std::vector<float> expected;
+  for (int32_t row = 0; row < 3; ++row) {
+    for (int32_t r = 0; r < 3; ++r) {
+      const runtime::Prompt one{r, r == row ? prompt : Ids(other.begin() + row, other.end())};
+      program.prefill({&one, 1});
+    }
+    Ids tokens(3, 5 * row), positions(3, 5 - row);
+    tokens[static_cast<size_t>(row)] = 33;
+    positions[static_cast<size_t>(row)] = 3;
+    const auto logits = program.decode(tokens, positions).row(row);
+    if (row == 0) expected.assign(logits.begin(), logits.end());
+    EXPECT_TRUE(std::equal(logits.begin(), logits.end(), expected.begin())) << "row " << row;
+  }
+}
+
+class ShortPrompts : public Generation {};
+
+TEST_P(ShortPrompts, EndATextWhereTheContextIsFull) {
+  Texts texts = some_texts(0, 60);
+  texts.generate(program(models::Generation{2, 1, 25}));
+  for (size_t i = 0; i < texts.replies.size(); ++i) {
+    EXPECT_EQ(texts.replies[i].end, runtime::TextEnd::context);
+    EXPECT_EQ(texts.replies[i].new_tokens,
+              kContext + 1 - static_cast<int64_t>(texts.requests[i].prompt.size()));
+  }
+}
+
+class NoCache : public Generation {};
+
+TEST_P(NoCache, TextsAreGeneratedOneByOne) {
+  ASSERT_FALSE(models::can_cache(spec_));
+  runtime::StepProgram& program = this->program(std::nullopt);
+  EXPECT_EQ(program.cache_shape().sequences, 0);
+  Texts texts = some_texts(1, 12);
+  texts.generate(program);
+  EXPECT_EQ(texts.counts.decode_steps, 0);
+  for (const runtime::Reply& reply : texts.replies) EXPECT_EQ(reply.new_tokens, 12);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, Generation,
+    testing::Values(
+        Family{"llama", "num_key_value_heads: 2"},
+        Family{"oneHeadOfKeys", "num_key_value_heads: 1, head_dim: 16"},
+        Family{"gpt2",
+               "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
+               "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+        Family{"qwen3", "num_key_value_heads: 2, qk_norm: true, head_dim: 16, tie_word_embeddings: false"},
+        Family{"windows", "num_key_value_heads: 2, sliding_window: 7"},
+        Family{"windowsInSomeLayers", "sliding_window: 6, sliding_window_pattern: 2"},
+        Family{"softcaps", "attention_softcap: 5, logit_softcap: 10"},
+        Family{"noPositions", "position: none"}, Family{"interleaved", "rope_interleave: true"},
+        Family{"longRope", "rope_scaling: {factor: 8, original_max_position_embeddings: 16}"},
+        Family{"documents", "num_key_value_heads: 2", {"data.document_mask=true"}},
+        Family{"adapters", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4"}},
+        Family{"nf4", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4", "adapter.base=nf4"}},
+        Family{"ccgqaWithoutTime",
+               "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8, ccgqa: {head_conv: false, "
+               "channel_conv: false, value_shift: false}"}),
+    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, ShortPrompts, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, NoCache,
+                         testing::Values(Family{
+                             "ccgqa", "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8"}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace hydrac::targets
