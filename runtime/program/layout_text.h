@@ -29,11 +29,20 @@ inline Place place(const void* tensor, int64_t elements = 1) {
 // The type of T's elements in a checkpoint.
 template <class T>
 constexpr SafetensorsDtype stored_type() {
-  if constexpr (std::same_as<T, float>) return SafetensorsDtype::f32;
-  if constexpr (std::same_as<T, bf16>) return SafetensorsDtype::bf16;
-  if constexpr (std::same_as<T, f16>) return SafetensorsDtype::f16;
-  if constexpr (std::same_as<T, int32_t>) return SafetensorsDtype::i32;
-  if constexpr (std::same_as<T, uint32_t>) return SafetensorsDtype::u32;
+  if constexpr (std::same_as<T, float>) {
+    return SafetensorsDtype::f32;
+  } else if constexpr (std::same_as<T, bf16>) {
+    return SafetensorsDtype::bf16;
+  } else if constexpr (std::same_as<T, f16>) {
+    return SafetensorsDtype::f16;
+  } else if constexpr (std::same_as<T, int32_t>) {
+    return SafetensorsDtype::i32;
+  } else if constexpr (std::same_as<T, uint32_t>) {
+    return SafetensorsDtype::u32;
+  } else {
+    static_assert(std::same_as<T, uint8_t>);  // codes of an optimizer's moments
+    return SafetensorsDtype::u8;
+  }
 }
 
 template <class P, class G>
