@@ -18,8 +18,8 @@ std::string softmax_formula(const ops::AttentionRules& rules);
 // Defines `shape`, a constant of `type`, from `members`, which end with the scale; what the rules need
 // follows them, then `behind`. Where layers differ it reads the kernel's parameter `layer`, and is no
 // compile-time constant. `tokens` is the sequence's length as text.
-// With documents it is no constant either, but a `packed_type` with the constant; `documents` is the pointer to
-// those that the kernel works on.
+// With documents it is no constant either, but a `packed_type` with the constant; `documents` is the pointer
+// to those that the kernel works on.
 std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
                              const std::string& members, const std::string& tokens,
                              const std::string& behind = "", const std::string& documents = "",

@@ -123,9 +123,9 @@ class CudaAttentionText {
     if (kernel.takes_workspace) list.add(workspace);
     if (kernel.takes_layer) list.add("int layer");
     if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
-    const std::string sizes = owns_rows(which)
-                                  ? constants_of_rows(which, kernel.launch)
-                                  : launch_constants(kernel.launch, "as many as run at once, or as have work");
+    const std::string sizes =
+        owns_rows(which) ? constants_of_rows(which, kernel.launch)
+                         : launch_constants(kernel.launch, "as many as run at once, or as have work");
     kernel.text = fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
