@@ -259,7 +259,8 @@ std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> token
                                                   const TopRequest& request) {
   const ResultPlaces& places = layout_.results;
   write_scalar(layout_.inputs.inverse_temperature, static_cast<float>(1 / request.temperature));
-  write_scalar(layout_.inputs.vocabulary, static_cast<int32_t>(request.vocabulary));
+  write_scalar(layout_.inputs.vocabulary,
+               static_cast<int32_t>(std::min(request.vocabulary, places.vocab_size)));
   compute_decode(tokens, positions);
   const std::span<const float> values = result(places.top_values);
   top_values_.assign(values.begin(), values.end());

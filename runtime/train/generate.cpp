@@ -1,6 +1,7 @@
 #include "runtime/train/generate.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 
@@ -104,14 +105,15 @@ class BatchGenerator {
     for (const size_t row : rows)
       prompts.push_back({static_cast<int64_t>(row), std::span(texts_[row]->ids).last(view_of(*texts_[row]))});
     if (cache_.sequences == 0) {
-      const std::span<const int32_t> view = prompts[0].tokens;
-      return extend(texts_[rows[0]], program_.next_logits(view, static_cast<int64_t>(view.size()) - 1));
+      std::optional<Text>& text = texts_[rows[0]];
+      const auto last = static_cast<int64_t>(prompts[0].tokens.size()) - 1;
+      return take(text, draw(*text, program_.next_logits(prompts[0].tokens, last)));
     }
     const LogitRows logits = program_.prefill(prompts);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      texts_[rows[i]]->is_cached = true;
-      extend(texts_[rows[i]], logits.row(static_cast<int64_t>(i)));
-    }
+    for (const size_t row : rows) texts_[row]->is_cached = true;
+    const std::vector<int32_t> ids =
+        drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(i)); });
+    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], ids[i]);
   }
 
   void decode_cached_texts() {
@@ -128,7 +130,9 @@ class BatchGenerator {
     if (cache_.top > 0 && samples_from_top(options_.sampling, cache_.top))
       return extend_by_top(rows, tokens, positions);
     const LogitRows logits = program_.decode(tokens, positions);
-    for (const size_t row : rows) extend(texts_[row], logits.row(static_cast<int64_t>(row)));
+    const std::vector<int32_t> ids =
+        drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
+    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], ids[i]);
   }
 
   void extend_by_top(std::span<const size_t> rows, std::span<const int32_t> tokens,
@@ -139,18 +143,38 @@ class BatchGenerator {
     for (const size_t row : rows) {
       std::optional<Text>& text = texts_[row];
       const auto id = sample_token(top[row], text->sampling, text->ids.size());
-      if (id)
-        take(text, *id);
-      else
-        extend(text, program_.decoded_logits(static_cast<int64_t>(row)));
+      take(text, id ? *id : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
     }
   }
 
-  // By the token that is drawn from the logits behind its last one.
-  void extend(std::optional<Text>& text, std::span<const float> logits) {
+  // From the logits behind the text's last token.
+  int32_t draw(const Text& text, std::span<const float> logits) const {
     // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
-    take(text, sample_token(logits, text->sampling, text->ids.size(), text->ids));
+    return sample_token(logits, text.sampling, text.ids.size(), text.ids);
+  }
+
+  // For the texts of `rows`, text i from the logits logits_of(i), on all threads: sorting a large vocabulary
+  // takes longer than a GPU's step.
+  template <typename LogitsOf>
+  std::vector<int32_t> drawn(std::span<const size_t> rows, const LogitsOf& logits_of) const {
+    std::vector<int32_t> ids(rows.size());
+    std::vector<std::exception_ptr> errors(rows.size());
+    constexpr int64_t worth_threads = 1 << 16;  // logits
+    const auto count = static_cast<int64_t>(rows.size());
+#pragma omp parallel for schedule(dynamic) if (count * tokenizer_.vocab_size() > worth_threads)
+    for (int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<size_t>(i);
+      try {
+        ids[at] = draw(*texts_[rows[at]], logits_of(at));
+      } catch (...) {
+        errors[at] = std::current_exception();
+      }
+    }
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    return ids;
   }
 
   void take(std::optional<Text>& text, int32_t id) {

@@ -1,4 +1,5 @@
-// The kernels of generation with a cache, for every architecture and kind of model: they compile without spills.
+// The kernels of generation with a cache, for every architecture and kind of model: they compile without
+// spills.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
   const Case cases[] = {
       {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 128", {1, 1, 64, 64}},
       {sizes + "num_attention_heads: 16, num_key_value_heads: 1, head_dim: 256", {2, 2, 64, 64}},
-      {sizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2", {64, 8, 64, 64}},
+      {sizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2",
+       {64, 8, 64, 64}},
       {sizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
        {3, 1, 64, 64},
        spec::Precision::fp32},
