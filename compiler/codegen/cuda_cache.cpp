@@ -127,7 +127,7 @@ class DecodeText {
                                             size(cache_[1]), static_cast<float>(node_.number("scale")));
     return fmt::format("{}  using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;\n{}", using_sizes(),
                        type_, size(queries_[3]), mask_type(rules), scores_type(rules),
-                       shape_definition(rules, "cuda::SequenceShape", members, size(cache_[2])));
+                       shape_definition(rules, "SequenceShape", members, size(cache_[2])));
   }
 
   std::string heads(ir::Use use, const std::string& name) const {

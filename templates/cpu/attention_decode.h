@@ -22,9 +22,9 @@ constexpr std::int64_t score_stride(const AttentionShape& shape) {
 
 template <int head_dim>
 inline float dot(const float* a, const float* b) {
-  constexpr int lanes = lanes_for(head_dim);
-  Vector<lanes> sums{};
-  for (int d = 0; d < head_dim; d += lanes) sums += load<lanes>(a + d) * load<lanes>(b + d);
+  constexpr int lanes = simd::lanes_for(head_dim);
+  simd::Vector<lanes> sums{};
+  for (int d = 0; d < head_dim; d += lanes) sums += simd::load<lanes>(a + d) * simd::load<lanes>(b + d);
   float sum = 0;
   for (int lane = 0; lane < lanes; ++lane) sum += sums[lane];
   return sum;
@@ -43,13 +43,14 @@ inline float exponentials(float* scores, int count) {
 // out = the weighted sum of `count` rows of `values`, times `factor`.
 template <int head_dim>
 inline void mix_values(const float* weights, int count, const float* values, float factor, float* out) {
-  constexpr int lanes = lanes_for(head_dim), vectors = head_dim / lanes;
-  Vector<lanes> sums[vectors] = {};
+  constexpr int lanes = simd::lanes_for(head_dim), vectors = head_dim / lanes;
+  simd::Vector<lanes> sums[vectors] = {};
   for (int i = 0; i < count; ++i) {
     for (int v = 0; v < vectors; ++v)
-      sums[v] = multiply_add<lanes>(weights[i], load<lanes>(values + i * head_dim + v * lanes), sums[v]);
+      sums[v] = simd::multiply_add<lanes>(weights[i], simd::load<lanes>(values + i * head_dim + v * lanes),
+                                          sums[v]);
   }
-  for (int v = 0; v < vectors; ++v) store<lanes>(out + v * lanes, sums[v] * factor);
+  for (int v = 0; v < vectors; ++v) simd::store<lanes>(out + v * lanes, sums[v] * factor);
 }
 
 // The query heads of one kv head of one sequence.

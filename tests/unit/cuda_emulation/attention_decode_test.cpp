@@ -47,7 +47,7 @@ std::string source_of(const Case& c, const std::string& type) {
 using namespace hydrac;
 constexpr cuda::DecodeLaunch kLaunch = cuda::decode_launch({{{}, {}, {}, {}, {}, {}}});
 using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;
-constexpr cuda::SequenceShape shape{{{}, {}, {}, {}f, {}, {:#}f}};
+constexpr SequenceShape shape{{{}, {}, {}, {}f, {}, {:#}f}};
 extern "C" __global__ void decode(const {}* qkv, const int* positions, {}* keys, {}* values, {}* out, float* workspace) {{
   cuda::attention_decode<Config>(shape, {}, {}, {}, positions, keys, values, {}, workspace);
 }}
