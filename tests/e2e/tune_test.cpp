@@ -210,7 +210,7 @@ TEST_F(Tuned, KeepsWhatWasFoundWhenItIsStopped) {
 
 TEST_F(Tuned, SaysWhatItMakesSmall) {
   const Outcome outcome =
-      place_.run({"tune", "open.yaml", "--effort", "quick", "--minutes", "0.1", "--objective", "memory"});
+      place_.run({"tune", "open.yaml", "--effort", "quick", "--minutes", "1", "--objective", "memory"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(std::regex_search(
       outcome.out, std::regex("\n[^\n]*micro_batch_size [12]: [0-9.]+ .iB planned; the defaults, at the "
