@@ -15,9 +15,6 @@ import time
 
 from trained import GPT2, HYDRA, LLAMA, SMALL, Place, difference, losses_apart, metrics, place_in
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PEER = ROOT / "bench/peers/pytorch_peer.py"
-
 DROPOUT = "model.dropout=0.1 model.attention_dropout=0.1"
 # (name, spec and overrides, whether its bits must be those of one GPU with exact_accumulation).
 CASES = [
@@ -126,7 +123,7 @@ def check_built(runner, report, place: Place, ranks: int):
     report.note("ranks: a program that is built ahead of time", outcome)
 
 
-def time_scaling(runner, report, args, place: Place, ranks: int, where: dict):
+def time_scaling(runner, report, args, place: Place, ranks: int, where: dict, run_peer):
     """Each spec on every GPU by itself and on all: the median step of a run, and what PyTorch's DDP makes of the same. GPUs
     differ by a percent or two, and ranks wait for the slowest: that one is what efficiency is against."""
     for number, spec in enumerate(args.ranks_bench):
@@ -151,30 +148,18 @@ def time_scaling(runner, report, args, place: Place, ranks: int, where: dict):
             record["efficiency"] = slowest / record["step_ms_all"]
             print(f"  {spec}: {slowest:.3f} ms on the slowest GPU, {record['step_ms_all']:.3f} ms on {ranks}: {record['efficiency']:.1%}")
         if args.peers and not runner.dry:
-            record["peers"] = peers_of(runner, args, place, spec, ranks)
+            peers = [run_peer(runner, place.hydrac, f"{spec} target=auto", args.peer_limit, "compile-bf16", count)[0] for count in (1, ranks)]
+            record["peers"] = peers
+            if all("ms" in peer for peer in peers):
+                one, all_of_them = (peer["ms"] for peer in peers)
+                print(f"    PyTorch DDP: {one:.3f} ms on 1, {all_of_them:.3f} ms on {ranks}: {one / all_of_them:.1%}")
         if not runner.dry:
             with open(args.out / "gpu.jsonl", "a") as file:
                 file.write(json.dumps(record, separators=(",", ":")) + "\n")
 
 
-def peers_of(runner, args, place: Place, spec: str, ranks: int) -> list:
-    from importlib.machinery import SourceFileLoader
-
-    resolved_model = SourceFileLoader("gpu_test", str(ROOT / "bench/gpu-test")).load_module().resolved_model
-    check = runner.run("ranks check", [place.hydrac, "check", *shlex.split(spec), "target=auto"])
-    results = []
-    for count in (1, ranks):
-        config = json.dumps(resolved_model(check.out))
-        command = [sys.executable, PEER, "ranks", "--config", config, "--ranks", count, "--modes", "compile-bf16", "--time-limit", round(args.peer_limit)]
-        outcome = runner.run(f"ranks peer {count}", command, args.peer_limit + 60, quiet=True)
-        results += [json.loads(line) for line in outcome.out.splitlines() if line.startswith("{")]
-    times = [result.get("ms") for result in results]
-    if len(times) == 2 and all(times):
-        print(f"    PyTorch DDP: {times[0]:.3f} ms on 1, {times[1]:.3f} ms on {ranks}: {times[0] / times[1]:.1%}")
-    return results
-
-
-def run_ranks(runner, report, args, hydrac, where: dict):
+def run_ranks(runner, report, args, hydrac, where: dict, run_peer):
+    """`run_peer`: gpu-test's."""
     ranks = args.ranks
     with tempfile.TemporaryDirectory() as folder:
         place = place_in(folder, hydrac, runner.dry)
@@ -185,7 +170,7 @@ def run_ranks(runner, report, args, hydrac, where: dict):
             for check in (check_launchers, check_built, check_ends):
                 if re.search(args.only, "ends launchers built"):
                     check(runner, report, place, ranks)
-        time_scaling(runner, report, args, place, ranks, where)
+        time_scaling(runner, report, args, place, ranks, where, run_peer)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
     BuildOptions options = build_options(arguments);
     options.recorded = recorded;
     if (ranks && !targets::find(spec->target)->is_cpu())
-      options.gpu = runtime::cuda::gpu_of_rank(ranks->rank(), ranks->size());
+      options.gpu = runtime::cuda::gpu_of_this_process(ranks->size());
     built = build_program(*spec, options);
     // A checkpoint's choices, where there is one, are compared as the run goes on from it.
     if (leads && recorded == locked.choices)

@@ -39,11 +39,9 @@ void check_precision(Draft& draft, const Target& target) {
                fmt::format("write {}", instead));
 }
 
-void refuse(Draft& draft, std::string_view path, std::string_view value, std::string_view instead,
-            std::string_view where = "cpu") {
+void refuse(Draft& draft, std::string_view path, std::string_view value, std::string_view instead) {
   draft.report(Kind::option_unsupported, {path, "target"},
-               fmt::format("{}: {} is not possible on {}", path, value, where),
-               fmt::format("write {}", instead));
+               fmt::format("{}: {} is not possible on cpu", path, value), fmt::format("write {}", instead));
 }
 
 void check_cpu(Draft& draft) {

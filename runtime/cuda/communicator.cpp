@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -53,21 +54,12 @@ void require_own_gpus(Ranks& ranks, const std::string& gpu) {
   }
 }
 
-// Rank 0's, on every rank: letters stand for half bytes.
+// Rank 0's, on every rank.
 abi::ncclUniqueId shared_id(Ranks& ranks) {
-  abi::ncclUniqueId id;
-  std::string text;
-  if (ranks.leads()) {
-    check_nccl(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
-    for (const char c : id.internal) {
-      text += static_cast<char>('a' + (static_cast<unsigned char>(c) >> 4));
-      text += static_cast<char>('a' + (static_cast<unsigned char>(c) & 15));
-    }
-  }
-  text = ranks.share(text);
-  if (text.size() != 2 * sizeof id.internal) throw RunError("rank 0 has no id for NCCL");
-  for (std::size_t i = 0; i < sizeof id.internal; ++i)
-    id.internal[i] = static_cast<char>((text[2 * i] - 'a') << 4 | (text[2 * i + 1] - 'a'));
+  abi::ncclUniqueId id{};
+  if (ranks.leads()) check_nccl(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
+  const std::string shared = ranks.share({id.internal, sizeof id.internal});
+  std::memcpy(id.internal, shared.data(), sizeof id.internal);
   return id;
 }
 
@@ -79,7 +71,9 @@ std::string nccl_version() {
   return fmt::format("NCCL {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-int gpu_of_rank(int rank, int ranks) {
+int gpu_of_this_process(int ranks) {
+  const std::optional<World> world = world_of_environment();
+  const int rank = world ? world->rank : 0;
   const int count = static_cast<int>(devices().size());
   if (rank < count) return rank;
   if (count == 1) return 0;
@@ -87,11 +81,6 @@ int gpu_of_rank(int rank, int ranks) {
       fmt::format("{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data, or let "
                   "CUDA_VISIBLE_DEVICES name more",
                   ranks, count));
-}
-
-int gpu_of_this_process(int ranks) {
-  const std::optional<World> world = world_of_environment();
-  return gpu_of_rank(world ? world->rank : 0, ranks);
 }
 
 Communicator::Communicator(Ranks& ranks, const std::string& gpu) {

@@ -27,10 +27,9 @@ enum class Reduction { sum, max };
 // "NCCL 2.28.9". InputError that says what to install when it is not there.
 std::string nccl_version();
 
-// The GPU of a process that is rank `rank` of `ranks` on this machine, as CUDA counts GPUs: its own number,
-// or the only one that it sees, which launchers choose for each rank. InputError where there are too few.
-int gpu_of_rank(int rank, int ranks);
-// The same for this process, as its launcher or rank 0 has numbered it; where nobody did, it is rank 0.
+// The GPU of this process, one of `ranks` on this machine, as CUDA counts GPUs: that of its own number, which
+// its launcher or rank 0 gave it (where nobody did, it is rank 0), or the only one that it sees, which
+// launchers choose for each rank. InputError where there are too few.
 int gpu_of_this_process(int ranks);
 
 class Communicator {
