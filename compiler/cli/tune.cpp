@@ -139,7 +139,17 @@ Figures figures_of(const Found& found, Objective objective, double tokens) {
           fmt::format("{:.2f}", found.defaults.seconds * 1e3), "compared in turns"};
 }
 
-// One line that updates itself on a terminal; elsewhere a line whenever something was taken.
+// What a comparison said: "recompute [act]: 0.981x the time (+-0.002), taken".
+std::string words_of(const tune::Comparison& comparison, Objective objective) {
+  const char* const what = objective == Objective::time     ? "time"
+                           : objective == Objective::memory ? "memory"
+                                                            : "energy";
+  const std::string noise = comparison.noise > 0 ? fmt::format(" (+-{:.3f})", comparison.noise) : "";
+  return fmt::format("{}: {:.3f}x the {}{}{}", comparison.candidate.text(), comparison.ratio, what, noise,
+                     comparison.taken ? ", taken" : "");
+}
+
+// A line for each comparison; on a terminal one more below them, which updates itself.
 class Progress {
  public:
   Progress(const tune::SearchOptions& options, double tokens, bool quiet, double now)
@@ -148,15 +158,17 @@ class Progress {
 
   void show(const Found& found, double now) {
     if (quiet_) return;
-    const bool is_news = found.comparisons.empty() || found.comparisons.back().taken;
-    const std::string line = fmt::format(
-        "tune {} of {}: {} tried, best {} ({:+.1f}%): {}", runtime::human_duration(now - began_),
-        runtime::human_duration(options_.seconds), found.comparisons.size(),
+    const std::string time = fmt::format("tune {} of {}", runtime::human_duration(now - began_),
+                                         runtime::human_duration(options_.seconds));
+    const std::string best = fmt::format(
+        "{}: {} tried, best {} ({:+.1f}%): {}", time, found.comparisons.size(),
         figures_of(found, options_.objective, tokens_).best, 100 * (found.gain - 1), found.best.text());
-    if (terminal_)
-      fmt::print("\r\033[K{}", line);
-    else if (is_news)
-      fmt::print("{}\n", line);
+    if (terminal_) fmt::print("\r\033[K");
+    if (!found.comparisons.empty())
+      fmt::print("{}: {}\n", time, words_of(found.comparisons.back(), options_.objective));
+    else if (!terminal_)
+      fmt::print("{}\n", best);
+    if (terminal_) fmt::print("{}", best);
     std::fflush(stdout);
     open_ = terminal_;
   }
@@ -301,7 +313,8 @@ int tune_verb(const Arguments& arguments) {
   runtime::ignore_write_signals();
   runtime::install_stop_handlers();
 
-  SpecWorkbench bench(arguments, *base);
+  // Counters of energy tick too seldom for parts of a step.
+  SpecWorkbench bench(arguments, *base, options.objective != Objective::energy);
   if (!bench.plan({})) return build_program(*base, build_options(arguments)), kBadInput;  // it says why
   const bool cpu = targets::find(base->target)->is_cpu();
   const tune::Equipment equipment{thread_count(*base), cpu ? installed_blas() : std::vector<std::string>{}};

@@ -12,16 +12,41 @@
 
 namespace hydrac::cli {
 
-SpecRunner::SpecRunner(BuiltProgram built) : built_(std::move(built)), steps_(*built_.program) {
+namespace {
+
+// Micro-batches of the two steps that stand for a whole one.
+constexpr int64_t kShortPart = 1, kLongPart = 3;
+
+}  // namespace
+
+SpecRunner::SpecRunner(BuiltProgram built, bool in_parts)
+    : built_(std::move(built)),
+      steps_(*built_.program),
+      micro_batches_(built_.program->compiled().spec.train.gradient_accumulation_steps),
+      in_parts_(in_parts && micro_batches_ > kShortPart + kLongPart) {
   built_.program->steps().initialize();
 }
 
+// What the longer part takes more than the shorter one is that of its micro-batches; what is left is the
+// update.
+double SpecRunner::seconds_in_parts(int64_t steps) {
+  const double shorter = tune::median(steps_.run(steps, kShortPart));
+  const double longer = tune::median(steps_.run(steps, kLongPart));
+  const double micro_batch = (longer - shorter) / double(kLongPart - kShortPart);
+  return longer + double(micro_batches_ - kLongPart) * micro_batch;
+}
+
 tune::Runner::Round SpecRunner::run(int64_t steps) {
+  if (in_parts_) return {seconds_in_parts(steps), 0};
   const auto before = built_.program->energy_joules();
   Round round{tune::median(steps_.run(steps)), 0};
   const auto after = built_.program->energy_joules();
   if (before && after) round.joules = (*after - *before) / static_cast<double>(steps);
   return round;
+}
+
+void SpecRunner::warm_up() {
+  steps_.run(1, in_parts_ ? kShortPart : tune::TimedSteps::kAllMicroBatches);
 }
 
 std::vector<tune::Runner::Call> SpecRunner::calls(int most) {
@@ -43,8 +68,8 @@ double SpecRunner::loss_after(int64_t steps) {
   return steps_.last_result().loss;
 }
 
-SpecWorkbench::SpecWorkbench(const Arguments& arguments, const spec::Spec& base)
-    : arguments_(arguments), base_(base), memory_bytes_(memory_option(arguments)) {
+SpecWorkbench::SpecWorkbench(const Arguments& arguments, const spec::Spec& base, bool in_parts)
+    : arguments_(arguments), base_(base), in_parts_(in_parts), memory_bytes_(memory_option(arguments)) {
   limit_ = driver::memory_limit(base, planning_options(base, memory_bytes_)).bytes;
 }
 
@@ -102,7 +127,7 @@ std::unique_ptr<SpecRunner> SpecWorkbench::runner(const tune::Candidate& candida
   const std::optional<spec::Spec> spec = spec_of(candidate);
   if (!spec) throw std::logic_error("a candidate that was planned is no spec: " + candidate.text());
   auto runner = std::make_unique<SpecRunner>(
-      build_program(*spec, {.memory_bytes = memory_bytes_, .recorded = candidate.choices()}));
+      build_program(*spec, {.memory_bytes = memory_bytes_, .recorded = candidate.choices()}), in_parts_);
   for (const auto& [key, words] : candidate.values) {
     if (const auto algorithm = tune::algorithm_of(key)) runner->take(*algorithm, words);
   }

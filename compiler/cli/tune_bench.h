@@ -15,9 +15,12 @@ namespace hydrac::cli {
 // A candidate's program with its machine.
 class SpecRunner final : public tune::Runner {
  public:
-  explicit SpecRunner(BuiltProgram built);
+  // `in_parts`: a step of many micro-batches is timed by steps of few of them, for all but the first take the
+  // same time.
+  SpecRunner(BuiltProgram built, bool in_parts);
 
   Round run(int64_t steps) override;
+  void warm_up() override;
   std::vector<Call> calls(int most) override;
   void take(const tune::Algorithm& algorithm, const std::string& words) override;
   // From the first weights: the loss of the last of `steps` steps.
@@ -25,14 +28,18 @@ class SpecRunner final : public tune::Runner {
   targets::Executable& program() { return *built_.program; }
 
  private:
+  double seconds_in_parts(int64_t steps);
+
   BuiltProgram built_;
   tune::TimedSteps steps_;
+  const int64_t micro_batches_;  // of a step
+  const bool in_parts_;
 };
 
 class SpecWorkbench final : public tune::Workbench {
  public:
-  // `base`: the spec with its defaults, complete. Both must outlive this.
-  SpecWorkbench(const Arguments& arguments, const spec::Spec& base);
+  // `base`: the spec with its defaults, complete. Both must outlive this. `in_parts`: see SpecRunner.
+  SpecWorkbench(const Arguments& arguments, const spec::Spec& base, bool in_parts);
 
   std::optional<tune::Planned> plan(const tune::Candidate& candidate) override;
   std::unique_ptr<tune::Runner> open(const tune::Candidate& candidate) override;
@@ -51,6 +58,7 @@ class SpecWorkbench final : public tune::Workbench {
 
   const Arguments& arguments_;
   const spec::Spec& base_;
+  const bool in_parts_;
   int64_t memory_bytes_ = 0;  // as --memory says
   int64_t limit_ = 0;
   std::map<std::map<std::string, std::string>, std::optional<tune::Planned>> plans_;  // by Candidate::values

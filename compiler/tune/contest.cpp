@@ -32,6 +32,30 @@ double standard_error(const std::vector<double>& values) {
   return 1.2533 * spread_of(values) / std::sqrt(static_cast<double>(values.size()));
 }
 
+std::vector<double> seconds_of(const std::vector<Runner::Round>& rounds) {
+  std::vector<double> seconds;
+  for (const Runner::Round& round : rounds) seconds.push_back(round.seconds);
+  return seconds;
+}
+
+// How much a round differs from the one before it, as a share: a clock that falls slowly, as a GPU's does
+// when it becomes warm, is no part of that.
+double spread_of_neighbours(const std::vector<double>& seconds) {
+  std::vector<double> ratios;
+  for (size_t i = 1; i < seconds.size(); ++i) ratios.push_back(seconds[i] / seconds[i - 1]);
+  return ratios.empty() ? 0 : spread_of(ratios) / std::sqrt(2.0);
+}
+
+double share_of_spread(const std::vector<double>& seconds) {
+  return spread_of(seconds) / median(seconds);
+}
+
+std::unique_ptr<Runner> opened(Workbench& bench, const Candidate& candidate) {
+  std::unique_ptr<Runner> runner = bench.open(candidate);
+  for (int i = 0; runner && i < 2; ++i) runner->warm_up();
+  return runner;
+}
+
 }  // namespace
 
 Contest::Contest(Workbench& bench, const SearchOptions& options, const CostModel& model)
@@ -54,34 +78,49 @@ int64_t Contest::steps_a_round() const {
 
 Runner& Contest::best_runner() {
   if (!runner_) {
-    runner_ = bench_.open(found_.best);
+    runner_ = opened(bench_, found_.best);
     if (!runner_)
       throw runtime::RunError("the program that was the best so far does not fit the machine any more");
-    seconds_ = runner_->run(2).seconds;  // warm-up
+    const double began = bench_.now();
+    seconds_ = runner_->run(1).seconds;
+    shortest_round_ = bench_.now() - began;
   }
   return *runner_;
 }
 
-// Rounds of the defaults in turns with themselves say how much of a difference is noise.
+double Contest::seconds_of_comparison() const {
+  return 4 * pace_.rounds * std::max(pace_.round_seconds, shortest_round_);
+}
+
+// Rounds of the defaults in turns with themselves say how much of a difference is noise. Long steps have
+// fewer.
 void Contest::measure_defaults() {
-  std::vector<double> seconds, joules, ratios;
+  constexpr double kTimeForThem = 0.1;
+  std::vector<double> seconds, joules;
   best_runner();
-  for (int i = 0; i < 2 * pace_.rounds && !bench_.stopped(); ++i) {
+  const double end = bench_.now() + kTimeForThem * options_.seconds;
+  const auto is_enough = [&](int i) {
+    return i >= 2 * pace_.rounds || (i >= pace_.rounds && bench_.now() >= end);
+  };
+  for (int i = 0; !is_enough(i) && !bench_.stopped(); ++i) {
     const Runner::Round round = runner_->run(steps_a_round());
     seconds.push_back(round.seconds);
     joules.push_back(round.joules);
-    if (i >= pace_.rounds) rounds_of_best_.push_back(round);
+    rounds_of_best_.push_back(round);
+    if (std::ssize(rounds_of_best_) > pace_.rounds) rounds_of_best_.erase(rounds_of_best_.begin());
     seconds_ = median(seconds);
-    if (i > 0) ratios.push_back(seconds[static_cast<size_t>(i)] / seconds[static_cast<size_t>(i) - 1]);
   }
   if (seconds.empty()) return;
   found_.defaults = found_.round = {median(seconds), median(joules)};
-  found_.spread = found_.spread_of_defaults = spread_of(seconds) / median(seconds);
-  found_.noise = ratios.empty() ? 0 : standard_error(ratios);
-  if (found_.spread > kTooNoisy) pace_.rounds *= 2;
-  // Where rounds hardly differ, shorter ones say as much, and more candidates have their turn. Energy is
-  // counted too seldom for that.
-  if (found_.spread < kQuiet && options_.objective == Objective::time) pace_.round_seconds /= 3;
+  found_.spread = share_of_spread(seconds);
+  found_.spread_of_defaults = spread_of_neighbours(seconds);
+  if (found_.spread_of_defaults > kTooNoisy) pace_.rounds *= 2;
+  // Where rounds hardly differ, fewer and shorter ones say as much, and more candidates have their turn.
+  // Energy is counted too seldom for that.
+  if (found_.spread_of_defaults < kQuiet && options_.objective == Objective::time) {
+    pace_.rounds = std::min(pace_.rounds, kQuietRounds);
+    pace_.round_seconds /= 3;
+  }
   model_.learn(found_.planned.work, found_.defaults.seconds);
 }
 
@@ -109,11 +148,11 @@ Contest::Rounds Contest::exchange(const std::vector<Runner::Call>& calls, const 
   });
   const auto run = [&](const Candidate& candidate, std::vector<Runner::Round>& rounds) {
     set(changed, candidate);
-    runner_->run(1);  // its first step captures a graph, and may load a kernel
+    runner_->warm_up();
     rounds.push_back(runner_->run(steps_a_round()));
   };
   Rounds rounds;
-  for (int i = 0; i < count && !bench_.stopped() && !is_slower(rounds); ++i) {
+  for (int i = 0; i < count && !bench_.stopped() && !is_hopeless(rounds); ++i) {
     if (i % 2 == 1) run(other, rounds.other);
     run(best, rounds.best);
     if (i % 2 == 0) run(other, rounds.other);
@@ -127,20 +166,20 @@ Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate
   const auto run_best = [&] { rounds.best.push_back(best_runner().run(steps_a_round())); };
   const auto run_other = [&] {
     if (!other) {
-      other = bench_.open(candidate);
+      other = opened(bench_, candidate);
       if (!other) return;
-      other->run(2);
     }
     rounds.other.push_back(other->run(steps_a_round()));
   };
   if (!together) {
+    rounds.in_turns = false;
     // For the first set the rounds before will do: few candidates come to a second one, and opening a program
     // takes as long as measuring it.
     if (!other) rounds.best = rounds_of_best_;
     other.reset();
     for (int i = 0; std::ssize(rounds.best) < pace_.rounds && !bench_.stopped(); ++i) run_best();
     runner_.reset();
-    for (int i = 0; i < pace_.rounds && !bench_.stopped() && !is_slower(rounds); ++i) run_other();
+    for (int i = 0; i < pace_.rounds && !bench_.stopped() && !is_hopeless(rounds); ++i) run_other();
     return remembered(std::move(rounds));
   }
   for (int i = 0; i < pace_.rounds && !bench_.stopped(); ++i) {
@@ -148,7 +187,7 @@ Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate
     run_best();
     if (i % 2 == 0) run_other();
     if (!other) return {};
-    if (is_slower(rounds)) break;
+    if (is_hopeless(rounds)) break;
   }
   return remembered(std::move(rounds));
 }
@@ -159,13 +198,23 @@ Contest::Rounds Contest::remembered(Rounds rounds) {
   return rounds;
 }
 
-// Two rounds that are far slower need no third one, nor do three that are slower by more than the noise.
-bool Contest::is_slower(const Rounds& rounds) const {
+// How much rounds of the same program differ: in turns, what changes slowly changes both programs' alike.
+double Contest::spread_before(const Rounds& rounds) const {
+  return rounds.in_turns ? found_.spread_of_defaults : std::max(found_.spread_of_defaults, found_.spread);
+}
+
+double Contest::spread_within(const Rounds& rounds) const {
+  const std::vector<double> seconds = seconds_of(rounds.best);
+  return rounds.in_turns ? spread_of_neighbours(seconds) : share_of_spread(seconds);
+}
+
+// Whether the rounds so far, two at least, say that the other one is not better by as much as it must be. The
+// more there are, the less each has to say it.
+bool Contest::is_hopeless(const Rounds& rounds) const {
   const std::vector<double> ratios = ratios_of(rounds);
   if (ratios.size() < 2) return false;
-  const double least = *std::ranges::min_element(ratios);
-  return least > 1 + std::max(0.1, 3 * found_.spread_of_defaults) ||
-         (ratios.size() > 2 && least > 1 + std::max(0.02, found_.spread_of_defaults));
+  const double doubt = 2 * kCertain * spread_before(rounds) / static_cast<double>(ratios.size());
+  return *std::ranges::min_element(ratios) > 1 - kWorthIt + doubt;
 }
 
 // The other one's cost by the best one's, of the rounds that both have.
@@ -225,17 +274,18 @@ Comparison Contest::compare_algorithms(const std::vector<Runner::Call>& calls, c
 Comparison Contest::judge(const Candidate& candidate, const Planned& planned,
                           const std::function<Rounds()>& measure_set) {
   Comparison comparison{candidate};
-  std::vector<double> ratios, seconds, joules, of_best;
+  std::vector<double> ratios, seconds, joules;
+  double spread = 0;  // of a round, as far as it does not show in both
   bool each_set_agrees = true;
   for (int set = 0; set < 2 && each_set_agrees && !bench_.stopped(); ++set) {
     const Rounds rounds = measure_set();
     const std::vector<double> of_set = ratios_of(rounds);
     for (size_t i = 0; i < of_set.size(); ++i) {
       seconds.push_back(rounds.other[i].seconds);
-      of_best.push_back(rounds.best[i].seconds);
       joules.push_back(rounds.other[i].joules);
     }
     if (of_set.empty()) return comparison;
+    spread = std::max({spread, spread_before(rounds), spread_within(rounds)});
     ratios.insert(ratios.end(), of_set.begin(), of_set.end());
     each_set_agrees = median(of_set) < 1 - kWorthIt;
   }
@@ -244,19 +294,19 @@ Comparison Contest::judge(const Candidate& candidate, const Planned& planned,
   comparison.seconds = median(seconds);
   // Few rounds may agree by chance: how much the same program's rounds differ, at the start and now, says
   // what that is worth.
-  const double spread = std::max(found_.spread_of_defaults, spread_of(of_best) / median(of_best));
   const double expected = spread * std::sqrt(2.0 / static_cast<double>(ratios.size()));
   comparison.noise = std::max(standard_error(ratios), expected);
   const double gain = 1 - comparison.ratio;
   const double certain = std::max(kWorthIt, kCertain * comparison.noise);
-  if (certain > kWorthIt && std::abs(gain) <= certain) ++found_.undecided;
+  const bool had_all_rounds = std::ssize(ratios) >= pace_.rounds;
+  if (had_all_rounds && certain > kWorthIt && std::abs(gain) <= certain) ++found_.undecided;
   model_.learn(scaled(planned), median(seconds));
   if (!each_set_agrees || gain <= certain) return comparison;
   comparison.taken = true;
   found_.best = candidate;
   found_.gain *= comparison.ratio;
   found_.round = {median(seconds), median(joules)};
-  found_.spread = spread_of(seconds) / median(seconds);
+  found_.spread = share_of_spread(seconds);
   seconds_ = found_.round.seconds;
   return comparison;
 }
@@ -278,7 +328,7 @@ void Contest::measure_best() {
   }
   if (seconds.empty()) return;
   found_.round = {median(seconds), median(joules)};
-  found_.spread = spread_of(seconds) / median(seconds);
+  found_.spread = share_of_spread(seconds);
 }
 
 }  // namespace hydrac::tune

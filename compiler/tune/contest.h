@@ -27,6 +27,8 @@ class Contest {
   Found& found() { return found_; }
   const Found& found() const { return found_; }
   const Pace& pace() const { return pace_; }
+  // Two sets of rounds, of two programs that are open.
+  double seconds_of_comparison() const;
   // Of a candidate's step, in seconds.
   double guess(const Planned& planned) const;
 
@@ -52,6 +54,7 @@ class Contest {
  private:
   struct Rounds {
     std::vector<Runner::Round> best, other;
+    bool in_turns = true;
   };
 
   double cost(const Runner::Round& round) const;
@@ -63,7 +66,9 @@ class Contest {
                   int count);
   void set(const std::vector<Runner::Call>& calls, const Candidate& candidate);
   std::vector<double> ratios_of(const Rounds& rounds) const;
-  bool is_slower(const Rounds& rounds) const;
+  double spread_before(const Rounds& rounds) const;
+  double spread_within(const Rounds& rounds) const;
+  bool is_hopeless(const Rounds& rounds) const;
   Comparison judge(const Candidate& candidate, const Planned& planned,
                    const std::function<Rounds()>& measure_set);
   Work scaled(const Planned& planned) const;
@@ -75,6 +80,7 @@ class Contest {
   Found found_;
   std::unique_ptr<Runner> runner_;                               // of the best one; null: not in memory
   double seconds_ = 1;                                           // of its step
+  double shortest_round_ = 0;                                    // what a round of one step takes of the time
   std::vector<Runner::Round> rounds_of_best_, rounds_of_other_;  // of the last set
 };
 

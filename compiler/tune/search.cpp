@@ -138,8 +138,7 @@ class Search {
   bool try_algorithms() {
     if (over(end_)) return false;
     const std::vector<Runner::Call> calls = contest_.calls();
-    const Pace& pace = contest_.pace();
-    const double end = end_ - 4 * pace.rounds * pace.round_seconds;  // of the last comparison
+    const double end = end_ - contest_.seconds_of_comparison();  // of all of them together
     Candidate candidate = best();
     bool all = true;
     for (const Runner::Call& call : calls) {

@@ -28,6 +28,8 @@ class Runner {
     double joules = 0;   // of a step; 0 where they are not counted
   };
   virtual Round run(int64_t steps) = 0;
+  // A step that is not timed: it captures graphs and loads kernels.
+  virtual void warm_up() = 0;
 
   // Algorithms of the program's library calls that can be exchanged while it stays in memory, those of most
   // work first; up to `most` others for each.
@@ -74,12 +76,11 @@ struct Comparison {
 struct Found {
   Candidate best;
   Planned planned;
-  Runner::Round round;     // of the best one, the median over its rounds
-  Runner::Round defaults;  // as measured first
-  double gain = 1;         // the objective by that of the defaults: the product of what was taken
-  double noise = 0;        // of a comparison of this machine with itself, a standard error
-  double spread = 0;       // of single rounds of the best one
-  double spread_of_defaults = 0;
+  Runner::Round round;            // of the best one, the median over its rounds
+  Runner::Round defaults;         // as measured first
+  double gain = 1;                // the objective by that of the defaults: the product of what was taken
+  double spread = 0;              // of single rounds of the best one, a share
+  double spread_of_defaults = 0;  // of neighbouring rounds of the defaults
   std::vector<Comparison> comparisons;
   int passed_over = 0;    // not measured: guessed to be slower by far
   int undecided = 0;      // better or worse by less than the noise, which is more than a percent
@@ -92,8 +93,9 @@ inline constexpr double kWorthIt = 0.01;
 inline constexpr double kCertain = 3;
 // A machine whose rounds differ by more than this is too noisy to choose on.
 inline constexpr double kTooNoisy = 0.05;
-// And one whose rounds differ by less needs only short ones.
+// And one whose rounds differ by less needs only short ones, and so many of them.
 inline constexpr double kQuiet = 0.005;
+inline constexpr int kQuietRounds = 3;
 
 // `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
 Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 namespace hydrac::tune {
 
@@ -16,7 +17,7 @@ TimedSteps::TimedSteps(targets::Executable& program)
       program_(program.steps()),
       batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
 
-std::vector<double> TimedSteps::run(int64_t count) {
+std::vector<double> TimedSteps::run(int64_t count, int64_t micro_batches) {
   using Clock = std::chrono::steady_clock;
   executable_.take_step_times();
   std::vector<double> seconds;
@@ -24,7 +25,8 @@ std::vector<double> TimedSteps::run(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const auto start = Clock::now();
     const auto& micro = batches_[static_cast<size_t>(next_++) % batches_.size()];
-    for (const runtime::Batch& batch : micro) program_.micro_step(batch, verify::inverse_count(micro));
+    const std::span part(micro.data(), std::min(micro.size(), static_cast<size_t>(micro_batches)));
+    for (const runtime::Batch& batch : part) program_.micro_step(batch, verify::inverse_count(micro));
     program_.update();
     if (++unread >= program_.steps_in_flight()) {
       result_ = program_.finish_step();

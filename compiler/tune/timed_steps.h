@@ -1,6 +1,8 @@
 // Optimizer steps on random batches, as the training loop runs them: results are read late where the program
 // allows.
 #pragma once
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "runtime/train/step_program.h"
@@ -15,8 +17,10 @@ class TimedSteps {
  public:
   explicit TimedSteps(targets::Executable& program);
 
-  // Seconds of each of `count` steps: by the target's clock, or by this machine's.
-  std::vector<double> run(int64_t count);
+  // Seconds of each of `count` steps: by the target's clock, or by this machine's. `micro_batches`: of so
+  // many of a step's micro-batches alone, at most; the update is that of a whole step.
+  std::vector<double> run(int64_t count, int64_t micro_batches = kAllMicroBatches);
+  static constexpr int64_t kAllMicroBatches = std::numeric_limits<int64_t>::max();
 
   // The steps go on, or begin again with the first batch after steps().initialize().
   void rewind() { next_ = 0; }

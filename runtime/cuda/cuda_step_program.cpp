@@ -171,7 +171,8 @@ void CudaStepProgram::profile_steps(int64_t first, int64_t count) {
 
 // A step of one micro-batch waits with its forward and backward pass for update().
 void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
-  if (std::exchange(between_steps_, false) && steps_begun_++ == profile_first_) {
+  const bool begins = std::exchange(between_steps_, false);
+  if (begins && steps_begun_++ == profile_first_) {
     wait();
     check(driver().cuProfilerStart(), "cuProfilerStart");
   }
@@ -179,6 +180,7 @@ void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
   flush();
   refresh_working_copies();
   staging_.put(batch, inv_count, stream_);
+  if (begins) staging_.begin_step(stream_);
   if (step_is_one_graph()) {
     pending_ = true;
   } else {

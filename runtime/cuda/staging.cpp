@@ -33,6 +33,12 @@ void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
   put_order(layout_.inputs.position_order, position_order_, batch.positions);
 }
 
+void Staging::begin_step(const Stream& stream) {
+  if (later_steps() > 0) return;
+  begun_after_pause_ = next_step_;
+  began_.record(stream);
+}
+
 void Staging::end_step(const Stream& stream) {
   Step& ending = steps_[next_step_++ % steps_.size()];
   ending.batches = next_batch_;
@@ -43,7 +49,8 @@ StepResult Staging::oldest_result() {
   if (oldest_step_ == next_step_) throw std::logic_error("no step is unfinished");
   const Event& ended = step(oldest_step_).ended;
   ended.synchronize();
-  if (oldest_step_ > 0) step_times_.push_back(ended.ms_since(step(oldest_step_ - 1).ended));
+  const bool follows_pause = oldest_step_ == begun_after_pause_;
+  step_times_.push_back(ended.ms_since(follows_pause ? began_ : step(oldest_step_ - 1).ended));
   return step_result(layout_.results, results_.slot(oldest_step_++), result_range_.first);
 }
 

@@ -27,6 +27,8 @@ class Staging {
   void send(std::byte* arena, const Stream& stream) const {
     results_.copy(arena + result_range_.first, stream);
   }
+  // A step's first batch is put, and nothing of the step is queued yet.
+  void begin_step(const Stream& stream);
   // A step is queued, its scalars sent.
   void end_step(const Stream& stream);
   // Waits for the oldest step's.
@@ -38,7 +40,8 @@ class Staging {
   // Steps that ended after that one.
   int64_t later_steps() const { return static_cast<int64_t>(next_step_ - oldest_step_); }
 
-  // Milliseconds from one step's end to the next one's, since the last call.
+  // Milliseconds that steps took, since the last call: each from the end of the one before; where that had
+  // been read before the step began, from its own beginning, so that a pause is no part of it.
   std::vector<double> take_step_times();
 
  private:
@@ -56,6 +59,8 @@ class Staging {
   std::vector<Step> steps_;      // a ring
   size_t next_batch_ = 0;
   size_t next_step_ = 0, oldest_step_ = 0;  // counted without end
+  Event began_{Event::Use::timing};         // the step begun last of those that followed a pause
+  size_t begun_after_pause_ = 0;            // its number
   std::vector<double> step_times_;
 };
 

@@ -1,6 +1,8 @@
 // A program whose matmuls take other algorithms while it lies in memory trains as one that was made with
 // them.
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "targets/cuda/executor.h"
 #include "tests/e2e/cli.h"
@@ -56,6 +58,20 @@ class GpuExchange : public test::GpuTest {
 
   std::vector<std::unique_ptr<CudaMachine>> machines_;
 };
+
+// The tuner runs steps of two programs in turns.
+TEST_F(GpuExchange, WhatPassesBeforeAStepIsNoPartOfItsTime) {
+  for (const int64_t micro_batches : {1, 2}) {
+    const auto program = made({}, micro_batches, true);
+    loss_after(*program, 3);
+    program->take_step_times();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    loss_after(*program, 2);
+    const std::vector<double> times = program->take_step_times();
+    ASSERT_EQ(times.size(), 2u);
+    for (const double ms : times) EXPECT_LT(ms, 250);
+  }
+}
 
 TEST_F(GpuExchange, TrainsAsAProgramThatWasMadeWithTheSameAlgorithms) {
   for (const int64_t micro_batches : {1, 2}) {

@@ -54,6 +54,7 @@ class FakeBench : public Workbench {
       const double uniform = static_cast<double>(bench.random >> 40) / double(1 << 24) - 0.5;
       return {seconds * (1 + 2 * bench.noise * uniform), 3 * seconds};
     }
+    void warm_up() override { run(1); }
     std::vector<Call> calls(int most) override {
       std::vector<Call> list;
       for (const auto& [key, others] : bench.algorithms)
@@ -145,6 +146,19 @@ TEST(Search, SeesALargeDifferenceThroughNoise) {
   bench.ms = [](const Candidate& c) { return 20 * faster_by(c, "optimizations.threads", "2", 0.5); };
   bench.noise = 0.05;
   EXPECT_EQ(found_by(bench, {.seconds = 1e6}).best.values.at("optimizations.threads"), "2");
+}
+
+// As a GPU does that becomes warm: its clock falls while the first minute passes.
+TEST(Search, SeesASmallDifferenceWhileTheMachineSlowsDown) {
+  for (const double gain : {0.02, 0.0}) {
+    FakeBench bench;
+    bench.ms = [&](const Candidate& c) {
+      const double slower = 1 + 0.05 * std::min(1.0, bench.clock / 60);
+      return 20 * slower * faster_by(c, "optimizations.threads", "2", 1 - gain);
+    };
+    bench.noise = 0.002;
+    EXPECT_EQ(found_by(bench, {.seconds = 60}).best.values.contains("optimizations.threads"), gain > 0);
+  }
 }
 
 // Noise of a few percent takes the rounds that it takes; without any, a third of the time is enough.
