@@ -39,9 +39,31 @@ bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   return !tensor.view && written == element_count(tensor.shape);
 }
 
+// What is added to a gradient and read by nobody else: that of one micro-batch, where they are summed whole.
+// It is computed as the gradient itself would be, by the same algorithm.
+std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
+  std::set<ir::ValueId> summands, read_elsewhere;
+  for (const ir::Function& function : graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        const bool adds_to_gradient = std::ranges::any_of(node.outputs, [&](ir::Use output) {
+          return output.value != ir::kNoValue && graph.value(output).role == ir::Role::gradient &&
+                 std::ranges::count(node.inputs, output) > 0;
+        });
+        for (const ir::Use input : node.inputs) {
+          if (input.value != ir::kNoValue) (adds_to_gradient ? summands : read_elsewhere).insert(input.value);
+        }
+      }
+    }
+  }
+  std::erase_if(summands, [&](ir::ValueId id) { return read_elsewhere.contains(id); });
+  return summands;
+}
+
 class CudaProgramBuilder {
  public:
-  CudaProgramBuilder(ir::Graph& graph, const CudaOptions& options) : graph_(graph), options_(options) {}
+  CudaProgramBuilder(ir::Graph& graph, const CudaOptions& options)
+      : graph_(graph), options_(options), summands_(summands_of_gradients(graph)) {}
 
   Program run() {
     for (ir::Function& function : graph_.functions) {
@@ -108,7 +130,8 @@ class CudaProgramBuilder {
   }
 
   bool is_gradient(ir::Use use) const {
-    return graph_.value(storage_of(graph_, use.value)).role == ir::Role::gradient;
+    return summands_.contains(use.value) ||
+           graph_.value(storage_of(graph_, use.value)).role == ir::Role::gradient;
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
@@ -225,6 +248,7 @@ class CudaProgramBuilder {
   Program program_;
   KernelTable kernels_{program_.kernels};
   std::string function_;  // whose calls are being listed
+  const std::set<ir::ValueId> summands_;
   std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
   std::map<ir::ValueId, ir::ValueId> orders_;  // of ids
   std::set<ir::ValueId> scratch_;

@@ -1,0 +1,51 @@
+// optimizations.exact_accumulation on GPUs: one that accumulates two micro-batches computes each one's
+// gradients by the same matmuls as two ranks with one each, so that both round alike.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "driver/compile.h"
+#include "program/for_each_call.h"
+#include "spec/load.h"
+
+namespace hydrac::driver {
+namespace {
+
+std::multiset<program::GemmShape> matmuls_of_a_micro_batch(const std::vector<std::string>& overrides) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text(
+      "test.yaml",
+      "name: test\n"
+      "target: h100\n"
+      "model: {hidden_size: 256, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 512}\n"
+      "data: {path: corpus.txt}\n"
+      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+      "optimizations: {streams: 2, exact_accumulation: true}\n",
+      overrides, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  const Compiled c = compile(*spec, CompileOptions{});
+  std::multiset<program::GemmShape> shapes;
+  const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
+  program::for_each_call(*function, [&](const program::Section&, const program::Call& call, int, int) {
+    if (call.kind == program::Call::Kind::gemm) shapes.insert(call.gemm);
+  });
+  return shapes;
+}
+
+class ExactAccumulation : public testing::TestWithParam<const char*> {};
+
+TEST_P(ExactAccumulation, HasTheMatmulsOfRanksWithOneMicroBatchEach) {
+  const std::string precision = std::string("optimizations.precision=") + GetParam();
+  const auto one = matmuls_of_a_micro_batch({precision, "train.gradient_accumulation_steps=2"});
+  const auto ranks = matmuls_of_a_micro_batch({precision, "parallel.data=2"});
+  EXPECT_FALSE(one.empty());
+  EXPECT_TRUE(one == ranks);
+  EXPECT_TRUE(std::ranges::any_of(one, &program::GemmShape::beside))
+      << "weights' gradients are beside the rest";
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, ExactAccumulation, testing::Values("fp32", "bf16", "fp16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace hydrac::driver
