@@ -9,6 +9,7 @@
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "codegen/cpu_library.h"
+#include "driver/memory_problem.h"
 #include "runtime/cache/cache_dir.h"
 #include "runtime/error.h"
 #include "targets/cpu/executor.h"
@@ -152,7 +153,9 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
   return built;
 }
 
-PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options) {
+namespace {
+
+PlannedProgram plan_target(const spec::Spec& spec, const BuildOptions& options) {
   const targets::Target& target = target_of(spec);
   if (target.is_cpu()) return planned(spec, cpu_options(spec, options));
   if (!options.offline && targets::detected_gpu() == target.name) {
@@ -164,6 +167,15 @@ PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options)
   offline.memory_bytes = options.memory_bytes;
   offline.generation = options.generation;
   return planned(spec, offline);
+}
+
+}  // namespace
+
+PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options) {
+  PlannedProgram program = plan_target(spec, options);
+  passes::Log& decisions = program.compiled.decisions;
+  decisions.insert(decisions.begin(), options.chosen.begin(), options.chosen.end());
+  return program;
 }
 
 }  // namespace hydrac::cli

@@ -1,12 +1,14 @@
 // From a resolved spec to something that runs on this machine, whatever its target is.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
+#include "diag/diagnostic.h"
 #include "driver/compile.h"
-#include "driver/fit_memory.h"
+#include "driver/memory_limit.h"
 #include "targets/cuda/machine.h"
 #include "targets/executable/executable.h"
 
@@ -32,6 +34,7 @@ struct BuildOptions {
   int gpu = 0;                             // of those that CUDA sees
   bool offline = false;                    // the plan that any machine would make, whatever GPU is here
   std::optional<models::Generation> generation = {};  // as driver::CompileOptions has it
+  passes::Log chosen = {};  // what planning chose before, for plan_program(): its decisions begin with it
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 

@@ -22,8 +22,9 @@ int check_verb(const Arguments& arguments) {
   spec::Spec* const spec = &locked->spec;
   // Of another machine's cores nothing is known here.
   if (targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target) require_cores(*spec);
-  complete_for_planning(*spec, memory_option(arguments));
+  const passes::Log chosen = complete_for_planning(*spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
+  options.chosen = chosen;
   spec::Spec program = *spec;  // with --generate, that of another one than the spec's own
   options.generation = generation_option(arguments, program);
   const bool json = arguments.has("--json");
@@ -31,6 +32,10 @@ int check_verb(const Arguments& arguments) {
   const PlannedProgram planned = plan_program(program, options);
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
+  if (!json) {
+    for (const passes::Decision& decision : chosen)
+      fmt::print("# {}: {}\n", decision.pass, decision.text);
+  }
   if (!json && spec->model.input == spec::Input::tokens)
     fmt::print("# {}\n", describe(spec::hugging_face_model(*spec), models::has_adapters(*spec)));
   if (!json && spec->train.optimizer.learning_rate.automatic)

@@ -160,6 +160,7 @@ bool decides_results(const std::string& key) {
       "train.cpu_affinity",
       "output.dir",
       "optimizations.threads",
+      "optimizations.fit",
       "optimizations.recompute",
       "optimizations.memory_limit",
       "optimizations.offload.optimizer_state",

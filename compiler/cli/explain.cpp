@@ -31,8 +31,8 @@ int explain_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
-  complete_for_planning(*spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
+  options.chosen = complete_for_planning(*spec, memory_option(arguments));
   options.generation = generation_option(arguments, *spec);
   const PlannedProgram planned = plan_program(*spec, options);
   const driver::Compiled& compiled = planned.compiled;

@@ -106,6 +106,14 @@ Json decisions_json(const driver::Compiled& c) {
   return decisions;
 }
 
+// What optimizations.fit chose; null where nothing was open.
+Json fit_json(const driver::Compiled& c) {
+  Json lines = Json::array();
+  for (const passes::Decision& decision : c.decisions)
+    if (decision.pass == "fit") lines.push_back(decision.text);
+  return lines.empty() ? Json(nullptr) : lines;
+}
+
 Json ranks_json(const driver::Compiled& c) {
   Json ranks = {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}};
   if (const double seconds = driver::sending_seconds(c); seconds > 0) ranks["sending_ms"] = 1e3 * seconds;
@@ -116,6 +124,7 @@ Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   return {{"spec", Json::parse(spec::to_json(c.spec))},
           {"parameters", targets::parameter_count(c)},
           {"recompute", to_string(c.recompute)},
+          {"fit", fit_json(c)},
           {"memory", memory_json(c, limit)},
           {"ranks", ranks_json(c)}};
 }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "driver/compile.h"
-#include "driver/fit_memory.h"
+#include "driver/memory_limit.h"
 
 namespace hydrac::cli {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "driver/fit_memory.h"
+#include "driver/memory_limit.h"
 
 namespace hydrac::cli {
 

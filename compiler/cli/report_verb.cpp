@@ -27,8 +27,8 @@ bool ends_with(const std::string& path, const char* extension) {
 ReportData spec_data(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) throw Reported{kBadInput};
-  complete_for_planning(*spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
+  options.chosen = complete_for_planning(*spec, memory_option(arguments));
   options.offline = true;
   const PlannedProgram planned = plan_program(*spec, options);
   return spec_report(planned.compiled, planned.limit);

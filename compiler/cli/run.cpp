@@ -6,6 +6,7 @@
 #include "cli/build_program.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
+#include "cli/resumed_keys.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
@@ -45,6 +46,7 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   spec::Spec* const spec = &locked.spec;
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
   if (!leads) locked.choices = runtime::choices_of_rank_0(*ranks);
+  if (resume_option(arguments) != runtime::Resume::never) keep_keys_of_checkpoint(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
   settings.train.resume = resume_option(arguments);

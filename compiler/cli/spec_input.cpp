@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/choose_batch.h"
+#include "cli/choose_keys.h"
 #include "cli/verb.h"
 #include "diag/diagnostic.h"
 #include "models/adapter.h"
@@ -107,7 +107,8 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
 }
 
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
-  choose_batch(spec, memory_bytes);
+  for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
+    if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
   const runtime::DataSettings settings = data_settings(spec);
   runtime::Corpus corpus =
       spec.model.input == spec::Input::tokens ? open_text(settings, quiet) : open_series(settings, quiet);
@@ -161,13 +162,13 @@ void print_found_late(diag::Diagnostics& diagnostics) {
   fmt::print(stderr, "{}", diagnostics.render());
 }
 
-void complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {
-  if (spec::waits_for_data(spec)) {
+passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {
+  passes::Log decisions = choose_keys(spec, memory_bytes);
+  if (spec::waits_for_data(spec))
     open_corpus(spec, true, memory_bytes);
-    return;
-  }
-  complete_sizes(spec);
-  choose_batch(spec, memory_bytes);
+  else
+    complete_sizes(spec);
+  return decisions;
 }
 
 void complete_sizes(spec::Spec& spec) {

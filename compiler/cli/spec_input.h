@@ -6,6 +6,7 @@
 #include "diag/diagnostic.h"
 #include "runtime/data/corpus.h"
 #include "runtime/sample/sample.h"
+#include "passes/log.h"
 #include "spec/spec.h"
 #include "spec/tree.h"
 
@@ -34,15 +35,15 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
 // The same, reading the tokenizer or the data only where the spec leaves a size open.
 void complete_sizes(spec::Spec& spec);
 
-// All that a plan needs: sizes, the micro-batch where it is `auto` (cli/choose_batch.h), and the length of a
-// run that is given in train.epochs.
-void complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
+// All that a plan needs: sizes, the keys that planning chooses (cli/choose_keys.h), and the length of a run that
+// is given in train.epochs. Returns what planning decided.
+passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
 
 // Prints what was found after the spec was loaded: its lines are read again.
 void print_found_late(diag::Diagnostics& diagnostics);
 
-// Everything a run reads. Completes the spec too; Reported where that is an error. Warnings are not printed
-// if `quiet`. `memory_bytes`: as choose_batch() takes it.
+// Everything a run reads. Completes the spec too; Reported where that is an error. Warnings and what planning
+// decided are not printed if `quiet`. `memory_bytes`: as choose_keys() takes it.
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes = 0);
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/choose_batch.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
@@ -21,6 +20,7 @@
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
 #include "runtime/log/units.h"
+#include "spec/fit_keys.h"
 #include "tune/machine.h"
 
 namespace hydrac::cli {
@@ -208,9 +208,16 @@ tune::Facts measured(const spec::Spec& spec, const Found& found, targets::Execut
 }
 
 // What the program takes of the defaults is written down too: that results repeat does not depend on them.
-tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, bool open_batch) {
-  if (open_batch)
-    candidate.values.try_emplace("train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
+tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, const spec::OpenKeys& open) {
+  const auto& o = base.optimizations;
+  const auto take = [&](bool is_open, const char* key, const std::string& value) {
+    if (is_open) candidate.values.try_emplace(key, value);
+  };
+  take(open.micro_batch_size, "train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
+  take(open.recompute, "optimizations.recompute", to_string(driver::recompute_choice(base)));
+  take(open.loss, "optimizations.loss", std::string(to_string(o.loss)));
+  take(open.offload, "optimizations.offload.optimizer_state",
+       o.offload.optimizer_state ? "true" : "false");
   if (targets::find(base.target)->is_cpu() && base.optimizations.threads == 0)
     candidate.values.try_emplace("optimizations.threads", std::to_string(thread_count(base)));
   return candidate;
@@ -307,7 +314,7 @@ int tune_verb(const Arguments& arguments) {
                "of a step "
                "are not taken\n",
                others);
-  const bool open_batch = waits_for_plan(*base);
+  const spec::OpenKeys open = open_keys(*base);
   complete_for_planning(*base, memory_option(arguments));
   const tune::Machine machine = tune::this_machine(*base);
   runtime::ignore_write_signals();
@@ -320,7 +327,7 @@ int tune_verb(const Arguments& arguments) {
   const tune::Equipment equipment{thread_count(*base), cpu ? installed_blas() : std::vector<std::string>{}};
   const double tokens = tokens_of(*base);
   Progress progress(options, tokens, arguments.has("--quiet"), bench.now());
-  const Found found = search(bench, knobs_of(*base, open_batch, equipment, options.effort), options,
+  const Found found = search(bench, knobs_of(*base, open.micro_batch_size, equipment, options.effort), options,
                              tune::CostModel(*targets::find(base->target), base->optimizations.precision),
                              [&](const Found& so_far) { progress.show(so_far, bench.now()); });
   progress.end_line();
@@ -328,7 +335,7 @@ int tune_verb(const Arguments& arguments) {
     fmt::print(stderr, "stopped before anything was measured; {} stays as it was\n", path);
     return runtime::kExitStopped;
   }
-  const tune::Candidate best = completed(found.best, *base, open_batch);
+  const tune::Candidate best = completed(found.best, *base, open);
   {
     const std::unique_ptr<SpecRunner> runner = bench.runner(best);
     put(lock, section(arguments, machine, found, best, runner->program()));

@@ -6,9 +6,10 @@
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "driver/fit_memory.h"
+#include "driver/memory_limit.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
+#include "spec/fit_keys.h"
 
 namespace hydrac::cli {
 
@@ -87,10 +88,7 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
   spec->train.max_steps = base_.train.max_steps;
   spec->train.epochs = base_.train.epochs;
   spec->train.lr_scheduler = base_.train.lr_scheduler;
-  if (waits_for_plan(*spec)) {
-    spec->train.micro_batch_size = base_.train.micro_batch_size;
-    spec->train.gradient_accumulation_steps = base_.train.gradient_accumulation_steps;
-  }
+  take_chosen_keys(*spec, base_);
   return spec;
 }
 

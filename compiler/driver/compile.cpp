@@ -10,8 +10,9 @@
 #include "codegen/cpu_program.h"
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
-#include "driver/fit_memory.h"
+#include "driver/fit.h"
 #include "driver/floor.h"
+#include "driver/memory_limit.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "models/nf4.h"
@@ -25,12 +26,6 @@ namespace {
 void demand(const std::string& stage, const std::vector<std::string>& problems) {
   if (problems.empty()) return;
   throw std::logic_error(fmt::format("after {}:\n  {}", stage, fmt::join(problems, "\n  ")));
-}
-
-passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
-  const spec::Recompute& r = spec.optimizations.recompute;
-  if (r.mode == spec::Recompute::Mode::block) return {.block = true};
-  return {.norm = r.norm, .act = r.act, .attn = r.attn, .mlp = r.mlp, .qk_norm = r.qk_norm};
 }
 
 // `fused_linear` takes the smallest parts whose matmuls are still near their best: the weight's gradient is
@@ -179,6 +174,12 @@ void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
 
 }  // namespace
 
+passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
+  const spec::Recompute& r = spec.optimizations.recompute;
+  if (r.mode == spec::Recompute::Mode::block) return {.block = true};
+  return {.norm = r.norm, .act = r.act, .attn = r.attn, .mlp = r.mlp, .qk_norm = r.qk_norm};
+}
+
 // cuBLASLt's advice for Hopper, and what suffices before.
 int64_t gemm_workspace_bytes(const targets::Target& gpu) {
   return (gpu.capability >= 90 ? 32 : 8) * int64_t{1} << 20;
@@ -187,6 +188,8 @@ int64_t gemm_workspace_bytes(const targets::Target& gpu) {
 Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                  const CompileOptions& options) {
   const targets::Target& target = *targets::find(spec.target);
+  demand("spec", waits_for_fit(spec) ? std::vector<std::string>{"optimizations.fit is not answered"}
+                                     : std::vector<std::string>());
   Compiled c;
   c.spec = spec;
   c.threads = options.threads;

@@ -17,7 +17,7 @@ namespace hydrac::driver {
 struct CompileOptions {
   int threads = 1;           // the most that will run the program (cpu)
   std::string dump_dir;      // each stage as a numbered text file; empty: none
-  int64_t memory_bytes = 0;  // what the plan may take; 0: see memory_limit() in driver/fit_memory.h
+  int64_t memory_bytes = 0;  // what the plan may take; 0: see memory_limit() in driver/memory_limit.h
   // The program generates with a cache, if the model can (models::can_cache): "prefill" and "decode" instead
   // of "generate".
   std::optional<models::Generation> generation = {};
@@ -42,11 +42,15 @@ struct Compiled {
 // Device memory that the matmuls of a program for a GPU share.
 int64_t gemm_workspace_bytes(const targets::Target& gpu);
 
-// The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a
+// What the spec says to compute again; none where it says `auto`.
+passes::RecomputeChoice recompute_choice(const spec::Spec& spec);
+
+// The spec's vocab_size, num_features and micro_batch_size are final (not 0), and nothing is left for
+// optimizations.fit to choose (driver/fit.h). Throws std::logic_error on our own bugs: a
 // verifier that finds something between two stages.
 Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                  const CompileOptions& options);
-// The same with the spec's choice; `auto` is the cheapest one that fits the memory (driver/fit_memory.h).
+// The same with the spec's choice; `auto` is the fastest one that fits the memory (driver/fit.h).
 // Whether the program fits is not asked otherwise: see memory_problem().
 Compiled compile(const spec::Spec& spec, const CompileOptions& options);
 

@@ -33,7 +33,11 @@ double floor_seconds(const Peaks& peaks, const program::Call& call) {
 }
 
 StepWork step_work(const Compiled& compiled) {
-  const Peaks peaks = peaks_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  return step_work(
+      compiled, peaks_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision));
+}
+
+StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
   StepWork work;
   for (const program::Function& function : compiled.program.functions) {
     const bool micro_step = function.name == "micro_step";

@@ -27,6 +27,8 @@ struct StepWork {
   int64_t calls = 0;
 };
 StepWork step_work(const Compiled& compiled);
+// With other rates than the target's peaks.
+StepWork step_work(const Compiled& compiled, const Peaks& peaks);
 
 // What one of several ranks sends to others in a step; 0 for one process.
 int64_t bytes_sent_per_step(const Compiled& compiled);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "spec/check.h"
+#include "spec/fit_keys.h"
 #include "spec/optimizer_table.h"
 #include "targets/target.h"
 
@@ -130,7 +131,7 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
 }
 
 // What a cpu cannot do at all is an error (check_target.cpp).
-std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
+std::vector<Vain> vain_optimizations(const Spec& spec) {
   const auto& o = spec.optimizations;
   const bool cpu = targets::find(spec.target)->is_cpu();
   return {
@@ -145,7 +146,8 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},
-      {o.optimizer_state != StateType::int8,
+      {!open_keys(spec).any(), "every key that it chooses is written", {"optimizations.fit"}},
+      {o.optimizer_state != StateType::int8 && !open_keys(spec).optimizer_state,
        fmt::format("optimizer_state is {}", to_string(o.optimizer_state)),
        {"optimizations.embedding_state"}},
   };

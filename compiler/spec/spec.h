@@ -59,9 +59,14 @@ inline bool waits_for_data(const SpecKeys& spec) {
   return spec.train.epochs > 0;
 }
 
-// Whether train.micro_batch_size is still to be chosen by planning (driver/choose_batch.h).
+// Whether train.micro_batch_size is still to be chosen by planning (driver/fit.h).
 inline bool waits_for_plan(const SpecKeys& spec) {
   return spec.train.micro_batch_size.automatic();
+}
+
+// Whether optimizations.fit still stands for keys that planning chooses (driver/fit.h).
+inline bool waits_for_fit(const SpecKeys& spec) {
+  return spec.optimizations.fit != Fit::none;
 }
 
 // Whether training begins with weights from files.

@@ -17,7 +17,7 @@ using StringList = std::vector<std::string>;
 
 using Betas = std::array<double, 2>;
 
-// A number of sequences. 0 stands for the word auto until the plan has chosen one (driver/choose_batch.h).
+// A number of sequences. 0 stands for the word auto until the plan has chosen one (driver/fit.h).
 struct BatchSize {
   int64_t value = 0;
 

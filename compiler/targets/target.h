@@ -24,6 +24,9 @@ struct Target {
   double bf16_tflops = 0;
   double fp8_tflops = 0;
 
+  // To the host's memory, one way, 1e9 bytes a second: PCIe of 16 lanes, of the architecture's generation.
+  double host_gbs() const { return is_cpu() ? 0 : capability >= 90 ? 64 : capability >= 80 ? 32 : 16; }
+
   cuda::Chip chip() const { return {capability, sms}; }
   bool is_cpu() const { return capability == 0; }
   bool has_tf32() const { return capability >= 80; }

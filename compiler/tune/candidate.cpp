@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "driver/compile.h"
 #include "spec/batch.h"
 #include "targets/target.h"
 
@@ -13,8 +14,8 @@ namespace hydrac::tune {
 namespace {
 
 // "optimizations.loss" -> "loss"
-std::string last_part(const std::string& path) {
-  return path.substr(path.rfind('.') + 1);
+std::string without_section(const std::string& path) {
+  return path.substr(path.find('.') + 1);
 }
 
 class Knobs {
@@ -63,7 +64,7 @@ class Knobs {
     if (effort_ != Effort::quick) values.insert(values.end(), {"[mlp]", "[attn]"});
     if (effort_ == Effort::max)
       values.insert(values.end(), {"[norm, mlp]", "[norm, attn]", "[attn, mlp]", "block"});
-    add("optimizations.recompute", is_auto ? "" : "none", values, is_auto);
+    add("optimizations.recompute", is_auto ? "" : to_string(driver::recompute_choice(spec_)), values, is_auto);
   }
 
   void loss() {
@@ -80,6 +81,8 @@ class Knobs {
       add("optimizations.fused_matmuls", std::string(to_string(o.fused_matmuls)), {"all", "none"},
           o.fused_matmuls == spec::FusedMatmuls::auto_);
     add("optimizations.streams", std::to_string(o.streams), {"1", "2"});
+    // Where optimizations.fit chose it: other keys may make it needless.
+    if (o.offload.optimizer_state) add("optimizations.offload.optimizer_state", "true", {"false"});
   }
 
   std::vector<Knob> take() { return std::move(knobs_); }
@@ -131,7 +134,7 @@ std::string Candidate::text() const {
     if (algorithm_of(key))
       ++algorithms;
     else
-      parts.push_back(fmt::format("{} {}", last_part(key), value));
+      parts.push_back(fmt::format("{} {}", without_section(key), value));
   }
   if (algorithms > 0)
     parts.push_back(algorithms == 1 ? "another algorithm of a matmul"

@@ -2,48 +2,51 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
-#include "driver/floor.h"
+#include "driver/prediction.h"
 
 namespace hydrac::tune {
 
 namespace {
 
-using Row = std::array<double, 3>;
+using Row = std::array<double, 4>;
+using Square = std::array<Row, 4>;
 
 Row row_of(const Work& work) {
-  return {work.flop, work.bytes, work.calls};
+  return {work.flop, work.bytes, work.calls, work.host_bytes};
 }
 
 double dot(const Row& a, const Row& b) {
-  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 // Solves the symmetric, positive definite system by Gauss-Jordan elimination.
-Row solve(std::array<Row, 3> matrix, Row right) {
-  for (size_t pivot = 0; pivot < 3; ++pivot) {
-    for (size_t i = 0; i < 3; ++i) {
+Row solve(Square matrix, Row right) {
+  for (size_t pivot = 0; pivot < right.size(); ++pivot) {
+    for (size_t i = 0; i < right.size(); ++i) {
       if (i == pivot) continue;
       const double factor = matrix[i][pivot] / matrix[pivot][pivot];
-      for (size_t j = 0; j < 3; ++j) matrix[i][j] -= factor * matrix[pivot][j];
+      for (size_t j = 0; j < right.size(); ++j) matrix[i][j] -= factor * matrix[pivot][j];
       right[i] -= factor * right[pivot];
     }
   }
-  return {right[0] / matrix[0][0], right[1] / matrix[1][1], right[2] / matrix[2][2]};
+  for (size_t i = 0; i < right.size(); ++i) right[i] /= matrix[i][i];
+  return right;
 }
 
 }  // namespace
 
 Work work_of(const driver::Compiled& compiled) {
   const driver::StepWork step = driver::step_work(compiled);
-  return {step.matmul_flop, step.other_bytes, static_cast<double>(step.calls)};
+  return {step.matmul_flop, step.other_bytes, static_cast<double>(step.calls),
+          static_cast<double>(compiled.plan.host_bytes)};
 }
 
-// Of a machine that is not known: a core of AVX2, a channel of memory.
 CostModel::CostModel(const targets::Target& target, spec::Precision precision) {
-  const driver::Peaks peaks = driver::peaks_of(target, precision);
-  prior_ = {1 / (peaks.flops > 0 ? 0.6 * peaks.flops : 5e10),
-            1 / (peaks.bytes_per_second > 0 ? 0.7 * peaks.bytes_per_second : 1e10), 3e-6};
+  const driver::Rates rates = driver::rates_of(target, precision);
+  prior_ = {1 / rates.reached.flops, 1 / rates.reached.bytes_per_second, rates.seconds_a_call,
+            target.is_cpu() ? 0 : 1 / rates.host_bytes_per_second};
   prices_ = prior_;
 }
 
@@ -62,25 +65,25 @@ void CostModel::learn(const Work& work, double seconds) {
 }
 
 // Least squares of relative errors. A price's distance from the first guess, as a share of it, costs as much
-// as a measurement's error that is kTrust times as large: few measurements cannot tell three prices apart.
+// as a measurement's error that is kTrust times as large: few measurements cannot tell four prices apart.
 void CostModel::fit() {
   constexpr double kTrust = 0.1;
-  std::array<Row, 3> matrix{};
+  Square matrix{};
   Row right{};
   for (const Measured& m : measured_) {
     Row row = row_of(m.work);
-    for (size_t i = 0; i < 3; ++i) row[i] *= prior_[i] / m.seconds;  // of prices in units of the first guess
-    for (size_t i = 0; i < 3; ++i) {
-      for (size_t j = 0; j < 3; ++j) matrix[i][j] += row[i] * row[j];
+    for (size_t i = 0; i < prior_.size(); ++i) row[i] *= prior_[i] / m.seconds;  // of prices in units of the first guess
+    for (size_t i = 0; i < prior_.size(); ++i) {
+      for (size_t j = 0; j < prior_.size(); ++j) matrix[i][j] += row[i] * row[j];
       right[i] += row[i];
     }
   }
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < prior_.size(); ++i) {
     matrix[i][i] += kTrust * kTrust;
     right[i] += kTrust * kTrust;
   }
   const Row shares = solve(matrix, right);
-  for (size_t i = 0; i < 3; ++i) prices_[i] = prior_[i] * std::max(shares[i], 0.05);
+  for (size_t i = 0; i < prior_.size(); ++i) prices_[i] = prior_[i] * std::max(shares[i], 0.05);
 }
 
 }  // namespace hydrac::tune

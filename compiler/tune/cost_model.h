@@ -1,6 +1,6 @@
-// How long a step will take, guessed from its work: what is worth measuring first, and what not at all. Three
-// prices, of an operation of a matmul, of a byte, and of a call, begin at what the target's peaks say and are
-// fitted to every measurement.
+// How long a step will take, guessed from its work: what is worth measuring first, and what not at all. Four
+// prices, of an operation of a matmul, of a byte, of a call, and of a byte over the bus, begin at what is expected
+// of the target (driver/prediction.h) and are fitted to every measurement.
 #pragma once
 #include <array>
 #include <string>
@@ -15,6 +15,7 @@ struct Work {
   double flop = 0;   // of matmuls and attention
   double bytes = 0;  // that all other calls move
   double calls = 0;
+  double host_bytes = 0;  // that lie on the host
 };
 Work work_of(const driver::Compiled& compiled);
 
@@ -26,7 +27,7 @@ class CostModel {
   void learn(const Work& work, double seconds);
 
  private:
-  using Prices = std::array<double, 3>;
+  using Prices = std::array<double, 4>;
   void fit();
 
   Prices prior_;

@@ -1,13 +1,12 @@
-// Whether a program's plan fits the memory of its target, which changes of the spec would make it fit, and
-// `optimizations.recompute: auto`, which is answered by planning.
+// The memory that a program's plan may take.
 #pragma once
-#include <optional>
 #include <string>
 
-#include "diag/diagnostic.h"
 #include "driver/compile.h"
 
 namespace hydrac::driver {
+
+std::string bytes_text(int64_t bytes);  // "3.57 GiB"
 
 // What a plan may take.
 struct MemoryLimit {
@@ -23,13 +22,7 @@ int64_t given_memory(const spec::Spec& spec, const CompileOptions& options);
 // for the CUDA context, libraries and the rest of the process.
 MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options);
 
-// Compiles with the choice that computes least again among those that fit the limit. Where none fits: with
-// the one that needs least memory. InputError where the limit is not known. The decisions begin with what was
-// tried.
-Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options);
-
-// What to tell the user where the plan does not fit, with values of keys that were tried and do; nothing
-// where it fits or the limit is not known. `options`: those it was compiled with.
-std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const CompileOptions& options);
+// The same for `key`, which fits the memory: InputError, in its name, where the limit is not known.
+MemoryLimit known_memory_limit(const spec::Spec& spec, const CompileOptions& options, const char* key);
 
 }  // namespace hydrac::driver

@@ -1,12 +1,11 @@
-// `recompute: auto`, and what is said about a program that does not fit: every number in it was planned.
-#include "driver/fit_memory.h"
+// What is said about a program that does not fit: every number in it was planned.
+#include "driver/memory_problem.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "runtime/error.h"
 #include "spec/load.h"
 
 namespace hydrac::driver {
@@ -45,14 +44,6 @@ CompileOptions within(int64_t bytes) {
   return options;
 }
 
-std::vector<std::string> tried(const Compiled& compiled) {
-  std::vector<std::string> lines;
-  for (const passes::Decision& decision : compiled.decisions) {
-    if (decision.pass == "recompute: auto") lines.push_back(decision.text);
-  }
-  return lines;
-}
-
 // Parts of the head by the hundred thousand: planned in seconds, not for hours.
 TEST(Remedies, OfAHugeBatchAreFoundInSeconds) {
   const spec::Spec spec = small_head({"train.micro_batch_size=65536", "train.sequence_len=65536"});
@@ -62,61 +53,6 @@ TEST(Remedies, OfAHugeBatchAreFoundInSeconds) {
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->suggestion.find("it fits with train.micro_batch_size: "), 0u) << problem->suggestion;
   EXPECT_LT(taken.count(), 60);
-}
-
-TEST(RecomputeAuto, KeepsEverythingWhereThatFits) {
-  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
-  const int64_t none = bytes_of(spec);
-  const Compiled c = compile(spec, within(none));
-  EXPECT_EQ(to_string(c.recompute), "none");
-  EXPECT_EQ(c.plan.arena_bytes, none);
-  const auto lines = tried(c);
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[1], "none: " + std::to_string(none) + " bytes, 0.0% more work a step, fits: taken");
-}
-
-TEST(RecomputeAuto, TakesTheCheapestThatFits) {
-  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
-  const int64_t act = bytes_of(spec, {.act = true});
-  ASSERT_LT(act, bytes_of(spec));
-  EXPECT_EQ(to_string(compile(spec, within(act)).recompute), "[act]");
-  const RecomputeChoice both{.norm = true, .act = true};
-  EXPECT_EQ(to_string(compile(spec, within(bytes_of(spec, both))).recompute), "[norm, act]");
-}
-
-TEST(RecomputeAuto, PassesOverWhatDoesNotFitAndSaysSo) {
-  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
-  const Compiled c = compile(spec, within(bytes_of(spec, {.norm = true, .act = true})));
-  const auto lines = tried(c);
-  ASSERT_GE(lines.size(), 3u);
-  EXPECT_TRUE(lines[0].starts_with("to fit " + std::to_string(c.plan.arena_bytes) + " bytes: it may take "))
-      << lines[0];
-  for (size_t i = 1; i + 1 < lines.size(); ++i)
-    EXPECT_TRUE(lines[i].ends_with("more work a step, does not fit")) << lines[i];
-  EXPECT_TRUE(lines.back().starts_with("[norm, act]: ")) << lines.back();
-  EXPECT_TRUE(lines.back().ends_with("fits: taken")) << lines.back();
-}
-
-TEST(RecomputeAuto, TakesTheLeanestWhereNothingFits) {
-  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
-  const Compiled c = compile(spec, within(1 << 20));
-  EXPECT_LT(c.plan.arena_bytes, bytes_of(spec, {.norm = true, .act = true}));
-  EXPECT_LE(c.plan.arena_bytes, bytes_of(spec, {.block = true}));
-  EXPECT_LE(c.plan.arena_bytes, bytes_of(spec, {.norm = true, .attn = true, .mlp = true}));
-  EXPECT_TRUE(memory_problem(c, within(1 << 20)).has_value());
-}
-
-TEST(RecomputeAuto, NeedsToKnowTheMemory) {
-  const spec::Spec spec = small_head({"optimizations.recompute=auto", "target=sm_90"});
-  try {
-    compile(spec, CompileOptions{});
-    FAIL() << "compiled";
-  } catch (const runtime::InputError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "optimizations.recompute: auto fits the memory, and the memory of sm_90 is not known: name the "
-        "GPU (target: h100) or give --memory");
-  }
 }
 
 TEST(MemoryLimit, RoomForTheSecondBranchIsLeftOutBeforeAProgramDoesNotFit) {
@@ -194,7 +130,8 @@ TEST(MemoryProblem, NamesEveryKeyThatWouldDo) {
   const auto by_loss = memory_problem(compile(spec, CompileOptions{}),
                                       within(bytes_of(spec_with({"optimizations.loss=fused_linear"}))));
   ASSERT_TRUE(by_loss.has_value());
-  EXPECT_TRUE(by_loss->suggestion.ends_with(", or with optimizations.loss: fused_linear"))
+  EXPECT_TRUE(by_loss->suggestion.ends_with(
+      ", or with optimizations.loss: fused_linear, or with optimizations.fit: auto"))
       << by_loss->suggestion;
 }
 
@@ -205,7 +142,34 @@ TEST(MemoryProblem, NamesTwoKeysTogetherWhereOneDoesNotDo) {
   const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(limit));
   ASSERT_TRUE(problem.has_value());
   EXPECT_TRUE(problem->suggestion.ends_with(
-      ", or with optimizations.recompute: [act] and optimizations.loss: fused_linear"))
+      ", or with optimizations.recompute: [act] and optimizations.loss: fused_linear, or with "
+      "optimizations.fit: auto"))
+      << problem->suggestion;
+}
+
+TEST(MemoryProblem, NamesFitOnlyWhereItMayWriteTheKeys) {
+  const int64_t limit = bytes_of(small_head(), {.norm = true, .act = true});
+  const spec::Spec open = small_head({"optimizations.loss=materialized"});
+  const spec::Spec closed = small_head({"optimizations.loss=materialized", "optimizations.recompute=none"});
+  const auto suggestion = [&](const spec::Spec& spec) {
+    return memory_problem(compile(spec, CompileOptions{}), within(limit))->suggestion;
+  };
+  EXPECT_NE(suggestion(open).find("optimizations.fit: auto"), std::string::npos) << suggestion(open);
+  EXPECT_EQ(suggestion(closed).find("optimizations.fit"), std::string::npos) << suggestion(closed);
+}
+
+// In a large model with few tokens, moments decide.
+TEST(MemoryProblem, NamesTheHostsMemoryOnGpus) {
+  const spec::Spec spec = small_head({"target=h200", "model.head_dim=64", "train.micro_batch_size=1"});
+  spec::Spec offloaded = spec;
+  offloaded.optimizations.offload.optimizer_state = true;
+  CompileOptions tight = within(1);
+  const int64_t limit = compile(offloaded, tight).plan.device_bytes();
+  const auto problem = memory_problem(compile(spec, CompileOptions{}), within(limit));
+  ASSERT_TRUE(problem);
+  EXPECT_NE(problem->suggestion.find("with optimizations.offload.optimizer_state: true, or with "
+                                     "optimizations.fit: auto"),
+            std::string::npos)
       << problem->suggestion;
 }
 

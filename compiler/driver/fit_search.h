@@ -1,0 +1,70 @@
+// The search behind driver/fit.h: of all combinations of values of open keys the one whose program fits a
+// memory limit and takes the least predicted time (driver/prediction.h).
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "driver/compile.h"
+
+namespace hydrac::driver {
+
+// Where the optimizer's moments are, and in which format.
+struct MomentStorage {
+  bool on_host = false;
+  spec::StateType type = spec::StateType::fp32;
+  bool operator==(const MomentStorage&) const = default;
+};
+
+// One value of each key that planning may choose.
+struct FitChoice {
+  int64_t micro_batch_size = 1;
+  passes::RecomputeChoice recompute;
+  spec::LossKernel loss = spec::LossKernel::materialized;
+  MomentStorage moments;
+  bool operator==(const FitChoice&) const = default;
+};
+
+// The values that are tried: of a key that is not open, the spec's own. What comes first is taken where two
+// take the same time.
+struct FitSpace {
+  std::vector<int64_t> micro_batch_sizes;  // ascending; more than one only where the global batch is given
+  std::vector<passes::RecomputeChoice> recompute;
+  std::vector<spec::LossKernel> losses;
+  std::vector<MomentStorage> moments;
+
+  int64_t combinations() const {
+    return std::ssize(micro_batch_sizes) * std::ssize(recompute) * std::ssize(losses) * std::ssize(moments);
+  }
+};
+
+// What the plan says of a combination.
+struct FitPlan {
+  FitChoice choice;
+  int64_t bytes = 0;       // of the GPU's memory, or of the cpu's
+  int64_t host_bytes = 0;  // of a GPU's program
+  double seconds = 0;      // of an optimizer step, predicted
+};
+
+struct FitFound {
+  std::optional<FitPlan> best;       // nullopt: nothing fits
+  std::optional<FitPlan> runner_up;  // the second best, with another value of some key beside the micro-batch
+  FitPlan leanest;                   // where nothing fits: the combination that needs the least memory
+  double fastest_seconds = 0;        // with unlimited memory
+  std::vector<FitPlan> planned;      // every program that was compiled, in that order
+};
+
+// Called before each compilation with the number of those before it.
+using FitProgress = std::function<void(int64_t planned)>;
+
+// The spec with the choice's values, ready to compile; `recompute` is a parameter of compile(). The
+// micro-batch is the spec's own where that is not open.
+spec::Spec with_choice(const spec::Spec& spec, const FitChoice& choice);
+
+// Takes for granted that memory grows with the micro-batch and that time does not, that other combinations
+// take no less time than the first ones with the largest micro-batch, and that what moments add to time and
+// memory does not depend on the other keys.
+FitFound search_fit(const spec::Spec& spec, const CompileOptions& options, const FitSpace& space,
+                    int64_t limit_bytes, const FitProgress& progress = {});
+
+}  // namespace hydrac::driver

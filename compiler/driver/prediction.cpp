@@ -1,0 +1,30 @@
+#include "driver/prediction.h"
+
+#include "targets/target.h"
+
+namespace hydrac::driver {
+
+Rates rates_of(const targets::Target& target, spec::Precision precision) {
+  const Peaks peaks = peaks_of(target, precision);
+  Rates rates{.host_bytes_per_second = 0.7e9 * target.host_gbs(), .seconds_a_call = 3e-6};
+  rates.are_known = peaks.flops > 0 && peaks.bytes_per_second > 0;
+  if (rates.are_known)
+    rates.reached = {0.6 * peaks.flops, 0.6 * peaks.flops_of_8_bits, 0.7 * peaks.bytes_per_second};
+  else if (target.is_cpu())
+    rates.reached = {1e11, 0, 1e10};  // a few cores of AVX2, a channel of memory
+  else
+    rates.reached = {9e13, 18e13, 6e11};  // a GPU that is given by its architecture
+  return rates;
+}
+
+double predicted_seconds(const Compiled& compiled) {
+  const Rates rates =
+      rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  const StepWork work = step_work(compiled, rates.reached);
+  double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
+  if (compiled.plan.host_bytes > 0)
+    seconds += static_cast<double>(compiled.plan.host_bytes) / rates.host_bytes_per_second;
+  return seconds;
+}
+
+}  // namespace hydrac::driver
