@@ -71,7 +71,12 @@ AblationRow row_of(const Arguments& arguments, const Variant& variant, int64_t s
     if (severity(d.kind) == diag::Severity::error && row.impossible.empty()) row.impossible = d.message;
   }
   if (!spec) return row;
-  complete_for_planning(*spec);
+  try {
+    complete_for_planning(*spec);
+  } catch (const Reported&) {  // optimizations.fit finds nothing for this row
+    row.impossible = "no combination of open keys fits the memory";
+    return row;
+  }
   const PlannedProgram planned = plan_program(*spec, {.offline = true});
   if (planned.problem) {
     row.impossible = planned.problem->message;

@@ -12,6 +12,7 @@
 #include "cli/ablate.h"
 #include "cli/bench_generate.h"
 #include "cli/build_program.h"
+#include "cli/generation_plan.h"
 #include "cli/locked_spec.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -213,6 +214,7 @@ int bench_verb(const Arguments& arguments) {
   require_one_process(*spec, "bench");
   note_found_rate(*spec, "bench");
   run_on_its_cores(*spec);
+  leave_training_as_it_is(arguments, *spec);
   complete_for_planning(*spec);
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);

@@ -22,6 +22,7 @@ int check_verb(const Arguments& arguments) {
   spec::Spec* const spec = &locked->spec;
   // Of another machine's cores nothing is known here.
   if (targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target) require_cores(*spec);
+  leave_training_as_it_is(arguments, *spec);
   const passes::Log chosen = complete_for_planning(*spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
   options.chosen = chosen;

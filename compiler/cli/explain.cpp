@@ -31,6 +31,7 @@ int explain_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
+  leave_training_as_it_is(arguments, *spec);
   BuildOptions options = build_options(arguments);
   options.chosen = complete_for_planning(*spec, memory_option(arguments));
   options.generation = generation_option(arguments, *spec);

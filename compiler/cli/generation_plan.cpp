@@ -53,6 +53,10 @@ std::optional<models::Generation> plan_generation(spec::Spec& spec, const Genera
   return generation;
 }
 
+void leave_training_as_it_is(const Arguments& arguments, spec::Spec& spec) {
+  if (arguments.has("--generate")) spec.optimizations.fit = spec::Fit::none;
+}
+
 std::optional<models::Generation> generation_option(const Arguments& arguments, spec::Spec& spec) {
   if (!arguments.has("--generate")) {
     for (const char* option : {"--batch", "--prompt-tokens"})

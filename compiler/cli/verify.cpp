@@ -7,9 +7,11 @@
 #include <algorithm>
 
 #include "cli/build_program.h"
+#include "cli/choose_keys.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "spec/batch.h"
+#include "spec/fit_keys.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"
@@ -20,14 +22,33 @@ namespace {
 
 constexpr uint64_t kBatchSeed = 20240229;
 
+// What optimizations.fit chooses for the whole model: a small one would fit without.
+std::vector<std::string> chosen_overrides(spec::Spec& whole) {
+  if (!waits_for_fit(whole)) return {};
+  const spec::OpenKeys open = open_keys(whole);
+  choose_keys(whole, 0);
+  const auto& o = whole.optimizations;
+  std::vector<std::string> overrides = {"optimizations.fit=none"};
+  const auto write = [&](bool is_open, const char* key, std::string_view value) {
+    if (is_open) overrides.push_back(fmt::format("optimizations.{}={}", key, value));
+  };
+  write(open.recompute, "recompute", to_string(driver::recompute_choice(whole)));
+  write(open.loss, "loss", to_string(o.loss));
+  write(open.offload, "offload.optimizer_state", o.offload.optimizer_state ? "true" : "false");
+  write(open.optimizer_state, "optimizer_state", to_string(o.optimizer_state));
+  return overrides;
+}
+
 // With --small the spec is loaded twice: what shrinks it depends on it. The user's own overrides win.
 std::optional<spec::Spec> load_for_verify(Arguments arguments) {
   if (!arguments.has("--small")) return load(arguments);
   Arguments first = arguments;
   first.options["--quiet"] = "";  // warnings are about the spec that is verified
-  const std::optional<spec::Spec> whole = load(first);
+  std::optional<spec::Spec> whole = load(first);
   if (!whole) return whole;
-  std::vector<std::string> overrides = verify::small_overrides(*whole);
+  std::vector<std::string> overrides = chosen_overrides(*whole);
+  const std::vector<std::string> smaller = verify::small_overrides(*whole);
+  overrides.insert(overrides.end(), smaller.begin(), smaller.end());
   fmt::print("small: {}\n", overrides.empty() ? "as it is" : fmt::format("{}", fmt::join(overrides, " ")));
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   arguments.overrides = std::move(overrides);

@@ -108,7 +108,8 @@ class FitSearch {
   }
 
   std::optional<FitPlace> largest_fitting(FitPlace place) {
-    size_t fitting = 0, too_large = space_.micro_batch_sizes.size();
+    if (fits(place)) return place;  // a head in parts may need less with more rows
+    size_t fitting = 0, too_large = place.micro_batch;
     while (fitting < too_large) {
       place.micro_batch = fitting + (too_large - fitting) / 2;
       if (fits(place))
