@@ -34,8 +34,7 @@ int check_verb(const Arguments& arguments) {
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json) {
-    for (const passes::Decision& decision : chosen)
-      fmt::print("# {}: {}\n", decision.pass, decision.text);
+    for (const passes::Decision& decision : chosen) fmt::print("# {}: {}\n", decision.pass, decision.text);
   }
   if (!json && spec->model.input == spec::Input::tokens)
     fmt::print("# {}\n", describe(spec::hugging_face_model(*spec), models::has_adapters(*spec)));

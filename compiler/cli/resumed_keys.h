@@ -4,8 +4,8 @@
 
 namespace hydrac::cli {
 
-// Gives the spec's open keys (spec/fit_keys.h) that decide results (micro_batch_size, loss, optimizer_state) the
-// values of the newest checkpoint in the run's folder, so that planning chooses the others alone. Nothing
+// Gives the spec's open keys (spec/fit_keys.h) that decide results (micro_batch_size, loss, optimizer_state)
+// the values of the newest checkpoint in the run's folder, so that planning chooses the others alone. Nothing
 // where there is no checkpoint, or where it says nothing that the spec takes: the run then says what differs.
 void keep_keys_of_checkpoint(spec::Spec& spec);
 

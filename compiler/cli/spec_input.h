@@ -4,9 +4,9 @@
 
 #include "cli/arguments.h"
 #include "diag/diagnostic.h"
+#include "passes/log.h"
 #include "runtime/data/corpus.h"
 #include "runtime/sample/sample.h"
-#include "passes/log.h"
 #include "spec/spec.h"
 #include "spec/tree.h"
 
@@ -35,8 +35,8 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
 // The same, reading the tokenizer or the data only where the spec leaves a size open.
 void complete_sizes(spec::Spec& spec);
 
-// All that a plan needs: sizes, the keys that planning chooses (cli/choose_keys.h), and the length of a run that
-// is given in train.epochs. Returns what planning decided.
+// All that a plan needs: sizes, the keys that planning chooses (cli/choose_keys.h), and the length of a run
+// that is given in train.epochs. Returns what planning decided.
 passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
 
 // Prints what was found after the spec was loaded: its lines are read again.

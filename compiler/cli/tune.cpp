@@ -216,8 +216,7 @@ tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, con
   take(open.micro_batch_size, "train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
   take(open.recompute, "optimizations.recompute", to_string(driver::recompute_choice(base)));
   take(open.loss, "optimizations.loss", std::string(to_string(o.loss)));
-  take(open.offload, "optimizations.offload.optimizer_state",
-       o.offload.optimizer_state ? "true" : "false");
+  take(open.offload, "optimizations.offload.optimizer_state", o.offload.optimizer_state ? "true" : "false");
   if (targets::find(base.target)->is_cpu() && base.optimizations.threads == 0)
     candidate.values.try_emplace("optimizations.threads", std::to_string(thread_count(base)));
   return candidate;
@@ -327,9 +326,10 @@ int tune_verb(const Arguments& arguments) {
   const tune::Equipment equipment{thread_count(*base), cpu ? installed_blas() : std::vector<std::string>{}};
   const double tokens = tokens_of(*base);
   Progress progress(options, tokens, arguments.has("--quiet"), bench.now());
-  const Found found = search(bench, knobs_of(*base, open.micro_batch_size, equipment, options.effort), options,
-                             tune::CostModel(*targets::find(base->target), base->optimizations.precision),
-                             [&](const Found& so_far) { progress.show(so_far, bench.now()); });
+  const Found found =
+      search(bench, knobs_of(*base, open.micro_batch_size, equipment, options.effort), options,
+             tune::CostModel(*targets::find(base->target), base->optimizations.precision),
+             [&](const Found& so_far) { progress.show(so_far, bench.now()); });
   progress.end_line();
   if (found.round.seconds == 0) {
     fmt::print(stderr, "stopped before anything was measured; {} stays as it was\n", path);

@@ -62,7 +62,8 @@ std::string keys_text(const spec::OpenKeys& open, const FitChoice& choice) {
   if (open.recompute) keys.push_back("recompute: " + to_string(choice.recompute));
   if (open.loss) keys.push_back(fmt::format("loss: {}", to_string(choice.loss)));
   if (open.offload) keys.push_back(fmt::format("offload.optimizer_state: {}", choice.moments.on_host));
-  if (open.optimizer_state) keys.push_back(fmt::format("optimizer_state: {}", to_string(choice.moments.type)));
+  if (open.optimizer_state)
+    keys.push_back(fmt::format("optimizer_state: {}", to_string(choice.moments.type)));
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
@@ -70,17 +71,17 @@ std::string keys_text(const spec::OpenKeys& open, const FitChoice& choice) {
 std::string time_text(const spec::Spec& spec, double seconds, double fastest) {
   const bool known = rates_of(*targets::find(spec.target), spec.optimizations.precision).are_known;
   const double more = 100 * (seconds / fastest - 1);
-  return fmt::format("{}{}", known ? fmt::format("{:.1f} ms a step predicted, ", 1e3 * seconds) : "",
-                     more < 0.05 ? "no more than with any memory"
-                                 : fmt::format("{:.1f}% more than with any memory", more));
+  return fmt::format(
+      "{}{}", known ? fmt::format("{:.1f} ms a step predicted, ", 1e3 * seconds) : "",
+      more < 0.05 ? "no more than with any memory" : fmt::format("{:.1f}% more than with any memory", more));
 }
 
 std::string plan_text(const spec::Spec& spec, const spec::OpenKeys& open, const FitPlan& plan,
                       double fastest) {
-  return fmt::format("{}: {}{}, {}", keys_text(open, plan.choice), bytes_text(plan.bytes),
-                     plan.host_bytes > 0 ? fmt::format(" and {} of the host's", bytes_text(plan.host_bytes))
-                                         : "",
-                     time_text(spec, plan.seconds, fastest));
+  return fmt::format(
+      "{}: {}{}, {}", keys_text(open, plan.choice), bytes_text(plan.bytes),
+      plan.host_bytes > 0 ? fmt::format(" and {} of the host's", bytes_text(plan.host_bytes)) : "",
+      time_text(spec, plan.seconds, fastest));
 }
 
 passes::Log fit_decisions(const spec::Spec& spec, const spec::OpenKeys& open, const FitSpace& space,
@@ -90,15 +91,16 @@ passes::Log fit_decisions(const spec::Spec& spec, const spec::OpenKeys& open, co
   log.push_back({pass, "taken: " + plan_text(spec, open, *found.best, found.fastest_seconds)});
   if (found.runner_up)
     log.push_back({pass, "runner-up: " + plan_text(spec, open, *found.runner_up, found.fastest_seconds)});
-  log.push_back({pass, fmt::format("{} of {} combinations planned{}", found.planned.size(),
-                                   space.combinations(),
-                                   found.planned.size() == 1 ? ": the defaults fit" : "")});
+  log.push_back(
+      {pass, fmt::format("{} of {} combinations planned{}", found.planned.size(), space.combinations(),
+                         found.planned.size() == 1 ? ": the defaults fit" : "")});
   return log;
 }
 
-// For a person to type: not less than the bytes.
+// In GiB, for a person to type: not less than the bytes.
 std::string limit_text(int64_t bytes) {
-  return fmt::format("{:.2f}", std::ceil(static_cast<double>(bytes) / 0x1p30 * 100) / 100);
+  const double steps = bytes < int64_t{1} << 30 ? 10000 : 100;
+  return fmt::format("{}", std::ceil(static_cast<double>(bytes) / 0x1p30 * steps) / steps);
 }
 
 diag::Diagnostic nothing_fits(const spec::Spec& leanest_spec, const spec::OpenKeys& open,

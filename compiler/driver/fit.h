@@ -1,6 +1,6 @@
 // Keys that planning chooses: `optimizations.fit`, `train.micro_batch_size: auto` and
-// `optimizations.recompute: auto`. All three are the same search (driver/fit_search.h) with more or fewer open
-// keys.
+// `optimizations.recompute: auto`. All three are the same search (driver/fit_search.h) with more or fewer
+// open keys.
 #pragma once
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace hydrac::driver {
 FitSpace fit_space(const spec::Spec& spec);
 
 struct ChosenKeys {
-  passes::Log decisions;  // of optimizations.fit: what was taken, its cost, the second best
+  passes::Log decisions;                    // of optimizations.fit: what was taken, its cost, the second best
   std::optional<diag::Diagnostic> problem;  // where nothing fits, with the least memory that would
 };
 
@@ -27,9 +27,9 @@ struct ChosenKeys {
 ChosenKeys choose_open_keys(spec::Spec& spec, const CompileOptions& options,
                             const FitProgress& progress = {});
 
-// `recompute: auto`: compiles with the choice that takes least time among those that fit the limit. Where none
-// fits: with the one that needs least memory. InputError where the limit is not known. The decisions begin
-// with what was tried.
+// `recompute: auto`: compiles with the choice that takes least time among those that fit the limit. Where
+// none fits: with the one that needs least memory. InputError where the limit is not known. The decisions
+// begin with what was tried.
 Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options);
 
 }  // namespace hydrac::driver

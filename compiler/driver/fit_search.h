@@ -61,9 +61,9 @@ using FitProgress = std::function<void(int64_t planned)>;
 // micro-batch is the spec's own where that is not open.
 spec::Spec with_choice(const spec::Spec& spec, const FitChoice& choice);
 
-// Where the first values of all keys fit with the largest micro-batch, they are taken: the spec stays as it is.
-// Otherwise it takes for granted that memory grows with the micro-batch below the largest one, that time does
-// not, and that what moments add to time and memory does not depend on the other keys.
+// Where the first values of all keys fit with the largest micro-batch, they are taken: the spec stays as it
+// is. Otherwise it takes for granted that memory grows with the micro-batch below the largest one, that time
+// does not, and that what moments add to time and memory does not depend on the other keys.
 FitFound search_fit(const spec::Spec& spec, const CompileOptions& options, const FitSpace& space,
                     int64_t limit_bytes, const FitProgress& progress = {});
 

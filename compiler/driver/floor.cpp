@@ -33,8 +33,8 @@ double floor_seconds(const Peaks& peaks, const program::Call& call) {
 }
 
 StepWork step_work(const Compiled& compiled) {
-  return step_work(
-      compiled, peaks_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision));
+  return step_work(compiled,
+                   peaks_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision));
 }
 
 StepWork step_work(const Compiled& compiled, const Peaks& peaks) {

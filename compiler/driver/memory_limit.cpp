@@ -39,8 +39,8 @@ int64_t given_memory(const spec::Spec& spec, const CompileOptions& options) {
 MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) {
   if (const int64_t given = given_memory(spec, options); given > 0) {
     const bool by_key = given != options.memory_bytes;
-    return {given,
-            fmt::format("{} {}", by_key ? "optimizations.memory_limit is" : "it may take", bytes_text(given))};
+    return {given, fmt::format("{} {}", by_key ? "optimizations.memory_limit is" : "it may take",
+                               bytes_text(given))};
   }
   const targets::Target& target = *targets::find(spec.target);
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
@@ -50,8 +50,8 @@ MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) 
   const int64_t left = std::max<int64_t>((all - reserve) / ranks, 1);
   return {left,
           fmt::format("{} has {} for {} ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,
-                      bytes_text(left), ranks == 1 ? "it" : fmt::format("each of {} ranks", ranks), bytes_text(all),
-                      bytes_text(reserve),
+                      bytes_text(left), ranks == 1 ? "it" : fmt::format("each of {} ranks", ranks),
+                      bytes_text(all), bytes_text(reserve),
                       target.is_cpu() ? "the rest of the process" : "the CUDA context and libraries")};
 }
 

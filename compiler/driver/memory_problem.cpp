@@ -31,14 +31,12 @@ class Remedies {
     if (choice) ways.push_back(recompute_key(*choice));
     const bool chunks = can_chunk() && fits(chunked(), choice_);
     if (chunks) ways.push_back(kFusedLinear);
-    std::optional<RecomputeChoice> both;
     if (!choice && !chunks && can_chunk()) {
-      both = other_choice(chunked());
-      if (both) ways.push_back(fmt::format("{} and {}", recompute_key(*both), kFusedLinear));
+      if (const auto both = other_choice(chunked()))
+        ways.push_back(fmt::format("{} and {}", recompute_key(*both), kFusedLinear));
     }
-    const bool offload = can_offload() && fits(offloaded(spec_), choice_);
-    if (offload) ways.push_back(kOffload);
-    if (would_be_chosen(choice.has_value(), chunks, both.has_value(), offload)) ways.push_back(chosen_by_fit());
+    if (can_offload() && fits(offloaded(spec_), choice_)) ways.push_back(kOffload);
+    if (open_keys_suffice()) ways.push_back(chosen_by_fit());
     if (const std::string state = narrow_state(); !state.empty()) ways.push_back(state);
     if (ways.empty()) ways = everything();
     return ways.empty() ? "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may"
@@ -118,13 +116,15 @@ class Remedies {
     return spec;
   }
 
-  // Whether optimizations.fit may write what was found.
-  bool would_be_chosen(bool recompute, bool chunks, bool both, bool offload) const {
+  // Whether it fits with the leanest values of all keys that optimizations.fit may choose.
+  bool open_keys_suffice() const {
     spec::Spec spec = spec_;
     spec.optimizations.fit = spec::Fit::auto_;
     const spec::OpenKeys open = open_keys(spec);
-    return (recompute && open.recompute) || (chunks && open.loss) ||
-           (both && open.recompute && open.loss) || (offload && open.offload);
+    spec.optimizations.fit = spec::Fit::none;
+    if (open.loss) spec.optimizations.loss = spec::LossKernel::fused_linear;
+    if (open.offload) spec.optimizations.offload.optimizer_state = true;
+    return open.any() && (fits(spec, choice_) || (open.recompute && other_choice(spec)));
   }
 
   // What is free of a GPU may be less than fit: auto, which goes by the target, took for granted.

@@ -18,8 +18,7 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
 }
 
 double predicted_seconds(const Compiled& compiled) {
-  const Rates rates =
-      rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
   if (compiled.plan.host_bytes > 0)

@@ -1,5 +1,5 @@
-// How long an optimizer step will take, before anything runs: what planning chooses keys by (driver/fit.h), and
-// where `hydrac tune` begins to learn.
+// How long an optimizer step will take, before anything runs: what planning chooses keys by (driver/fit.h),
+// and where `hydrac tune` begins to learn.
 #pragma once
 #include "driver/floor.h"
 
@@ -7,15 +7,15 @@ namespace hydrac::driver {
 
 // What programs reach of a target's peaks.
 struct Rates {
-  Peaks reached;                          // typical ones where the target's peaks are not known
-  double host_bytes_per_second = 0;       // over the bus, one way
-  double seconds_a_call = 0;              // beside its work
-  bool are_known = false;                 // otherwise only ratios of times say something
+  Peaks reached;                     // typical ones where the target's peaks are not known
+  double host_bytes_per_second = 0;  // over the bus, one way
+  double seconds_a_call = 0;         // beside its work
+  bool are_known = false;            // otherwise only ratios of times say something
 };
 Rates rates_of(const targets::Target& target, spec::Precision precision);
 
-// Seconds of one optimizer step: every call takes as long as its operations or its bytes, whichever is longer;
-// what lies on the host moves over the bus once each way, both ways at once. Without what ranks send.
+// Seconds of one optimizer step: every call takes as long as its operations or its bytes, whichever is
+// longer; what lies on the host moves over the bus once each way, both ways at once. Without what ranks send.
 double predicted_seconds(const Compiled& compiled);
 
 }  // namespace hydrac::driver

@@ -8,8 +8,7 @@ OpenKeys open_keys(const Spec& spec) {
   OpenKeys open{.micro_batch_size = waits_for_plan(spec)};
   if (!waits_for_fit(spec)) return open;
   const auto& o = spec.optimizations;
-  open.recompute =
-      !spec.is_set("optimizations.recompute") || o.recompute.mode == Recompute::Mode::automatic;
+  open.recompute = !spec.is_set("optimizations.recompute") || o.recompute.mode == Recompute::Mode::automatic;
   open.loss = !spec.is_set("optimizations.loss") && spec.model.head != Head::regression;
   open.offload =
       !spec.is_set("optimizations.offload.optimizer_state") && !targets::find(spec.target)->is_cpu();

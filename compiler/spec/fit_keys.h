@@ -1,5 +1,5 @@
-// The keys that planning may choose (optimizations.fit, train.micro_batch_size: auto), and which of them a spec
-// leaves open.
+// The keys that planning may choose (optimizations.fit, train.micro_batch_size: auto), and which of them a
+// spec leaves open.
 #pragma once
 #include "spec/spec.h"
 
@@ -17,8 +17,8 @@ struct OpenKeys {
 // With fit: none the micro-batch alone can be open: `recompute: auto` is asked where a program is compiled.
 OpenKeys open_keys(const Spec& spec);
 
-// Gives the open keys of `spec` the values that `chosen` has, the same spec after planning, so that nothing is
-// left to choose.
+// Gives the open keys of `spec` the values that `chosen` has, the same spec after planning, so that nothing
+// is left to choose.
 void take_chosen_keys(Spec& spec, const SpecKeys& chosen);
 
 }  // namespace hydrac::spec

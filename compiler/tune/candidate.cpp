@@ -64,7 +64,8 @@ class Knobs {
     if (effort_ != Effort::quick) values.insert(values.end(), {"[mlp]", "[attn]"});
     if (effort_ == Effort::max)
       values.insert(values.end(), {"[norm, mlp]", "[norm, attn]", "[attn, mlp]", "block"});
-    add("optimizations.recompute", is_auto ? "" : to_string(driver::recompute_choice(spec_)), values, is_auto);
+    add("optimizations.recompute", is_auto ? "" : to_string(driver::recompute_choice(spec_)), values,
+        is_auto);
   }
 
   void loss() {

@@ -72,7 +72,8 @@ void CostModel::fit() {
   Row right{};
   for (const Measured& m : measured_) {
     Row row = row_of(m.work);
-    for (size_t i = 0; i < prior_.size(); ++i) row[i] *= prior_[i] / m.seconds;  // of prices in units of the first guess
+    for (size_t i = 0; i < prior_.size(); ++i)
+      row[i] *= prior_[i] / m.seconds;  // of prices in units of the first guess
     for (size_t i = 0; i < prior_.size(); ++i) {
       for (size_t j = 0; j < prior_.size(); ++j) matrix[i][j] += row[i] * row[j];
       right[i] += row[i];

@@ -88,9 +88,9 @@ TEST(ChooseBatch, OfAProgramThatDoesNotFitIsProposedAsADivisor) {
 
 // Heads are small, so that activations decide.
 spec::Spec recomputing_spec(std::vector<std::string> overrides = {}) {
-  overrides.insert(overrides.begin(), {"target=cpu", "model.num_hidden_layers=4", "model.num_attention_heads=4",
-                                       "train.global_batch_size=16", "train.micro_batch_size=16",
-                                       "optimizations.recompute=auto"});
+  overrides.insert(overrides.begin(), {"target=cpu", "model.num_hidden_layers=4",
+                                       "model.num_attention_heads=4", "train.global_batch_size=16",
+                                       "train.micro_batch_size=16", "optimizations.recompute=auto"});
   return open_spec(overrides);
 }
 
@@ -197,7 +197,8 @@ std::vector<Planned> brute_force(const spec::Spec& spec) {
     for (const RecomputeChoice& recompute : space.recompute)
       for (const spec::LossKernel loss : space.losses)
         for (const MomentStorage& moments : space.moments) {
-          const Compiled c = compile(with_choice(spec, {size, recompute, loss, moments}), recompute, up_to(1));
+          const Compiled c =
+              compile(with_choice(spec, {size, recompute, loss, moments}), recompute, up_to(1));
           all.push_back({c.plan.device_bytes(), predicted_seconds(c),
                          fmt::format("{} of {}, {}, {} on {}: {} bytes, {} s", size, to_string(recompute),
                                      to_string(loss), to_string(moments.type),
@@ -285,13 +286,14 @@ TEST(Fit, LeavesTheDefaultsWhereTheyFit) {
 }
 
 TEST(Fit, LeavesWhatTheSpecWrites) {
-  const std::vector<std::string> written = {
-      "target=h100", "train.micro_batch_size=16", "optimizations.recompute=none",
-      "optimizations.loss=materialized", "optimizations.offload.optimizer_state=false"};
+  const std::vector<std::string> written = {"target=h100", "train.micro_batch_size=16",
+                                            "optimizations.recompute=none", "optimizations.loss=materialized",
+                                            "optimizations.offload.optimizer_state=false"};
   for (size_t open = 1; open < written.size(); ++open) {
     std::vector<std::string> overrides = written;
     overrides.erase(overrides.begin() + static_cast<ptrdiff_t>(open));
-    overrides.insert(overrides.end(), {"train.sequence_len=256", "model.vocab_size=200000"});  // heads in parts
+    overrides.insert(overrides.end(),
+                     {"train.sequence_len=256", "model.vocab_size=200000"});  // heads in parts
     const spec::Spec before = fitting_spec(overrides);
     spec::Spec spec = before;
     choose_open_keys(spec, up_to(1));  // nothing fits: the leanest values of what is open

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "spec/batch.h"
+#include "spec/fit_keys.h"
 #include "spec/load.h"
 
 namespace hydrac::tune {
@@ -69,6 +70,36 @@ TEST(Knobs, TakeAutoForOpen) {
                true, {}, Effort::quick);
   EXPECT_NE(values_of(knobs, "optimizations.attention"), nullptr);
   EXPECT_EQ(values_of(knobs, "optimizations.recompute")->front(), "none");
+}
+
+// What planning chose is where the search begins: its values are the defaults, and others are tried.
+TEST(Knobs, BeginAtWhatFitChose) {
+  spec::Spec spec = spec_with({"target=h100", "optimizations.fit=auto"});
+  spec::Spec chosen = spec;
+  chosen.optimizations.recompute = {.mode = spec::Recompute::Mode::list, .act = true};
+  chosen.optimizations.loss = spec::LossKernel::chunked;
+  chosen.optimizations.offload.optimizer_state = true;
+  take_chosen_keys(spec, chosen);
+  EXPECT_FALSE(waits_for_fit(spec));
+  const auto knobs = knobs_of(spec, true, {}, Effort::quick);
+  EXPECT_EQ(*values_of(knobs, "optimizations.recompute"),
+            (std::vector<std::string>{"none", "[norm]", "[norm, act]"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.loss"),
+            (std::vector<std::string>{"materialized", "fused_linear"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.offload.optimizer_state"), std::vector<std::string>{"false"});
+}
+
+TEST(Knobs, LeaveWhatTheSpecWritesToFit) {
+  spec::Spec spec = spec_with({"target=h100", "optimizations.fit=auto", "optimizations.recompute=block",
+                               "optimizations.offload.optimizer_state=true"});
+  spec::Spec chosen = spec_with({"target=h100", "optimizations.loss=chunked"});
+  take_chosen_keys(spec, chosen);
+  EXPECT_EQ(spec.optimizations.recompute.mode, spec::Recompute::Mode::block);
+  EXPECT_TRUE(spec.optimizations.offload.optimizer_state);
+  EXPECT_EQ(spec.optimizations.loss, spec::LossKernel::chunked);
+  const auto knobs = knobs_of(spec, true, {}, Effort::quick);
+  EXPECT_EQ(values_of(knobs, "optimizations.recompute"), nullptr);
+  EXPECT_EQ(values_of(knobs, "optimizations.offload.optimizer_state"), nullptr);
 }
 
 TEST(Numerics, AreApart) {

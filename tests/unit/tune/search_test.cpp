@@ -294,5 +294,12 @@ TEST(CostModel, LearnsThePricesOfItsMeasurements) {
   EXPECT_NEAR(model.seconds(other) / truth(other), 1, 0.05);
 }
 
+// The bus is slower than the GPU's memory by far, and that is known before anything was measured.
+TEST(CostModel, KnowsThatTheHostIsFar) {
+  const CostModel model(*targets::find("h100"), spec::Precision::bf16);
+  const Work near{1e13, 1e10, 500}, far{1e13, 1e10, 500, 1e10};
+  EXPECT_NEAR(model.seconds(far) - model.seconds(near), 1e10 / (0.7 * 64e9), 1e-6);
+}
+
 }  // namespace
 }  // namespace hydrac::tune
