@@ -163,6 +163,7 @@ bool decides_results(const std::string& key) {
       "optimizations.fit",
       "optimizations.recompute",
       "optimizations.memory_limit",
+      "optimizations.offload.activations",
       "optimizations.offload.optimizer_state",
       "model.from",
       "adapter.from",

@@ -28,6 +28,13 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
   return text;
 }
 
+std::string held_by_host(const driver::Compiled& c) {
+  const auto& offload = c.spec.optimizations.offload;
+  return !offload.activations      ? "optimizer state"
+         : offload.optimizer_state ? "optimizer state, activations"
+                                   : "activations";
+}
+
 }  // namespace
 
 std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
@@ -55,8 +62,8 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
   if (c.plan.host_bytes > 0)
-    text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: optimizer state\n", prefix, "host",
-                        c.plan.host_bytes, bytes_text(c.plan.host_bytes));
+    text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: {}\n", prefix, "host",
+                        c.plan.host_bytes, bytes_text(c.plan.host_bytes), held_by_host(c));
   if (const int64_t ranks = c.spec.parallel.data; ranks > 1) {
     const double seconds = driver::sending_seconds(c);
     text +=

@@ -92,6 +92,8 @@ class CudaProgramBuilder {
       calls.push_back(gemm(node));
     } else if (node.op == "all_reduce") {
       calls.push_back(all_reduce_call(node));
+    } else if (node.op == "transfer") {
+      calls.push_back({.kind = Call::Kind::copy, .arguments = {node.inputs[0], node.outputs[0]}});
     } else if (zeroes_a_tensor(graph_, node)) {
       calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
@@ -135,7 +137,8 @@ class CudaProgramBuilder {
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
-  // Sums over ranks have a branch of their own where there is something to run beside them. A call that
+  // Sums over ranks have a branch of their own where there is something to run beside them, and so have copies
+  // to the host and back. A call that
   // writes nothing that is still read before the update goes to the second branch: gradients of parameters,
   // the sum of the losses, the next random step. Not so the token embedding's gradient: nothing follows it on
   // the first branch, and the second one is then still at others. A call that only fills scratch memory goes
@@ -153,6 +156,10 @@ class CudaProgramBuilder {
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
     if (node.op == "all_reduce") {
       call.branch = function_ == "micro_step" ? program::kSumBranch : program::kMainBranch;
+      return;
+    }
+    if (node.op == "transfer") {
+      call.branch = options_.streams > 1 ? program::kHostBranch : program::kMainBranch;
       return;
     }
     call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward"

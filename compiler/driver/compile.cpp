@@ -280,6 +280,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   passes::in_place(c.graph, c.decisions);
   after("in-place");
+  if (spec.optimizations.offload.activations) {
+    passes::offload_activations(c.graph, c.decisions);
+    after("offload");
+  }
   if (spec.parallel.data > 1 && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");

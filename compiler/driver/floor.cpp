@@ -48,6 +48,10 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
       for (const program::Call& call : section.calls) {
         work.calls += std::max(section.layers, 1) * times;
         if (call.kind == program::Call::Kind::all_reduce) continue;
+        if (call.kind == program::Call::Kind::copy) {
+          work.copied_bytes += runs * call.bytes;
+          continue;
+        }
         work.flop += runs * call.flop;
         work.bytes += runs * call.bytes;
         (call.multiplies_matrices ? work.matmul_flop : work.other_bytes) +=

@@ -25,6 +25,7 @@ struct StepWork {
   double other_bytes = 0;  // of the calls that do not
   double floor_seconds = 0;
   int64_t calls = 0;
+  double copied_bytes = 0;  // to the host's memory and back; not among `bytes`
 };
 StepWork step_work(const Compiled& compiled);
 // With other rates than the target's peaks.

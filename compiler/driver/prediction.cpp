@@ -1,5 +1,7 @@
 #include "driver/prediction.h"
 
+#include <algorithm>
+
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -17,12 +19,26 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
   return rates;
 }
 
+namespace {
+
+int64_t moments_on_host(const Compiled& compiled) {
+  int64_t bytes = 0;
+  for (const auto& [id, placement] : compiled.plan.placements) {
+    const ir::Value& value = compiled.graph.value(id);
+    if (value.on_host && value.role == ir::Role::optimizer_state) bytes += placement.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
 double predicted_seconds(const Compiled& compiled) {
   const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
-  if (compiled.plan.host_bytes > 0)
-    seconds += static_cast<double>(compiled.plan.host_bytes) / rates.host_bytes_per_second;
+  if (work.copied_bytes > 0) seconds = std::max(seconds, work.copied_bytes / rates.host_bytes_per_second);
+  if (const int64_t moments = moments_on_host(compiled); moments > 0)
+    seconds += static_cast<double>(moments) / rates.host_bytes_per_second;
   return seconds;
 }
 

@@ -192,6 +192,10 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
     case Call::Kind::all_reduce:
       return all_reduce(section, call);
+    case Call::Kind::copy:
+      return fmt::format("{}.copy({}, {}, {});", queue(call), tensors_.text(call.arguments[1], layer_of(section)),
+                         tensors_.text(call.arguments[0], layer_of(section)),
+                         elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
   }
   throw std::logic_error("no such kind of call");
 }

@@ -85,7 +85,7 @@ std::set<int> forked_branches(const driver::Compiled& compiled) {
 
 std::string_view branch_name(int branch) {
   static constexpr std::array<std::string_view, program::kBranches> kNames = {"main", "beside",
-                                                                              "communication"};
+                                                                              "communication", "host_copies"};
   return kNames.at(static_cast<size_t>(branch));
 }
 
@@ -122,6 +122,10 @@ std::string step_declarations(const driver::Compiled& compiled) {
     if (forks.contains(program::kSumBranch)) {
       out.line("// Sums of gradients over ranks, which nobody reads before the update either.");
       out.line("const Queue& communication;");
+    }
+    if (forks.contains(program::kHostBranch)) {
+      out.line("// Copies of what the backward pass reads, to the host's memory and back a layer ahead of it.");
+      out.line("const Queue& host_copies;");
     }
     if (compiled.spec.parallel.data > 1) out.line("const CudaStepProgram& ranks;");
     if (const auto attentions = cudnn_attentions(compiled); !attentions.empty()) {

@@ -13,7 +13,7 @@ extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, 
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
     kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps,
-    kActivation, kActivationBackward, kTopLogits, kTranspose, kValueShift, kZero;
+    kActivation, kActivationBackward, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -76,6 +76,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kActivation,
       &kActivationBackward,
       &kTopLogits,
+      &kTransfer,
       &kTranspose,
       &kValueShift,
       &kZero,

@@ -172,4 +172,9 @@ void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log&
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);
 
+// Needs in_place. Tensors that a layer loop of the forward pass makes and its backward loop reads move to the
+// host's memory: a "transfer" behind the last writer, another one an iteration ahead of the readers, which read
+// what comes back. Not the residual stream, nor what is small. Bits do not change.
+void offload_activations(ir::Graph& graph, Log& log);
+
 }  // namespace hydrac::passes

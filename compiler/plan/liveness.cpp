@@ -33,6 +33,19 @@ int half_a_layer(const ir::Function& function) {
   return static_cast<int>(nodes / 2);
 }
 
+// The steps of a layer, of storages that a loop sends to the host: while that lasts the next layer writes
+// another slot.
+std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Function& function) {
+  std::map<ir::ValueId, int> steps;
+  for (const ir::Region& region : function.regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op == "transfer" && graph.value(node.outputs[0]).on_host)
+        steps[storage_of(graph, node.inputs[0].value)] = static_cast<int>(region.nodes.size());
+    }
+  }
+  return steps;
+}
+
 }  // namespace
 
 Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
@@ -49,10 +62,13 @@ Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& linger
         }
       }
     }
+    const std::map<ir::ValueId, int> sent = layers_of_sent(graph, function);
     for (auto& [storage, life] : liveness.lives) {
-      if (life.function != function.name || !lingers.contains(storage)) continue;
+      if (life.function != function.name) continue;
+      int longer = lingers.contains(storage) ? half_a_layer(function) : 0;
+      if (const auto found = sent.find(storage); found != sent.end()) longer = std::max(longer, found->second);
       for (auto& [slot, interval] : life.slots)
-        interval.last = std::min(interval.last + half_a_layer(function), liveness.steps);
+        interval.last = std::min(interval.last + longer, liveness.steps);
     }
   }
   return liveness;

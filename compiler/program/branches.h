@@ -9,8 +9,8 @@
 namespace hydrac::program {
 
 // The branches of a program (Call::branch): what everything else follows; gradients of parameters; sums of
-// these over ranks. The latter two leave the first one and come back to it.
-inline constexpr int kMainBranch = 0, kGradientBranch = 1, kSumBranch = 2, kBranches = 3;
+// these over ranks; copies to the host's memory and back. The others leave the first one and come back to it.
+inline constexpr int kMainBranch = 0, kGradientBranch = 1, kSumBranch = 2, kHostBranch = 3, kBranches = 4;
 
 struct Access {
   int64_t first = 0, last = 0;  // bytes [first, last) of the arena

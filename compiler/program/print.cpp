@@ -30,6 +30,8 @@ std::string name_of(const Program& program, const Call& call) {
       return "zero";
     case Call::Kind::all_reduce:
       return "all_reduce";
+    case Call::Kind::copy:
+      return "copy";
   }
   throw std::logic_error("no such kind of call");
 }

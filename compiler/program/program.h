@@ -97,13 +97,13 @@ struct AttentionCall {
 struct Call {
   bool multiplies_one_matmul() const { return gemm.m > 0; }
 
-  enum class Kind { launch, gemm, attention, zero, all_reduce } kind = Kind::launch;
+  enum class Kind { launch, gemm, attention, zero, all_reduce, copy } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one, then of 8-bit
   // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
   // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
   // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
-  // the cpu of f32.
+  // the cpu of f32. copy: a dense tensor and where it is copied to, one of them in the host's memory; a GPU's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU

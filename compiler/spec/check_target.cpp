@@ -54,6 +54,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.optimizer_state", "bf16", "fp32 or int8");
   if (draft.usable({"optimizations.offload.optimizer_state"}) && o.offload.optimizer_state)
     refuse(draft, "optimizations.offload.optimizer_state", "true", "false");
+  if (draft.usable({"optimizations.offload.activations"}) && o.offload.activations)
+    refuse(draft, "optimizations.offload.activations", "true", "false");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.exact_accumulation"}) && !o.exact_accumulation)

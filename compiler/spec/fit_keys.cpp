@@ -26,7 +26,7 @@ void take_chosen_keys(Spec& spec, const SpecKeys& chosen) {
   }
   if (open.recompute) o.recompute = from.recompute;
   if (open.loss) o.loss = from.loss;
-  if (open.offload) o.offload = from.offload;
+  if (open.offload) o.offload.optimizer_state = from.offload.optimizer_state;
   if (open.optimizer_state) o.optimizer_state = from.optimizer_state;
   o.fit = Fit::none;
 }

@@ -146,6 +146,7 @@ void CudaStepProgram::wait() const {
   stream_.synchronize();
   beside_.synchronize();
   communication_.synchronize();
+  host_copies_.synchronize();
 }
 
 // A capture must not wait for calls.

@@ -56,7 +56,7 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t measured_bytes() const { return measured_bytes_; }
 
  protected:
-  // Puts a function's calls on stream(), and on beside() and communication() what may run at the same time:
+  // Puts a function's calls on stream(), and on beside(), communication() and host_copies() what may run beside:
   // they fork from stream() and join it again by events. Is called while a graph is captured, when it must
   // not wait for the GPU nor allocate memory of it, and outside of one.
   virtual void enqueue(Function function) = 0;
@@ -77,6 +77,7 @@ class CudaStepProgram : public LaidOutProgram {
   const Stream& stream() const { return stream_; }
   const Stream& beside() const { return beside_; }
   const Stream& communication() const { return communication_; }
+  const Stream& host_copies() const { return host_copies_; }
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
   const GpuMonitor& monitor() const { return monitor_; }
 
@@ -109,7 +110,7 @@ class CudaStepProgram : public LaidOutProgram {
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 
   const Context& context_;
-  Stream stream_, beside_, communication_;
+  Stream stream_, beside_, communication_, host_copies_;
   Staging staging_;
   GpuMonitor monitor_;
   int64_t free_before_ = 0, measured_bytes_ = 0;

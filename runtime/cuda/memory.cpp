@@ -60,6 +60,11 @@ void copy_on_device(void* to, const void* from, std::int64_t bytes, const Stream
               "cuMemcpyDtoDAsync", bytes);
 }
 
+void copy_anywhere(void* to, const void* from, std::int64_t bytes, const Stream& stream) {
+  check_bytes(driver().cuMemcpyAsync(address(to), address(from), bytes, stream.handle()), "cuMemcpyAsync",
+              bytes);
+}
+
 void copy_to_device(void* device, const void* host, std::int64_t bytes, const Stream& stream) {
   check_bytes(driver().cuMemcpyHtoDAsync_v2(address(device), host, bytes, stream.handle()),
               "cuMemcpyHtoDAsync", bytes);

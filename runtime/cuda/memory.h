@@ -63,6 +63,8 @@ void copy_to_host(void* host, const void* device, std::int64_t bytes);
 void copy_to_device(void* device, const void* host, std::int64_t bytes, const Stream& stream);
 void copy_to_host(void* host, const void* device, std::int64_t bytes, const Stream& stream);
 void copy_on_device(void* to, const void* from, std::int64_t bytes, const Stream& stream);
+// Between any two parts of an arena (runtime/cuda/arena.h), whichever of them lies on the host.
+void copy_anywhere(void* to, const void* from, std::int64_t bytes, const Stream& stream);
 
 // Every byte becomes `value`; or every 32-bit word of `bytes` (a multiple of 4) does.
 void fill_bytes(void* device, std::uint8_t value, std::int64_t bytes, const Stream& stream);

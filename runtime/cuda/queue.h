@@ -59,6 +59,14 @@ class Queue {
     after_call(stream_.handle());
   }
 
+  // Between the GPU's memory and the host's.
+  template <class T>
+  void copy(T* to, const T* from, std::int64_t elements) const {
+    before_call(stream_.handle());
+    copy_anywhere(to, from, elements * static_cast<std::int64_t>(sizeof(T)), stream_);
+    after_call(stream_.handle());
+  }
+
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
   template <class A, class B, class C>
   void gemm_nt(C* c, const A* a, const B* b, std::int64_t m, std::int64_t n, std::int64_t k,

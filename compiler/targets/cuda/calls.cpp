@@ -94,6 +94,11 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
       return runtime::after_call(stream.handle());
     case Call::Kind::all_reduce:
       return reduce(call, stream);
+    case Call::Kind::copy:
+      runtime::before_call(stream.handle());
+      cuda::copy_anywhere(call.arguments[1], call.arguments[0],
+                          call.accesses[0].last - call.accesses[0].first, stream);
+      return runtime::after_call(stream.handle());
   }
 }
 

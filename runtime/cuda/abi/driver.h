@@ -144,6 +144,7 @@ struct CUlaunchConfig {
   X(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes))                                      \
   X(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream))                \
   X(cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream))                      \
+  X(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream))                       \
   X(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream))                \
   X(cuMemsetD8Async, (CUdeviceptr address, unsigned char value, std::size_t count, CUstream stream))             \
   X(cuMemsetD32Async, (CUdeviceptr address, unsigned value, std::size_t count, CUstream stream))                 \

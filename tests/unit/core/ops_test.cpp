@@ -250,6 +250,7 @@ TEST(OpTable, EveryOpIsTested) {
   std::set<std::string> covered = covered_ops();
   covered.insert("zero");        // ZeroWritesZeros
   covered.insert("all_reduce");  // AllReduceSumsWhatRanksHave, and parallel_test
+  covered.insert("transfer");    // TransferCopies, and offload_test
   for (const ops::OpInfo* op : ops::all_ops())
     EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
 }
@@ -284,6 +285,21 @@ TEST(OpTable, AllReduceSumsWhatRanksHave) {
   // A rank sends two thirds of the tensor, the parts that others add up, and then two thirds, its sum to
   // each.
   EXPECT_DOUBLE_EQ(op.cost(graph, node).bytes, 4.0 / 3 * 24 * 4);
+}
+
+TEST(OpTable, TransferCopies) {
+  ir::Graph graph;
+  ir::Value value;
+  value.name = "x";
+  value.shape = {{6, ""}, {4, ""}};
+  const ir::Use x{graph.add(value), {}};
+  value.name = "x.host";
+  const ir::Node node{.op = "transfer", .inputs = {x}, .outputs = {{graph.add(value), {}}}};
+  const ops::OpInfo& op = ops::op_info("transfer");
+  std::vector<ops::Tensor64> copy = {{{2}, {0, 0}}};
+  op.reference(node, {{{2}, {1, 2}}}, copy);
+  EXPECT_EQ(copy[0].data, (std::vector<double>{1, 2}));
+  EXPECT_DOUBLE_EQ(op.cost(graph, node).bytes, 6 * 4 * 4);
 }
 
 TEST(OpTable, ZeroWritesZeros) {
