@@ -15,7 +15,8 @@ struct Rates {
 Rates rates_of(const targets::Target& target, spec::Precision precision);
 
 // Seconds of one optimizer step: every call takes as long as its operations or its bytes, whichever is
-// longer; what lies on the host moves over the bus once each way, both ways at once. Without what ranks send.
+// longer; moments on the host move over the bus once each way, both ways at once; copies of activations run
+// beside the other calls, so that the longer one of both counts. Without what ranks send.
 double predicted_seconds(const Compiled& compiled);
 
 }  // namespace hydrac::driver

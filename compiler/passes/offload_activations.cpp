@@ -23,7 +23,8 @@ constexpr int64_t kWorthIt = 1 << 20;  // bytes of a layer's tensor
 struct StorageUses {
   bool is_simple = true;  // by the two loops alone, each of them in its own layer's slot, in whole views
   int last_writer = -1;   // node of the forward loop
-  int first_reader = -1;  // node of the backward loop
+  int first_reader = -1;  // node of the backward loop, as the next one is
+  int last_use = -1;
 };
 
 // One pair of loops.
@@ -37,19 +38,17 @@ class LoopOffload {
     std::vector<ValueId> chosen = candidates();
     if (chosen.empty()) return chosen;
     Region ahead{regions_[backward_].name + "_ahead", 0, false, true, {}};
-    std::vector<Node> fetches;
-    std::map<int, std::vector<Node>> stores;  // behind a node of the forward loop
+    std::map<int, std::vector<Node>> stores, fetches;  // behind a node of the loop
     for (const ValueId id : chosen) {
       const ValueId host = add_like(id, ".host", true), back = add_like(id, ".back", false);
       stores[uses_.at(id).last_writer].push_back(transfer({id, {true, 0}}, {host, {true, 1}}));
-      fetches.push_back(transfer({host, {true, 0}}, {back, {true, 0}}));
+      fetches[uses_.at(id).last_use].push_back(transfer({host, {true, 0}}, {back, {true, 0}}));
       const int last = regions_[forward_].layers;
       ahead.nodes.push_back(transfer({host, {false, last}}, {back, {false, last}}));
       read_from(id, back);
     }
-    insert(stores);
-    std::vector<Node>& nodes = regions_[backward_].nodes;
-    nodes.insert(nodes.begin(), fetches.begin(), fetches.end());
+    insert(stores, regions_[forward_].nodes);
+    insert(fetches, regions_[backward_].nodes);
     regions_.insert(regions_.begin() + static_cast<std::ptrdiff_t>(backward_), std::move(ahead));
     return chosen;
   }
@@ -102,6 +101,7 @@ class LoopOffload {
     const int at = static_cast<int>(&node - region.nodes.data());
     if (in_forward && is_output) uses.last_writer = at;
     if (in_backward && !is_output && uses.first_reader < 0) uses.first_reader = at;
+    if (in_backward) uses.last_use = at;
     // What the backward loop puts there before it reads is not what the forward loop left.
     if (in_backward && is_output && uses.first_reader < 0) uses.is_simple = false;
   }
@@ -135,8 +135,7 @@ class LoopOffload {
     return graph_.add(std::move(value));
   }
 
-  void insert(const std::map<int, std::vector<Node>>& behind) {
-    std::vector<Node>& nodes = regions_[forward_].nodes;
+  static void insert(const std::map<int, std::vector<Node>>& behind, std::vector<Node>& nodes) {
     for (auto found = behind.rbegin(); found != behind.rend(); ++found)
       nodes.insert(nodes.begin() + found->first + 1, found->second.begin(), found->second.end());
   }

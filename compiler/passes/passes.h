@@ -173,8 +173,8 @@ void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log&
 void in_place(ir::Graph& graph, Log& log);
 
 // Needs in_place. Tensors that a layer loop of the forward pass makes and its backward loop reads move to the
-// host's memory: a "transfer" behind the last writer, another one an iteration ahead of the readers, which read
-// what comes back. Not the residual stream, nor what is small. Bits do not change.
+// host's memory: a "transfer" behind the last writer; behind the last reader another one, of what the next
+// iteration reads. Not the residual stream, nor what is small. Bits do not change.
 void offload_activations(ir::Graph& graph, Log& log);
 
 }  // namespace hydrac::passes

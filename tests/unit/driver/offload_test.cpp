@@ -141,33 +141,44 @@ TEST(OffloadActivations, LeavesARingOfSlotsOnTheGpu) {
     EXPECT_GE(moved.plan.host_bytes - plain.plan.host_bytes, bytes - plan::kPage);
     EXPECT_LE(moved.plan.host_bytes - plain.plan.host_bytes, bytes + plan::kPage);
     for (const ir::ValueId id : values_ending(moved, ".back"))
-      EXPECT_LE(moved.plan.placements.at(id).slots, 3) << moved.graph.value(id).name;
+      EXPECT_LE(moved.plan.placements.at(id).slots, 2) << moved.graph.value(id).name;
   }
 }
 
+// A fetch waits for the last reader of its memory; from there to the first reader of what it fetches most of a
+// layer is computed.
 TEST(OffloadActivations, FetchesALayerAheadBesideTheOtherCalls) {
   const Compiled c = offloading({});
   const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
   std::vector<program::BranchStep> steps;
-  std::vector<int> iterations;  // of the backward loop; -1 elsewhere
   std::vector<const Call*> calls;
+  std::vector<bool> in_loop;
+  int loop_calls = 0;  // of an iteration, on the main branch
   program::for_each_call(*function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
     steps.push_back({accesses(c, call, layer), call.branch});
-    iterations.push_back(section.name == "block_backward" ? iteration : -1);
     calls.push_back(&call);
+    in_loop.push_back(section.name == "block_backward" && iteration + 1 < section.layers);
+    loop_calls += section.name == "block_backward" && iteration == 0 && call.branch == program::kMainBranch;
   });
   const auto waits = program::waits_between_branches(steps);
   int fetches = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     EXPECT_EQ(calls[i]->branch == program::kHostBranch, calls[i]->kind == Call::Kind::copy);
-    if (calls[i]->kind != Call::Kind::copy || iterations[i] < 0) continue;
+    if (calls[i]->kind != Call::Kind::copy || !in_loop[i]) continue;
     ++fetches;
-    for (const int awaited : waits[i])
-      EXPECT_LT(iterations[static_cast<size_t>(awaited)], iterations[i])
-          << calls[i]->label << " waits for " << calls[static_cast<size_t>(awaited)]->label
-          << ", which runs beside it";
+    int beside = 0;  // calls of the main branch until one reads what was fetched
+    const program::Access made = steps[i].accesses[1];
+    for (size_t j = i + 1; j < steps.size(); ++j) {
+      beside += steps[j].branch == program::kMainBranch;
+      if (steps[j].branch != program::kHostBranch &&
+          std::ranges::any_of(steps[j].accesses, [&](const program::Access& access) {
+            return access.first < made.last && made.first < access.last;
+          }))
+        break;
+    }
+    EXPECT_GE(beside, loop_calls / 2) << calls[i]->label;
   }
-  EXPECT_EQ(fetches % kOffloadLayers, 0);
+  EXPECT_EQ(fetches % (kOffloadLayers - 1), 0);
   EXPECT_GT(fetches, 0);
 }
 
