@@ -40,6 +40,8 @@ std::string section_comment(std::string section) {
       {"after_head",
        "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
+      {"block_backward_ahead",
+       "What the last layer left on the host comes back; each layer fetches what the one below it needs."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
       {"reduce",
        "What the ranks sum before they all make the same update; random numbers go on after all their "
@@ -193,7 +195,8 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
     case Call::Kind::all_reduce:
       return all_reduce(section, call);
     case Call::Kind::copy:
-      return fmt::format("{}.copy({}, {}, {});", queue(call), tensors_.text(call.arguments[1], layer_of(section)),
+      return fmt::format("{}.copy({}, {}, {});", queue(call),
+                         tensors_.text(call.arguments[1], layer_of(section)),
                          tensors_.text(call.arguments[0], layer_of(section)),
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
   }

@@ -124,7 +124,8 @@ std::string step_declarations(const driver::Compiled& compiled) {
       out.line("const Queue& communication;");
     }
     if (forks.contains(program::kHostBranch)) {
-      out.line("// Copies of what the backward pass reads, to the host's memory and back a layer ahead of it.");
+      out.line(
+          "// Copies of what the backward pass reads, to the host's memory and back a layer ahead of it.");
       out.line("const Queue& host_copies;");
     }
     if (compiled.spec.parallel.data > 1) out.line("const CudaStepProgram& ranks;");

@@ -254,7 +254,8 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
                           multiplies_beside(compiled) ? "memory_.state.gemm_workspace_beside" : "nullptr");
   if (forks.contains(program::kSumBranch))
     queues += ",\n      communication_(communication(), matmuls_, nullptr)";
-  if (forks.contains(program::kHostBranch)) queues += ",\n      host_copies_(host_copies(), matmuls_, nullptr)";
+  if (forks.contains(program::kHostBranch))
+    queues += ",\n      host_copies_(host_copies(), matmuls_, nullptr)";
   out.append(queues + " {\n");
   Writer body(1);
   for (const auto& [name, attention] : attentions)

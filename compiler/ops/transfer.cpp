@@ -1,5 +1,5 @@
-// Copies a tensor between the GPU's memory and the host's. It is no op of a model, so no gradient flows through
-// it.
+// Copies a tensor between the GPU's memory and the host's. It is no op of a model, so no gradient flows
+// through it.
 #include "ops/op.h"
 
 namespace hydrac::ops {

@@ -148,8 +148,7 @@ class LoopOffload {
 
 // The forward loop of a backward one.
 std::optional<size_t> forward_of(const std::vector<Region>& regions, const Region& backward) {
-  const std::string name =
-      backward.name.substr(0, backward.name.size() - std::string("_backward").size());
+  const std::string name = backward.name.substr(0, backward.name.size() - std::string("_backward").size());
   for (size_t r = 0; r < regions.size(); ++r)
     if (regions[r].name == name) return r;
   return std::nullopt;
@@ -172,10 +171,11 @@ void offload_activations(ir::Graph& graph, Log& log) {
       names.push_back(value.name);
       bytes += element_count(value.shape) * size_of(value.dtype);
     }
-    log.push_back({"offload", moved.empty()
-                                  ? fmt::format("{}: nothing that is kept for the backward pass can move", name)
-                                  : fmt::format("{}: {} bytes of each layer move to the host: {}", name, bytes,
-                                                fmt::join(names, ", "))});
+    log.push_back(
+        {"offload", moved.empty()
+                        ? fmt::format("{}: nothing that is kept for the backward pass can move", name)
+                        : fmt::format("{}: {} bytes of each layer move to the host: {}", name, bytes,
+                                      fmt::join(names, ", "))});
     if (!moved.empty()) ++r;  // behind the region that was added
   }
 }

@@ -66,7 +66,8 @@ Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& linger
     for (auto& [storage, life] : liveness.lives) {
       if (life.function != function.name) continue;
       int longer = lingers.contains(storage) ? half_a_layer(function) : 0;
-      if (const auto found = sent.find(storage); found != sent.end()) longer = std::max(longer, found->second);
+      if (const auto found = sent.find(storage); found != sent.end())
+        longer = std::max(longer, found->second);
       for (auto& [slot, interval] : life.slots)
         interval.last = std::min(interval.last + longer, liveness.steps);
     }

@@ -103,7 +103,8 @@ struct Call {
   // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
   // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
   // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
-  // the cpu of f32. copy: a dense tensor and where it is copied to, one of them in the host's memory; a GPU's.
+  // the cpu of f32. copy: a dense tensor and where it is copied to, one of them in the host's memory; a
+  // GPU's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU

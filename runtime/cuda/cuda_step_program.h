@@ -56,9 +56,9 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t measured_bytes() const { return measured_bytes_; }
 
  protected:
-  // Puts a function's calls on stream(), and on beside(), communication() and host_copies() what may run beside:
-  // they fork from stream() and join it again by events. Is called while a graph is captured, when it must
-  // not wait for the GPU nor allocate memory of it, and outside of one.
+  // Puts a function's calls on stream(), and on beside(), communication() and host_copies() what may run
+  // beside: they fork from stream() and join it again by events. Is called while a graph is captured, when it
+  // must not wait for the GPU nor allocate memory of it, and outside of one.
   virtual void enqueue(Function function) = 0;
 
   // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is

@@ -1,5 +1,5 @@
-// optimizations.offload.activations: what the backward pass reads comes back from the host as it was, ahead of its
-// use, and the plan of both memories is smaller and larger by that.
+// optimizations.offload.activations: what the backward pass reads comes back from the host as it was, ahead
+// of its use, and the plan of both memories is smaller and larger by that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ const std::vector<std::vector<std::string>> kVariants = {
     {"train.gradient_accumulation_steps=2", "model.num_key_value_heads=2", "optimizations.streams=1"},
     {"model.sliding_window=64", "model.sliding_window_pattern=2"}};
 
-// What lies in the arena: for each 256 bytes, a number that stands for whatever wrote them and all that this was
-// made of.
+// What lies in the arena: for each 256 bytes, a number that stands for whatever wrote them and all that this
+// was made of.
 class Contents {
  public:
   explicit Contents(const Compiled& compiled)
@@ -145,8 +145,8 @@ TEST(OffloadActivations, LeavesARingOfSlotsOnTheGpu) {
   }
 }
 
-// A fetch waits for the last reader of its memory; from there to the first reader of what it fetches most of a
-// layer is computed.
+// A fetch waits for the last reader of its memory; from there to the first reader of what it fetches most of
+// a layer is computed.
 TEST(OffloadActivations, FetchesALayerAheadBesideTheOtherCalls) {
   const Compiled c = offloading({});
   const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
@@ -154,7 +154,8 @@ TEST(OffloadActivations, FetchesALayerAheadBesideTheOtherCalls) {
   std::vector<const Call*> calls;
   std::vector<bool> in_loop;
   int loop_calls = 0;  // of an iteration, on the main branch
-  program::for_each_call(*function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
+  program::for_each_call(*function, [&](const program::Section& section, const Call& call, int iteration,
+                                        int layer) {
     steps.push_back({accesses(c, call, layer), call.branch});
     calls.push_back(&call);
     in_loop.push_back(section.name == "block_backward" && iteration + 1 < section.layers);
