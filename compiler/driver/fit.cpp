@@ -71,9 +71,9 @@ std::string keys_text(const spec::OpenKeys& open, const FitChoice& choice) {
 std::string time_text(const spec::Spec& spec, double seconds, double fastest) {
   const bool known = rates_of(*targets::find(spec.target), spec.optimizations.precision).are_known;
   const double more = 100 * (seconds / fastest - 1);
-  return fmt::format(
-      "{}{}", known ? fmt::format("{:.1f} ms a step predicted, ", 1e3 * seconds) : "",
-      more < 0.05 ? "no more than with any memory" : fmt::format("{:.1f}% more than with any memory", more));
+  return fmt::format("{}{}", known ? fmt::format("{:.1f} ms a step predicted, ", 1e3 * seconds) : "",
+                     more < 0.05 ? "no more than with unlimited memory"
+                                 : fmt::format("{:.1f}% more than with unlimited memory", more));
 }
 
 std::string plan_text(const spec::Spec& spec, const spec::OpenKeys& open, const FitPlan& plan,

@@ -54,8 +54,9 @@ TEST(Fit, CheckPrintsWhatWasChosenAndWhy) {
   ASSERT_EQ(check.code, 0) << check.err;
   static const std::regex lines(
       "# fit: to fit \\d+ bytes: optimizations\\.memory_limit is [^\n]+\n"
-      "# fit: taken: micro_batch_size: \\d+, recompute: [^\n]+, loss: \\w+: [^\n]+, [^\n]+ with any memory\n"
-      "# fit: runner-up: micro_batch_size: [^\n]+ with any memory\n"
+      "# fit: taken: micro_batch_size: \\d+, recompute: [^\n]+, loss: \\w+: [^\n]+, [^\n]+ with unlimited "
+      "memory\n"
+      "# fit: runner-up: micro_batch_size: [^\n]+ with unlimited memory\n"
       "# fit: \\d+ of \\d+ combinations planned\n");
   EXPECT_TRUE(std::regex_search(check.out, lines)) << check.out;
   EXPECT_EQ(check.out.find("fit: auto"), std::string::npos) << "the resolved spec has the values";

@@ -281,7 +281,7 @@ TEST(Fit, LeavesTheDefaultsWhereTheyFit) {
   EXPECT_TRUE(keys.decisions[1].text.starts_with(
       "taken: micro_batch_size: 32, recompute: none, loss: materialized, offload.optimizer_state: false: "))
       << keys.decisions[1].text;
-  EXPECT_TRUE(keys.decisions[1].text.ends_with(" ms a step predicted, no more than with any memory"));
+  EXPECT_TRUE(keys.decisions[1].text.ends_with(" ms a step predicted, no more than with unlimited memory"));
   EXPECT_TRUE(keys.decisions[2].text.ends_with(" combinations planned: the defaults fit"));
 }
 
