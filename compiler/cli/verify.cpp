@@ -74,11 +74,20 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
     computed.repetitions.push_back(
         verify::compare_bits("two runs", computed.training, verify::train(*built.program, batches)));
   }
+  const auto compare = [&](const char* what, const spec::Spec& other) {
+    const BuiltProgram built = build_program(other);
+    computed.repetitions.push_back(
+        verify::compare_bits(what, computed.training, verify::train(*built.program, batches)));
+  };
   spec::Spec other = spec;
   other.optimizations.cuda_graph = !spec.optimizations.cuda_graph;
-  const BuiltProgram built = build_program(other);
-  computed.repetitions.push_back(verify::compare_bits("with and without a CUDA graph", computed.training,
-                                                      verify::train(*built.program, batches)));
+  compare("with and without a CUDA graph", other);
+  const auto& offload = spec.optimizations.offload;
+  if (offload.activations || offload.optimizer_state) {
+    other = spec;
+    other.optimizations.offload = {};
+    compare("with and without offload", other);
+  }
   return computed;
 }
 
