@@ -297,6 +297,7 @@ std::optional<Checkpoint> Trainer::open_folder() {
   }
   // An earlier run stays where it is when the new one cannot begin.
   if (!options_.weights.empty()) WeightFiles(options_.weights).check(program_);
+  if (!options_.adapter_weights.empty()) check_adapter(program_, options_.adapter_weights);
   const char* hint = resume ? "" : "; --resume would have continued it";
   folder_.emplace(RunFolder::create(options_.run_dir,
                                     [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));

@@ -172,6 +172,12 @@ TEST_F(InitialWeights, ThatDoNotFitLeaveAnEarlierRunWhereItIs) {
   options.weights = dir_.path();
   EXPECT_NE(message_of<InputError>([&] { run(options); }).find("these are not the weights of the model"),
             std::string::npos);
+  options.weights.clear();
+  std::filesystem::rename(dir_ / "model.safetensors", dir_ / "adapter_model.safetensors");
+  options.adapter_weights = dir_.path();
+  EXPECT_EQ(message_of<InputError>([&] { run(options); }),
+            (dir_ / "adapter_model.safetensors").string() +
+                ": has no tensor \"bias\"; it belongs to another model");
   EXPECT_TRUE(std::filesystem::exists(earlier / "model.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(runs / "run.1"));
 }
