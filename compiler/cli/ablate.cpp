@@ -178,7 +178,7 @@ int ablate(const Arguments& arguments) {
   run_on_its_cores(*spec);
   const auto keys = all_keys(*spec);
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));
-  const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", kAblationSteps));
+  const int64_t steps = arguments.count("--steps", kAblationSteps);
   std::vector<AblationRow> rows;
   for (const Variant& variant : variants) rows.push_back(row_of(arguments, variant, steps));
   if (arguments.has("--json"))

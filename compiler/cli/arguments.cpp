@@ -25,6 +25,12 @@ int64_t Arguments::number(const std::string& option, int64_t fallback) const {
   return number;
 }
 
+int64_t Arguments::count(const std::string& option, int64_t fallback) const {
+  const int64_t number = this->number(option, fallback);
+  if (number == 0) throw runtime::InputError(fmt::format("{} is 0; it must be 1 or more", option));
+  return number;
+}
+
 namespace {
 
 std::string long_name(const Option& option) {
@@ -93,6 +99,9 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::vect
     } else {
       throw runtime::InputError(fmt::format("{} needs a value: {}", name, option->value));
     }
+    // Texts may be empty; names of files and numbers may not.
+    if (value.empty() && !option->value.empty() && option->value != "TEXT")
+      throw runtime::InputError(fmt::format("{} needs a value: {}", name, option->value));
     std::string& known = arguments.options[long_name(*option)];
     known = option->repeats && !known.empty() ? known + "," + value : value;
   }

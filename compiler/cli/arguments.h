@@ -24,6 +24,8 @@ struct Arguments {
   std::optional<std::string> value(const std::string& option) const;
   // Whole numbers; runtime::InputError for anything else.
   int64_t number(const std::string& option, int64_t fallback) const;
+  // The same, and 0 is refused too.
+  int64_t count(const std::string& option, int64_t fallback) const;
 };
 
 // Throws runtime::InputError for an option the verb does not have (with the nearest one it has), or one that

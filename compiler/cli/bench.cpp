@@ -219,7 +219,7 @@ int bench_verb(const Arguments& arguments) {
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);
   std::optional<int64_t> steps;
-  if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));
+  if (arguments.has("--steps")) steps = arguments.count("--steps", 1);
   Json result;
   {
     const BuiltProgram built = build_program(*spec, {.recorded = locked->choices});

@@ -69,11 +69,12 @@ std::string target_of(const std::string& word) {
     return gpu.value_or("cpu");
   }
   if (targets::find(word)) return word;
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"auto", "cuda"};
   for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
   const std::string nearest = diag::nearest(word, names);
-  throw InputError(fmt::format("--for {}: no such target{}; docs/keys.md and `hydrac keys` name them", word,
-                               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
+  throw InputError(fmt::format(
+      "--for {}: there is no such target; {}", word,
+      nearest.empty() ? "it is " + diag::one_of(names) : fmt::format("did you mean {}?", nearest)));
 }
 
 std::vector<std::string> split(const std::string& text) {

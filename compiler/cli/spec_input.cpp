@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "runtime/parallel/cores.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
+#include "spec/divisors.h"
 #include "spec/load.h"
 #include "spec/overrides.h"
 #include "spec/with_data.h"
@@ -23,6 +25,16 @@
 namespace hydrac::cli {
 
 using runtime::InputError;
+
+namespace {
+
+// The overrides as one line, as load_over() read them: what print_found_late() shows of them.
+std::string& command_line() {
+  static std::string line;
+  return line;
+}
+
+}  // namespace
 
 std::optional<spec::Spec> load(const Arguments& arguments) {
   diag::Diagnostics diagnostics;
@@ -36,9 +48,47 @@ void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diag
   if (!text.empty() && !(good && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
 }
 
+namespace {
+
+// What attention's kernels take, on every target.
+bool head_dim_fits(int64_t head_dim) {
+  constexpr int64_t kStep = 8, kMost = 256;
+  return head_dim % kStep == 0 && head_dim <= kMost;
+}
+
+// What to write instead: where head_dim follows from the number of heads, the nearest other number.
+std::string fitting_heads(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  if (spec.is_set("model.head_dim") || m.attention_kind != spec::AttentionKind::gqa)
+    return "write head_dim: 64, 128 or another multiple of 8";
+  int64_t best = 0;
+  for (const int64_t heads : spec::divisors(m.hidden_size)) {
+    if (!head_dim_fits(m.hidden_size / heads)) continue;
+    if (best == 0 || std::abs(heads - m.num_attention_heads) < std::abs(best - m.num_attention_heads))
+      best = heads;
+  }
+  return best > 0 ? fmt::format("num_attention_heads: {} would fit; or write head_dim", best)
+                  : "write head_dim: 64, or a hidden_size that is a multiple of 64";
+}
+
+void check_head_dim(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
+  const int64_t head_dim = spec.model.head_dim;
+  if (head_dim_fits(head_dim)) return;
+  diag::Location place;
+  for (const char* key : {"model.head_dim", "model.num_attention_heads", "model.hidden_size"})
+    if (!place.known()) place = spec.where(key);
+  diagnostics.report(
+      diag::Kind::option_unsupported, place,
+      fmt::format("head_dim is {}, and attention's kernels take multiples of 8 up to 256", head_dim),
+      fitting_heads(spec));
+}
+
+}  // namespace
+
 std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node* laid_over,
                                     diag::Diagnostics& diagnostics) {
-  if (arguments.positional.empty()) throw InputError("which spec? Give the path of a YAML file");
+  if (arguments.positional.empty() || arguments.positional[0].empty())
+    throw InputError("which spec? Give the path of a YAML file");
   if (arguments.positional.size() > 1) {
     throw InputError(fmt::format("\"{}\" is one argument too many: overrides are written key=value",
                                  arguments.positional[1]));
@@ -51,8 +101,10 @@ std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node
   if (arguments.has("--numerics")) overrides.emplace_back("tune.numerics=true");
   std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
                                                    targets::detected_gpu().value_or("cpu"), laid_over);
+  command_line() = diagnostics.source_line({diag::kCommandLine, 1, 1});
   if (spec) models::check_freeze(*spec, diagnostics);
   if (spec) models::check_adapter(*spec, diagnostics);
+  if (spec) check_head_dim(*spec, diagnostics);
   return diagnostics.has_errors() ? std::nullopt : std::move(spec);
 }
 
@@ -156,7 +208,10 @@ void note_found_rate(const spec::Spec& spec, const std::string& verb) {
 void print_found_late(diag::Diagnostics& diagnostics) {
   for (const diag::Diagnostic& diagnostic : diagnostics.all()) {
     std::ostringstream source;
-    if (std::ifstream file(diagnostic.where.file); file) source << file.rdbuf();
+    if (diagnostic.where.file == diag::kCommandLine)
+      source << command_line();
+    else if (std::ifstream file(diagnostic.where.file); file)
+      source << file.rdbuf();
     diagnostics.add_source(diagnostic.where.file, source.str());
   }
   fmt::print(stderr, "{}", diagnostics.render());

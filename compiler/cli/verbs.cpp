@@ -295,9 +295,14 @@ int run_words(std::vector<std::string> words) {
     print_help(stderr);
     return kBadInput;
   }
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+  if (words[0] == "--help" || words[0] == "-h" || (words[0] == "help" && words.size() == 1)) {
     print_help(stdout);
     return kFine;
+  }
+  // `hydrac help VERB` is `hydrac VERB --help`.
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
   if (words[0] == "--version") {
     words.erase(words.begin());

@@ -131,7 +131,7 @@ int verify_verb(const Arguments& arguments) {
   const bool has_yardstick = !yardstick.prefix().empty();
   const std::filesystem::path oracle = verify::find_oracle(arguments.value("--oracle"));
   const verify::JobFolder folder(arguments.value("--keep"));
-  const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 3));
+  const int64_t steps = arguments.count("--steps", 3);
   const Computed computed = compute(*spec, verify::random_batches(*spec, steps, kBatchSeed), folder.path());
   std::vector<std::string> options;
   if (!computed.repetitions.empty()) options = {"--device", "auto"};

@@ -16,6 +16,12 @@ namespace {
 
 using diag::Kind;
 
+// The next width of heads that attention's kernels take.
+int64_t next_head_dim(int64_t head_dim) {
+  constexpr int64_t kStep = 8;
+  return (head_dim / kStep + 1) * kStep;
+}
+
 void check_head_width(Draft& draft) {
   const auto& m = draft.spec.model;
   if (draft.spec.is_set("model.head_dim") ||
@@ -81,7 +87,7 @@ void check_compressed_attention(Draft& draft) {
       m.position != Position::rope)
     draft.report(Kind::head_dim_odd, {"model.head_dim", "model.ccgqa.value_shift", "model.hidden_size"},
                  fmt::format("value_shift needs an even head_dim, and it is {}", m.head_dim),
-                 fmt::format("head_dim {} would fit", m.head_dim + 1));
+                 fmt::format("head_dim {} would fit", next_head_dim(m.head_dim)));
 }
 
 void check_positions(Draft& draft) {
@@ -91,7 +97,7 @@ void check_positions(Draft& draft) {
     draft.report(Kind::head_dim_odd,
                  {"model.head_dim", "model.position", "model.num_attention_heads", "model.hidden_size"},
                  fmt::format("rope needs an even head_dim, and it is {}", m.head_dim),
-                 fmt::format("head_dim {} would fit", m.head_dim + 1));
+                 fmt::format("head_dim {} would fit", next_head_dim(m.head_dim)));
   if (draft.usable({"model.norm", "model.norm_bias"}) && m.norm == Norm::rmsnorm && m.norm_bias)
     draft.report(Kind::norm_bias_needs_layernorm, {"model.norm_bias", "model.norm"}, "rmsnorm has no bias",
                  "leave norm_bias out, or write norm: layernorm");

@@ -100,7 +100,8 @@ class TreeBuilder : public YAML::EventHandler {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
     if (expects_key()) {
-      diagnostics_.report(Kind::yaml_syntax, at(mark), "a key must be a word, not a list or a map");
+      diagnostics_.report(Kind::yaml_syntax, at(mark), "a key must be a word, not a list or a map",
+                          "if it is a value, its closing ] or } is missing");
       throw Abort{};
     }
     if (open_.size() == kDeepest) {

@@ -68,6 +68,7 @@ const fs::path& temporary_folder() {
 std::error_code make_private(const fs::path& dir) {
   std::error_code error;
   if (fs::is_directory(dir, error)) return {};
+  error.clear();
   if (dir.has_parent_path()) fs::create_directories(dir.parent_path(), error);
   if (error) return error;
   if (::mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST) return {};

@@ -67,9 +67,10 @@ std::string content_damage(const std::filesystem::path& path, const ManifestFile
 
 // "" or what is wrong; `manifest` counts only when nothing is.
 std::string read_manifest(const std::filesystem::path& dir, Manifest& manifest) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(dir / manifest_name, ignored))
-    return "it has no manifest.json, so it was never completed";
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(dir / manifest_name, error);
+  if (error) return fmt::format("{} cannot be read: {}", manifest_name, error.message());
+  if (!is_there) return "it has no manifest.json, so it was never completed";
   try {
     if (parse_manifest(read_file(dir / manifest_name), manifest)) return "";
   } catch (const InputError& error) {

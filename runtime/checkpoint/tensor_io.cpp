@@ -54,6 +54,8 @@ void decode_transposed(const std::byte* in, SafetensorsDtype dtype, int64_t rows
   }
 }
 
+}  // namespace
+
 const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::string& name,
                                   const std::vector<int64_t>& shape) {
   const TensorEntry& entry = file.at(name);
@@ -63,8 +65,6 @@ const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::stri
   }
   return entry;
 }
-
-}  // namespace
 
 bool is_float(SafetensorsDtype dtype) {
   return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::f64 ||

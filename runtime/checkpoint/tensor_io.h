@@ -36,6 +36,10 @@ void decode_floats(const std::byte* in, SafetensorsDtype dtype, std::span<float>
 TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std::vector<int64_t> shape,
                                   const void* data);
 
+// The tensor of this name. InputError that names file and tensor when it is missing or has another shape.
+const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::string& name,
+                                  const std::vector<int64_t>& shape);
+
 // Fills `target` from the tensor of its name. InputError that names file and tensor when it is missing, has
 // another shape, or is no floating-point tensor.
 void read_tensor(const SafetensorsReader& file, const TensorTarget& target);

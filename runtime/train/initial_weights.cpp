@@ -47,6 +47,12 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
   if (problems.size() > kMost) text += fmt::format(" and {} more", problems.size() - kMost);
 }
 
+// What the files fill: of adapters the model beside them.
+std::vector<NamedTensor> filled_of(StepProgram& program) {
+  std::vector<NamedTensor> parameters = program.base_parameters();
+  return parameters.empty() ? program.parameters() : parameters;
+}
+
 }  // namespace
 
 WeightFiles::WeightFiles(const fs::path& path) : label_(path.string()) {
@@ -115,9 +121,8 @@ WeightFiles::Found WeightFiles::find(std::string_view name) const {
   return {};
 }
 
-void WeightFiles::fill(StepProgram& program) const {
-  std::vector<NamedTensor> parameters = program.base_parameters();
-  if (parameters.empty()) parameters = program.parameters();
+void WeightFiles::check(StepProgram& program) const {
+  const std::vector<NamedTensor> parameters = filled_of(program);
   std::vector<std::string> missing, misfits, surplus;
   std::set<const TensorEntry*> used;
   for (const NamedTensor& parameter : parameters) {
@@ -158,7 +163,11 @@ void WeightFiles::fill(StepProgram& program) const {
   append(problems, "not of this model", surplus);
   if (!problems.empty())
     throw InputError(fmt::format("{}: these are not the weights of the model:{}{}", label_, problems, hint));
-  for (const NamedTensor& parameter : parameters) {
+}
+
+void WeightFiles::fill(StepProgram& program) const {
+  check(program);
+  for (const NamedTensor& parameter : filled_of(program)) {
     const Found found = find(parameter.name);
     upload_tensor(*found.file, *found.tensor, program, parameter);
   }

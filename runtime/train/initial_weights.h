@@ -20,12 +20,15 @@ class WeightFiles {
   // that does not fit its files, a tensor twice.
   explicit WeightFiles(const std::filesystem::path& path);
 
-  // Fills all parameters of `program`, of adapters those of the model beside them. Names may lack the base
-  // model's prefix, as those of GPT-2's published files do. A head that the program ties to the embedding may
-  // be there too, if it is equal. What is neither a parameter nor a constant of transformers' modules
-  // (attention masks, rope's frequencies), and no bias or position embedding of zeros, is too much.
-  // InputError that lists the tensors that are missing, too much, or of another shape or no floating-point
-  // type; nothing is copied then.
+  // That these files hold all parameters of `program`, of adapters those of the model beside them, and
+  // nothing else; the program need not be initialized. Names may lack the base model's prefix, as those of
+  // GPT-2's published files do. A head that the program ties to the embedding may be there too, if it is
+  // equal. What is neither a parameter nor a constant of transformers' modules (attention masks, rope's
+  // frequencies), and no bias or position embedding of zeros, is too much. InputError that lists the tensors
+  // that are missing, too much, or of another shape or no floating-point type.
+  void check(StepProgram& program) const;
+
+  // Copies them into `program`. InputError as of check(); nothing is copied then.
   void fill(StepProgram& program) const;
 
   // Of names, types and shapes, and of the beginning of every tensor: another model's, or that of weights

@@ -126,9 +126,7 @@ void write_tensors(FileWriter& file, StepProgram& program, const std::vector<Nam
   write_safetensors(file, std::move(entries));
 }
 
-void read_tensors(const std::filesystem::path& file, StepProgram& program,
-                  const std::vector<NamedTensor>& tensors) {
-  const SafetensorsReader reader(file);
+void check_tensors(const SafetensorsReader& reader, const std::vector<NamedTensor>& tensors) {
   std::set<std::string_view> known;
   for (const NamedTensor& tensor : tensors) known.insert(tensor.name);
   for (const TensorEntry& entry : reader.tensors()) {
@@ -136,6 +134,13 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
     throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
                                  reader.label(), in_quotes(entry.name)));
   }
+  for (const NamedTensor& tensor : tensors) entry_of_shape(reader, tensor.name, tensor.shape);
+}
+
+void read_tensors(const std::filesystem::path& file, StepProgram& program,
+                  const std::vector<NamedTensor>& tensors) {
+  const SafetensorsReader reader(file);
+  check_tensors(reader, tensors);
   for (const NamedTensor& tensor : tensors) upload_tensor(reader, reader.at(tensor.name), program, tensor);
 }
 

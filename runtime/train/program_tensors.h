@@ -25,9 +25,13 @@ struct ZeroTensor {
 void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
                    const TensorCheck& check = {}, const std::vector<ZeroTensor>& zeros = {});
 
-// Fills these tensors of `program` from the file, which must hold them and no other, but for biases and
-// position embeddings of zeros, which add nothing: InputError otherwise, and when shapes or element types
-// differ. Floating-point tensors may come from other floating-point types, rounded to nearest even.
+// That the file holds these tensors with these shapes and no other, but for biases and position embeddings of
+// zeros, which add nothing: InputError otherwise.
+void check_tensors(const SafetensorsReader& file, const std::vector<NamedTensor>& tensors);
+
+// Fills these tensors of `program` from the file. InputError as of check_tensors(), with nothing filled, and
+// when element types differ. Floating-point tensors may come from other floating-point types, rounded to
+// nearest even.
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
 

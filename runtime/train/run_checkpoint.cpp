@@ -205,6 +205,10 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
   program.set_counters(position.counters);
 }
 
+void check_adapter(StepProgram& program, const std::filesystem::path& folder) {
+  check_tensors(SafetensorsReader(adapter_path(folder)), program.parameters());
+}
+
 void load_adapter(StepProgram& program, const std::filesystem::path& folder) {
   read_tensors(adapter_path(folder), program, program.parameters());
 }

@@ -36,7 +36,7 @@ bool are_metrics_of_run(const fs::path& file) {
   char text[begin.size()];
   std::ifstream in(file, std::ios::binary);
   in.read(text, sizeof text);
-  return in.eof() || (in.good() && std::string_view(text, sizeof text) == begin);
+  return !in.bad() && begin.starts_with(std::string_view(text, static_cast<size_t>(in.gcount())));
 }
 
 bool is_link_to_checkpoint(const fs::path& link) {

@@ -295,6 +295,9 @@ std::optional<Checkpoint> Trainer::open_folder() {
     note(fmt::format("the run in {} had saved nothing yet: beginning at step 0", options_.run_dir.string()));
     folder_.reset();
   }
+  // An earlier run stays where it is when the new one cannot begin.
+  if (!options_.weights.empty()) WeightFiles(options_.weights).check(program_);
+  if (!options_.adapter_weights.empty()) check_adapter(program_, options_.adapter_weights);
   const char* hint = resume ? "" : "; --resume would have continued it";
   folder_.emplace(RunFolder::create(options_.run_dir,
                                     [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));

@@ -58,6 +58,13 @@ TEST(BadCommand, SaysWhatIsMissingOrTooMuch) {
                  "\"other.yaml\" is one argument too many: overrides are written key=value");
   expect_refused(place, {"verify", "base.yaml", "--steps", "many"},
                  "--steps takes a whole number, not \"many\"");
+  expect_refused(place, {"bench", "base.yaml", "--steps", "0"}, "--steps is 0; it must be 1 or more");
+  expect_refused(place, {"emit", "base.yaml", "-o", ""}, "-o needs a value: FOLDER");
+  expect_refused(place, {"check", ""}, "which spec? Give the path of a YAML file");
+  expect_refused(place, {"keys", "model"},
+                 "keys prints the whole language: \"model\" is one argument too many");
+  expect_refused(place, {"schema", "train.max_steps=3"},
+                 "schema prints the whole language: \"train.max_steps=3\" is one argument too many");
 }
 
 TEST(BadCommand, WithoutArgumentsPrintsTheHelp) {
@@ -66,6 +73,11 @@ TEST(BadCommand, WithoutArgumentsPrintsTheHelp) {
   EXPECT_EQ(nothing.code, 2);
   EXPECT_EQ(help.code, 0);
   EXPECT_EQ(nothing.err, help.out);
+  EXPECT_EQ(place.run({"help"}).out, help.out);
+  const Outcome check = place.run({"help", "check"});
+  EXPECT_EQ(check.code, 0);
+  EXPECT_EQ(check.out, place.run({"check", "--help"}).out);
+  EXPECT_NE(check.out, help.out);
 }
 
 TEST(BadSpec, UnknownOverrideNamesTheNearestKey) {
@@ -75,6 +87,17 @@ TEST(BadSpec, UnknownOverrideNamesTheNearestKey) {
               "  output.dir=runs/refused train.max_stps=3\n"
               "                                ^\n"
               "  help: did you mean max_steps?\n");
+}
+
+// Also what is found after the spec was read.
+TEST(BadSpec, AnOverrideIsShownWithACaret) {
+  const Workplace place;
+  expect_text(place, {"tune", "base.yaml", "output.dir=runs/refused", "parallel.data=2"},
+              "<command line>:1:39: error: hydrac tune is about one process, and parallel.data is 2 "
+              "[option-unsupported]\n"
+              "  output.dir=runs/refused parallel.data=2\n"
+              "                                        ^\n"
+              "  help: write parallel.data=1 behind the spec's name\n");
 }
 
 TEST(BadSpec, FreezesWhatIsNotThere) {
@@ -177,8 +200,19 @@ TEST(BadTarget, CudaIsNoOtherWordForAuto) {
 
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
   const Workplace place;
-  expect_refused(place, run_with("model.head_dim=12"),
-                 "model.head_dim is 12: the cpu's attention kernels take multiples of 8 up to 256");
+  expect_text(
+      place, run_with("model.head_dim=12"),
+      "<command line>:1:40: error: head_dim is 12, and attention's kernels take multiples of 8 up to 256 "
+      "[option-unsupported]\n"
+      "  output.dir=runs/refused model.head_dim=12\n"
+      "                                         ^\n"
+      "  help: write head_dim: 64, 128 or another multiple of 8\n");
+  const Outcome derived =
+      place.run({"check", "base.yaml", "model.hidden_size=96", "model.num_attention_heads=8"});
+  EXPECT_EQ(derived.code, 2);
+  EXPECT_NE(derived.err.find("head_dim is 12, and"), std::string::npos) << derived.err;
+  EXPECT_NE(derived.err.find("help: num_attention_heads: 6 would fit; or write head_dim"), std::string::npos)
+      << derived.err;
 }
 
 TEST(BadData, ThatIsNotThere) {

@@ -63,6 +63,15 @@ TEST_F(CacheDir, TheUsersOwnWishComesFirst) {
     EXPECT_EQ(mode_of(folder_ / made), 0700);
 }
 
+TEST_F(CacheDir, MayBeNamedFromTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  set("HYDRAC_CACHE", "near");
+  EXPECT_EQ(std::filesystem::absolute(cache_dir()), std::filesystem::absolute("near"));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(mode_of(folder_ / "near"), 0700);
+}
+
 TEST_F(CacheDir, WithoutAHomeItIsAPrivateOneOfThisProcess) {
   EXPECT_EQ(warning(), "");
   EXPECT_EQ(cache_dir(), cache_dir());

@@ -110,6 +110,10 @@ TEST_F(CheckpointTest, EveryKindOfDamageHasItsReason) {
   EXPECT_EQ(rejection(), "model.safetensors cannot be read: No such file or directory");
   std::filesystem::create_directory(at / "model.safetensors");
   EXPECT_EQ(rejection(), "model.safetensors is no regular file");
+  std::filesystem::remove(at / "manifest.json");
+  std::filesystem::create_symlink("manifest.json", at / "manifest.json");
+  EXPECT_EQ(rejection(), "manifest.json cannot be read: Too many levels of symbolic links");
+  std::filesystem::remove(at / "manifest.json");
   for (const size_t cut : {size_t{0}, size_t{1}, manifest.size() / 2, manifest.size() - 3}) {
     spill(at / "manifest.json", manifest.substr(0, cut));
     EXPECT_EQ(rejection(), "its manifest.json is damaged") << cut;

@@ -112,6 +112,34 @@ TEST(RunFolderTest, VersionControlsOwnFoldersAreRefusedAlsoBehindLinks) {
   EXPECT_TRUE(names_in(dir / "repository/.git/hooks").empty());
 }
 
+TEST(RunFolderTest, AShortFileOfTheUsersIsNoRecordThatWasCutOff) {
+  const TempDir dir;
+  fs::create_directory(dir / "run");
+  const TrainOptions options = small_run(dir / "run");
+  spill(dir / "run/metrics.jsonl", "mine\n");
+  EXPECT_NE(message_of<InputError>([&] { run(options); }).find("exists and belongs to no run"),
+            std::string::npos);
+  EXPECT_EQ(slurp(dir / "run/metrics.jsonl"), "mine\n");
+  spill(dir / "run/metrics.jsonl", "{\"ste");
+  run(options);
+  EXPECT_EQ(names_in(dir.path()), (Names{"run", "run.1"}));
+}
+
+TEST(RunFolderTest, ARunWithinACheckpointIsRefusedAlsoBehindLinks) {
+  const TempDir dir;
+  run(small_run(dir / "run"));
+  const Names before = names_in(dir / "run/checkpoint-5");
+  fs::create_directory_symlink(dir / "run/checkpoint-5", dir / "link");
+  for (const char* inside : {"run/checkpoint-5", "run/checkpoint-5/new", "link/new"}) {
+    const TrainOptions options = small_run(dir / inside);
+    const std::string expected =
+        (dir / inside).string() + " lies in the checkpoint checkpoint-5; set output.dir to another folder";
+    EXPECT_EQ(message_of<InputError>([&] { run(options); }), expected);
+    EXPECT_EQ(message_of<InputError>([&] { check_run(options); }), expected);
+  }
+  EXPECT_EQ(names_in(dir / "run/checkpoint-5"), before);
+}
+
 TEST(RunFolderTest, AFolderMovedWhileTrainingIsSavedWhereItIs) {
   const TempDir dir;
   run(small_run(dir / "whole"));

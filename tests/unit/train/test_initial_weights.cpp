@@ -164,6 +164,24 @@ TEST_F(InitialWeights, OfAnIndexThatDoesNotFitItsFilesAreRefused) {
   EXPECT_EQ(with("{"), index + ": not valid JSON: it ends too early");
 }
 
+TEST_F(InitialWeights, ThatDoNotFitLeaveAnEarlierRunWhereItIs) {
+  save_whole({kWeight});
+  const TempDir runs;
+  TrainOptions options = small_run(runs / "run");
+  const std::filesystem::path earlier = run(options).checkpoint;
+  options.weights = dir_.path();
+  EXPECT_NE(message_of<InputError>([&] { run(options); }).find("these are not the weights of the model"),
+            std::string::npos);
+  options.weights.clear();
+  std::filesystem::rename(dir_ / "model.safetensors", dir_ / "adapter_model.safetensors");
+  options.adapter_weights = dir_.path();
+  EXPECT_EQ(message_of<InputError>([&] { run(options); }),
+            (dir_ / "adapter_model.safetensors").string() +
+                ": has no tensor \"bias\"; it belongs to another model");
+  EXPECT_TRUE(std::filesystem::exists(earlier / "model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(runs / "run.1"));
+}
+
 // A run that is resumed has weights of its own.
 TEST_F(InitialWeights, BeginARunAndAreNotReadByAResumedOne) {
   save_whole({kWeight, kBias});
