@@ -15,6 +15,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/log/signal.h"
 #include "runtime/parallel/world.h"
+#include "runtime/text/chat_template.h"
 #include "targets/target.h"
 
 namespace hydrac::cli {
@@ -47,6 +48,9 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   if (!leads) locked.choices = runtime::choices_of_rank_0(*ranks);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
+  if (spec->data.chat_template != spec::ChatFormat::none)
+    settings.train.objective.end_tokens = corpus.tokenizer->encode(
+        runtime::ChatTemplate::named(to_string(spec->data.chat_template)).reply_end());
   settings.train.resume = resume_option(arguments);
   settings.train.exact = arguments.has("--exact");
   settings.train.quiet = quiet;

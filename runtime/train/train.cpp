@@ -100,6 +100,7 @@ class Trainer {
   std::optional<MetricsWriter> metrics_;
   std::optional<TensorBoardWriter> tensorboard_;
   std::unique_ptr<BatchSource> source_;
+  std::optional<ReplyObjective> objective_;
   std::optional<StepPipeline> pipeline_;
   StepRecords records_;
   StepTrace trace_;
@@ -201,7 +202,8 @@ void Trainer::begin() {
       console_.message(fmt::format("learning rate {}, found by the range test of this run",
                                    program_.learning_rate().value()));
   }
-  pipeline_.emplace(program_, *source_, step_, options_.ranks);
+  if (options_.objective.prompts > 0) objective_.emplace(program_, *options_.tokenizer, options_.objective);
+  pipeline_.emplace(program_, *source_, step_, options_.ranks, objective_ ? &*objective_ : nullptr);
   saving_.saved();
 }
 
@@ -346,7 +348,7 @@ void Trainer::train_to_end() {
     saving_.look_at_clock();
     if (trace_.begins_after(step_)) trace_.begin();
     pipeline_->begin();
-    finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
+    finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
     if (trace_.ends_after(step_)) write_trace();
     if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
