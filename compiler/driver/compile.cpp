@@ -217,7 +217,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     models::build_decode(model);
   }
   if (spec::has_objective(spec)) models::build_score(model);
-  if (spec.objective.kl > 0) models::build_score_base(model);
+  if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   after("graph");
 
   // its gradients and its update
@@ -274,8 +274,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
-  // A token of each sequence is too few rows for our matmul kernel.
-  if (fuses_matmuls(spec) && !generation) {
+  // A program that only generates has too few rows for our matmul kernel.
+  if (fuses_matmuls(spec) && !options.generation) {
     passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
     after("matmuls");

@@ -28,8 +28,8 @@ std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) 
   return models::Generation{.sequences = sequences,
                             .prompts = prompts_at_once(spec, sequences, o.prompt_tokens),
                             .prompt_tokens = o.prompt_tokens,
-                            .tokens = o.prompt_tokens + o.max_new_tokens,
-                            .top = top_logits(spec)};
+                            .top = top_logits(spec),
+                            .tokens = o.prompt_tokens + o.max_new_tokens};
 }
 
 }  // namespace hydrac::driver

@@ -18,8 +18,8 @@ struct Generation {
   int64_t sequences = 0;      // S
   int64_t prompts = 0;        // A, at most S
   int64_t prompt_tokens = 0;  // P, at most M
-  int64_t tokens = 0;         // M, which a sequence may grow to; 0: train.sequence_len
   int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
+  int64_t tokens = 0;         // M, which a sequence may grow to; 0: train.sequence_len
 };
 
 // What a program with a cache is given and leaves. A key value's storage type is that of activations.

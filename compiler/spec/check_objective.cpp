@@ -35,7 +35,8 @@ void check_prompts(Draft& draft) {
   if (data.train_on != TrainOn::replies)
     return draft.report(Kind::objective_unsupported, {"objective.name", "data.train_on"},
                         "with train_on: all nothing says where a prompt ends", "write train_on: replies");
-  if (!data.document_mask)
+  // Of other kinds of attention it has its own error.
+  if (!data.document_mask && draft.spec.model.attention_kind == AttentionKind::gqa)
     draft.report(Kind::objective_unsupported, {"objective.name", "data.document_mask"},
                  "without document_mask a reply would be scored beside other items of its sequence",
                  "write document_mask: true");
@@ -48,10 +49,14 @@ void check_lengths(Draft& draft) {
   const auto& o = draft.spec.objective;
   const int64_t length = draft.spec.train.sequence_len;
   if (o.prompt_tokens + o.max_new_tokens <= length) return;
+  const bool leaves_no_prompt = !draft.spec.is_set(prompt);
   draft.report(Kind::objective_too_long, {reply, prompt, all},
-               fmt::format("a prompt of {} tokens and a reply of {} are longer than the {} of a sequence",
-                           o.prompt_tokens, o.max_new_tokens, length),
-               fmt::format("make them {} together at most, or raise train.sequence_len", length));
+               leaves_no_prompt
+                   ? fmt::format("a reply of {} tokens leaves no room for a prompt in a sequence of {}",
+                                 o.max_new_tokens, length)
+                   : fmt::format("a prompt of {} tokens and a reply of {} are longer than a sequence of {}",
+                                 o.prompt_tokens, o.max_new_tokens, length),
+               "make them shorter, or raise train.sequence_len");
 }
 
 void check_layer(Draft& draft) {
