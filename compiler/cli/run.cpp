@@ -42,6 +42,18 @@ void require_gpus_of_ranks(const spec::Spec& spec) {
   throw Reported{kBadInput};
 }
 
+// A spec may come from anywhere; what it runs is for whoever types the command to say.
+void require_own_command(const spec::Spec& spec) {
+  const char* key = "objective.reward.command";
+  if (spec.objective.name != spec::ObjectiveName::grpo || spec.where(key).on_command_line()) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::objective_needs_reward, spec.where(key),
+                     "a file cannot name a program that is run",
+                     "remove it, and give it behind the spec's name: objective.reward.command=./reward.py");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
 int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks) {
   spec::Spec* const spec = &locked.spec;
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
@@ -78,6 +90,7 @@ int run_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   runtime::ignore_write_signals();
+  require_own_command(locked->spec);
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);
   require_cores(locked->spec);

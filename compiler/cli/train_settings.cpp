@@ -18,6 +18,7 @@ runtime::ObjectiveSettings objective_settings(const spec::Spec& spec) {
   const auto& o = spec.objective;
   runtime::ObjectiveSettings settings{
       o.prompts, o.replies, o.weight, o.kl, o.prompt_tokens, o.max_new_tokens, spec.train.sequence_len};
+  if (o.name == spec::ObjectiveName::grpo) settings.reward = {o.reward.command, o.reward.timeout};
   settings.sampling.temperature = o.temperature;
   settings.sampling.top_k = o.top_k;
   settings.sampling.top_p = o.top_p;

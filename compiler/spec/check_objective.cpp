@@ -68,6 +68,15 @@ void check_layer(Draft& draft) {
                fmt::format("write {} at most", layers));
 }
 
+void check_reward(Draft& draft) {
+  const auto& o = draft.spec.objective;
+  if (!draft.usable({"objective.reward.command"}) || o.name != ObjectiveName::grpo) return;
+  if (o.reward.command.empty() || o.reward.command[0].empty())
+    draft.report(Kind::objective_needs_reward, {"objective.reward.command", "objective.name"},
+                 "nothing says what replies are worth",
+                 "give a program behind the spec's name: objective.reward.command=./reward.py");
+}
+
 void check_base_of_kl(Draft& draft) {
   if (!draft.usable({"objective.kl", "adapter.type"}) || draft.spec.objective.kl == 0 ||
       draft.spec.adapter.type != AdapterType::none)
@@ -104,6 +113,7 @@ void check_objective(Draft& draft) {
   check_prompts(draft);
   check_lengths(draft);
   check_layer(draft);
+  check_reward(draft);
   check_base_of_kl(draft);
   check_steps(draft);
 }

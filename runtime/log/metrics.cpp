@@ -54,6 +54,7 @@ std::span<const MetricField> metric_fields() {
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
       {"diversity", "objective/diversity", &MetricsRecord::diversity},
       {"kl", "objective/kl", &MetricsRecord::kl},
+      {"reward", "objective/reward", &MetricsRecord::reward},
       {"reply_tokens", "objective/reply_tokens", &MetricsRecord::reply_tokens},
       {"sampling_ms", "objective/sampling_time_s", &MetricsRecord::sampling_ms, timing, seconds},
       {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},

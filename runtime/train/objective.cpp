@@ -1,6 +1,7 @@
 #include "runtime/train/objective.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "runtime/data/hash.h"
 #include "runtime/log/monotonic.h"
@@ -74,12 +75,40 @@ std::vector<SampledReply> ReplyObjective::sample(const std::vector<std::vector<i
   options.end_tokens = settings_.end_tokens;
   options.interruptible = false;
   TextEvents events;
-  events.on_end = [&](size_t request, const Reply& reply) { replies[request].reply = reply.ids; };
+  events.on_end = [&](size_t request, const Reply& reply) {
+    replies[request].reply = reply.ids;
+    replies[request].text = reply.text;
+  };
   generate_batch(program_, tokenizer_, requests, options, events);
   return replies;
 }
 
-// With A of a reply, what it adds to the diversity of its set, the loss is the mean over all sampled tokens
+std::vector<double> ReplyObjective::advantages(std::span<const SampledReply> replies,
+                                               const ReplyDistances& distances,
+                                               ObjectiveResult& result) const {
+  const auto count = static_cast<size_t>(settings_.replies);
+  std::vector<double> rewards;
+  if (!settings_.reward.words.empty()) {
+    std::vector<PromptReplies> sets;
+    for (size_t r = 0; r < replies.size(); ++r) {
+      if (r % count == 0) sets.push_back({tokenizer_.decode(replies[r].prompt), {}});
+      sets.back().replies.push_back(replies[r].text);
+    }
+    rewards = rewards_of(settings_.reward, sets);
+    result.reward =
+        std::accumulate(rewards.begin(), rewards.end(), 0.0) / static_cast<double>(rewards.size());
+  }
+  std::vector<double> all;
+  for (size_t first = 0; first < replies.size(); first += count) {
+    const std::vector<double> of_set = rewards.empty()
+                                           ? leave_one_out(std::span(distances.of_each).subspan(first, count))
+                                           : standardized(std::span(rewards).subspan(first, count));
+    all.insert(all.end(), of_set.begin(), of_set.end());
+  }
+  return all;
+}
+
+// With A of a reply, its advantage, the loss is the mean over all sampled tokens
 // of
 //   weight * A * (-log p) + kl * KL(p, p_base),
 // whose gradient is that of a sum of weighted losses of the tokens.
@@ -96,14 +125,12 @@ ObjectiveResult ReplyObjective::weigh(std::span<const SampledReply> replies, con
   const std::vector<ReplyTargets> targets = targets_of(replies, places);
   size_t tokens = 0;
   for (const ReplyTargets& of : targets) tokens += of.count;
+  const std::vector<double> advantage = advantages(replies, distances, result);
   double divergence = 0;
   for (size_t r = 0; r < replies.size(); ++r) {
-    const size_t set = r / count;
-    const double advantage =
-        leave_one_out(std::span(distances.of_each).subspan(set * count, count))[r % count];
     const ReplyTargets& of = targets[r];
     for (size_t at = of.first; at < of.first + of.count; ++at) {
-      double weight = settings_.weight * advantage;
+      double weight = settings_.weight * advantage[r];
       if (settings_.kl > 0) {
         const TargetLosses& both = losses[of.batch];
         const TokenDivergence from_base(static_cast<double>(both.own[at]) -

@@ -8,6 +8,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/sample/sample.h"
+#include "runtime/train/reward_command.h"
 #include "runtime/train/sampled_replies.h"
 #include "runtime/train/step_program.h"
 
@@ -21,16 +22,18 @@ struct ObjectiveSettings {
   double kl = 0;        // of the divergence from the model without its adapter
   int64_t prompt_tokens = 0, max_new_tokens = 0;  // at most
   int64_t sequence_len = 0;                       // T
-  SampleOptions sampling;                         // its seed is that of all replies
-  std::vector<int32_t> end_tokens;                // that end a reply, beside the tokenizer's end of text
+  RewardCommand reward = {};  // what a reply is worth; no words: what it adds to the diversity of its set
+  SampleOptions sampling;     // its seed is that of all replies
+  std::vector<int32_t> end_tokens;  // that end a reply, beside the tokenizer's end of text
 };
 
 // Of a step's replies, means over them.
 struct ObjectiveResult {
-  double diversity = 0;      // mean cosine distance of two replies to a prompt
-  double reply_tokens = 0;   // that a reply has
-  double seconds = 0;        // that sampling took
-  std::optional<double> kl;  // of a token, from the model without its adapter
+  double diversity = 0;          // mean cosine distance of two replies to a prompt
+  double reply_tokens = 0;       // that a reply has
+  double seconds = 0;            // that sampling took
+  std::optional<double> kl;      // of a token, from the model without its adapter
+  std::optional<double> reward;  // of a reply
 };
 
 class ReplyObjective {
@@ -42,11 +45,13 @@ class ReplyObjective {
   // Before the micro-batches of data of step `step`, whose items' prompts are answered: samples replies with
   // the weights as they are, and takes the micro-steps by which their gradient comes before that of the data.
   // nullopt where no item has a prompt; the micro-steps are taken all the same. A function of settings, step,
-  // data and weights. The program's RunErrors.
+  // data and weights. The program's RunErrors; RewardError before any micro-step.
   std::optional<ObjectiveResult> begin_step(int64_t step, const std::vector<Batch>& data);
 
  private:
   std::vector<SampledReply> sample(const std::vector<std::vector<int32_t>>& prompts, int64_t step) const;
+  std::vector<double> advantages(std::span<const SampledReply> replies, const ReplyDistances& distances,
+                                 ObjectiveResult& result) const;
   ObjectiveResult weigh(std::span<const SampledReply> replies, const ReplyPlaces& places,
                         std::vector<Batch>& batches);
 

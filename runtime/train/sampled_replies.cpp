@@ -1,6 +1,7 @@
 #include "runtime/train/sampled_replies.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -112,6 +113,19 @@ std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, cons
                        reply.reply.size()});
   }
   return targets;
+}
+
+std::vector<double> standardized(std::span<const double> rewards) {
+  constexpr double kLeast =
+      1e-4;  // added to the deviation, so that noise of nearly equal rewards stays small
+  const auto count = static_cast<double>(rewards.size());
+  const double mean = std::accumulate(rewards.begin(), rewards.end(), 0.0) / count;
+  double squares = 0;
+  for (const double reward : rewards) squares += (reward - mean) * (reward - mean);
+  std::vector<double> result;
+  for (const double reward : rewards)
+    result.push_back((reward - mean) / (std::sqrt(squares / count) + kLeast));
+  return result;
 }
 
 std::vector<double> leave_one_out(std::span<const float> distances) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/data/batch.h"
@@ -17,6 +18,7 @@ std::vector<std::vector<int32_t>> draw_prompts(const std::vector<Batch>& step, i
 struct SampledReply {
   int64_t segment = 0;                 // its number through all sets, Batch::segments
   std::vector<int32_t> prompt, reply;  // neither is empty
+  std::string text = {};               // the reply's
 };
 
 // Rows of batches, all of the same shape, and how many tokens prompt and reply have at most.
@@ -43,5 +45,8 @@ std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, cons
 // What each reply adds to the mean distance of its set, from each one's mean distance to the others: that of
 // the set less that of the set without it, which of one reply alone is 0.
 std::vector<double> leave_one_out(std::span<const float> distances);
+
+// How far each reward is from the mean of its set, in standard deviations; 0 where all are equal.
+std::vector<double> standardized(std::span<const double> rewards);
 
 }  // namespace hydrac::runtime

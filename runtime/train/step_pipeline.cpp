@@ -43,6 +43,9 @@ void StepPipeline::begin() {
     if (objective_) objective = objective_->begin_step(step_ + 1, batches);
     for (const Batch& batch : std::span(batches).subspan(first, share)) program_.micro_step(batch, inv_count);
     program_.update();
+  } catch (const RewardError& error) {
+    source_.seek_samples(first_sample);
+    throw RewardError(fmt::format("step {}: {}", step_ + 1, error.what()));
   } catch (const RunError& error) {
     fail(step_ + 1, error.what());
   }

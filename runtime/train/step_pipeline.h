@@ -35,7 +35,7 @@ class StepPipeline {
       : program_(program), source_(source), step_(step), ranks_(ranks), objective_(objective) {}
 
   // Begins the next step. There must be room(). InputError when its batches have no targets. The program's
-  // RunErrors are thrown again with the steps that they may belong to.
+  // RunErrors are thrown again with the steps that they may belong to. After a RewardError no step is begun.
   void begin();
   // Waits for the oldest step; there must be one (std::logic_error). RunErrors as begin() throws them.
   FinishedStep finish();

@@ -42,6 +42,7 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   if (step.objective) {
     record.diversity = step.objective->diversity;
     record.kl = step.objective->kl;
+    record.reward = step.objective->reward;
     record.reply_tokens = step.objective->reply_tokens;
     record.sampling_ms = 1e3 * step.objective->seconds;
   }

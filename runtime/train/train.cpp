@@ -72,6 +72,7 @@ class Trainer {
   void compare_choices(const Checkpoint& checkpoint) const;
   void open_logs();
   void train_to_end();
+  void begin_step();
   void finish_steps(int64_t unfinished);
   void finish_step();
   void validate(MetricsRecord& record);
@@ -347,7 +348,7 @@ void Trainer::train_to_end() {
   while (!is_last(pipeline_->begun()) && all_go_on()) {
     saving_.look_at_clock();
     if (trace_.begins_after(step_)) trace_.begin();
-    pipeline_->begin();
+    begin_step();
     finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
     if (trace_.ends_after(step_)) write_trace();
     if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
@@ -355,6 +356,16 @@ void Trainer::train_to_end() {
   finish_steps(0);
   if (trace_.recording()) write_trace();
   if (leads() && saved_step_ != step_) save();
+}
+
+// Where rewards cannot be had, what was trained before is saved.
+void Trainer::begin_step() {
+  try {
+    pipeline_->begin();
+  } catch (const RewardError&) {
+    if (step_ > 0 && saved_step_ != step_) save();
+    throw;
+  }
 }
 
 // Whether something is to be done after the step begun last that needs it finished.

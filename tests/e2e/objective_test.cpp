@@ -136,6 +136,51 @@ TEST_F(Objective, ItsRunsAreSampledFromAndMergedAsOthers) {
   EXPECT_EQ(merged.code, 0) << merged.err;
 }
 
+const char* const kGrpo = "objective.name=grpo";
+
+TEST_F(Objective, GrpoTrainsWhatACommandRewards) {
+  // The share of a reply's characters that are from G to Z.
+  spill(place_ / "reward.sh",
+        R"(LC_ALL=C awk '{ sub(/.*"replies":\["/, ""); sub(/"\]}$/, ""); split($0, all, /","/)
+  for (i = 1; i <= 3; ++i) print gsub(/[G-Z]/, "", all[i]) / 8 }'
+)");
+  train({kGrpo, "objective.reward.command=[sh, reward.sh]", "adapter.type=none", "objective.kl=0",
+         "objective.weight=30", "objective.prompts=8", "train.max_steps=60",
+         "train.optimizer.learning_rate=0.01"});
+  const auto all = records(place_ / "runs/replies/metrics.jsonl");
+  ASSERT_EQ(all.size(), 60u);
+  double first = 0, last = 0;
+  for (size_t i = 0; i < 10; ++i) {
+    first += all[i]["reward"].get<double>() / 10;
+    last += all[50 + i]["reward"].get<double>() / 10;
+  }
+  EXPECT_GT(last, first + 0.05);
+}
+
+TEST_F(Objective, ARewardCommandThatFailsLosesNothing) {
+  spill(place_ / "reward.sh",
+        "n=$(cat calls 2>/dev/null || echo 0); echo $((n + 1)) > calls; [ $n -lt 3 ] || exit 7; seq 9\n");
+  const Words command = {"replies.yaml", "-q", kGrpo, "objective.reward.command=[sh, reward.sh]"};
+  const Outcome failed = place_.run(command);
+  EXPECT_EQ(failed.code, 3) << failed.out;
+  EXPECT_NE(
+      failed.err.find("step 4: objective.reward.command, sh reward.sh, ended with exit code 7\nthe newest "
+                      "checkpoint is runs/replies/checkpoint-3\n"),
+      std::string::npos)
+      << failed.err;
+  spill(place_ / "reward.sh", "seq 9\n");
+  EXPECT_EQ(place_.run(with(command, {"--resume"})).code, 0);
+  train({"name=whole", kGrpo, "objective.reward.command=[sh, reward.sh]"});
+  EXPECT_EQ(file("replies", "adapter_model.safetensors"), file("whole", "adapter_model.safetensors"));
+}
+
+TEST_F(Objective, AFileCannotNameAProgramToRun) {
+  spill(place_ / "grpo.yaml",
+        "extends: replies.yaml\nobjective: {name: grpo, reward: {command: ./reward.sh}}\n");
+  refused({"grpo.yaml"}, "a file cannot name a program that is run [objective-needs-reward]");
+  refused({"replies.yaml", kGrpo}, "nothing says what replies are worth [objective-needs-reward]");
+}
+
 // specs/polychromic.yaml, shorter.
 TEST(Polychromic, LearnsRepliesAndReportsDiversity) {
   const Workplace place;
