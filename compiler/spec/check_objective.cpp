@@ -97,6 +97,10 @@ void check_steps(Draft& draft) {
   if (draft.usable({"train.optimizer.learning_rate"}) && spec.train.optimizer.learning_rate.automatic)
     draft.report(Kind::objective_unsupported, {"objective.name", "train.optimizer.learning_rate"},
                  "the range test of learning_rate: auto samples no replies", "write a learning rate");
+  if (draft.usable({"train.label_smoothing"}) && spec.train.label_smoothing > 0)
+    draft.report(Kind::objective_unsupported, {"objective.name", "train.label_smoothing"},
+                 "smoothed losses of sampled tokens have another gradient than that of their probabilities",
+                 "write label_smoothing: 0");
   if (draft.usable({"optimizations.gradients", "optimizations.precision"}) &&
       spec.optimizations.gradients != GradientType::fp32 &&
       !computes_in_32_bits(spec.optimizations.precision))

@@ -108,8 +108,7 @@ std::vector<double> ReplyObjective::advantages(std::span<const SampledReply> rep
   return all;
 }
 
-// With A of a reply, its advantage, the loss is the mean over all sampled tokens
-// of
+// With A the advantage of a reply, the loss is the mean over all sampled tokens of
 //   weight * A * (-log p) + kl * KL(p, p_base),
 // whose gradient is that of a sum of weighted losses of the tokens.
 ObjectiveResult ReplyObjective::weigh(std::span<const SampledReply> replies, const ReplyPlaces& places,

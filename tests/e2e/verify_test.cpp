@@ -173,7 +173,7 @@ const Case kCases[] = {
      "type: lora, r: 4, dropout: 0.1, base: nf4"},
     {"WeightedTokens",
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256",
-     "sequence_len: 32, micro_batch_size: 2, label_smoothing: 0.1", ", format: chat"},
+     "sequence_len: 32, micro_batch_size: 2, gradient_accumulation_steps: 2", ", format: chat"},
     {"WeightedTokensBesideAnAdapterInHeadParts",
      "num_attention_heads: 2, vocab_size: 16411, logit_softcap: 20",
      "sequence_len: 64, micro_batch_size: 16", ", format: chat", "type: lora, r: 4, dropout: 0.1"},
