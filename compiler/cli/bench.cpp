@@ -218,6 +218,7 @@ int bench_verb(const Arguments& arguments) {
   complete_for_planning(*spec);
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);
+  require_no_objective(*spec, "bench", "times steps without the replies that an objective samples");
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = arguments.count("--steps", 1);
   Json result;

@@ -225,9 +225,10 @@ std::map<std::string, std::string> all_keys(const spec::Spec& spec) {
 
 std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys = all_keys(spec);
-  const bool adapts = models::has_adapters(spec);
+  const bool adapts = models::has_adapters(spec), samples = spec::has_objective(spec);
   std::erase_if(keys, [&](const auto& entry) {
-    return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts);
+    return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts) ||
+           (entry.first.starts_with("objective.") && !samples);
   });
   // Ranks share the micro-batches of a step: how many there are of each is not what decides.
   keys["train.gradient_accumulation_steps"] =

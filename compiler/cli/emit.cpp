@@ -53,6 +53,7 @@ emit::Edits edits_of(const Arguments& arguments) {
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
                           const std::filesystem::path& folder) {
   spec::Spec& spec = locked.spec;
+  require_no_objective(spec, "emit", "writes no programs that sample replies");
   std::optional<std::string> threads = threads_asked_for(arguments);
   // Cores that the spec names are as many on every machine.
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !spec.train.cpu_affinity.numbers.empty())

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "cli/inference.h"
-#include "cuda/top_geometry.h"
+#include "driver/generation.h"
 #include "models/adapter.h"
 #include "runtime/error.h"
 #include "targets/target.h"
@@ -22,14 +22,6 @@ int64_t rounded(int64_t tokens) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(tokens, least))));
 }
 
-// Tokens that one prefill computes: as many as keep a GPU busy. A processor is busy with one prompt, and what
-// is computed for prompts that are not there would be lost.
-int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t prompt_tokens) {
-  constexpr int64_t gpu_tokens = 1024;
-  if (targets::find(spec.target)->is_cpu()) return 1;
-  return std::clamp<int64_t>(gpu_tokens / prompt_tokens, 1, sequences);
-}
-
 int64_t positive_option(const Arguments& arguments, const std::string& option, int64_t fallback) {
   const int64_t number = arguments.number(option, fallback);
   if (number < 1) throw runtime::InputError(fmt::format("{} is {}; it must be 1 or more", option, number));
@@ -40,16 +32,15 @@ int64_t positive_option(const Arguments& arguments, const std::string& option, i
 
 std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
   spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = spec.parallel.data = 1;
+  spec.objective.name = spec::ObjectiveName::none;
   const bool fits = needs.longest_prompt + needs.new_tokens <= needs.context_limit;
   const auto context = [&](int64_t tokens) { return std::min(needs.context_limit, rounded(tokens)); };
   spec.train.sequence_len = fits ? context(needs.longest_prompt + needs.new_tokens) : needs.context_limit;
   if (!models::can_cache(spec)) return std::nullopt;
   models::Generation generation{.sequences = needs.sequences};
   generation.prompt_tokens = fits ? context(needs.longest_prompt) : needs.context_limit;
-  generation.prompts = prompts_at_once(spec, generation.sequences, generation.prompt_tokens);
-  // A row of logits is little beside what a processor computes of it.
-  const bool finds_top = !targets::find(spec.target)->is_cpu() && cuda::finds_top(models::vocab_rows(spec));
-  if (finds_top) generation.top = cuda::kTop;
+  generation.prompts = driver::prompts_at_once(spec, generation.sequences, generation.prompt_tokens);
+  generation.top = driver::top_logits(spec);
   return generation;
 }
 

@@ -207,6 +207,7 @@ Source open_source(const std::string& from) {
   if (!spec) throw Reported{kBadInput};
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
+  spec->objective.name = spec::ObjectiveName::none;  // nothing is trained
   source.spec = std::move(*spec);
   return source;
 }

@@ -16,6 +16,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/log/signal.h"
 #include "runtime/parallel/world.h"
+#include "runtime/text/chat_template.h"
 #include "targets/target.h"
 
 namespace hydrac::cli {
@@ -42,6 +43,18 @@ void require_gpus_of_ranks(const spec::Spec& spec) {
   throw Reported{kBadInput};
 }
 
+// A spec may come from anywhere; what it runs is for whoever types the command to say.
+void require_own_command(const spec::Spec& spec) {
+  const char* key = "objective.reward.command";
+  if (spec.objective.name != spec::ObjectiveName::grpo || spec.where(key).on_command_line()) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::objective_needs_reward, spec.where(key),
+                     "a file cannot name a program that is run",
+                     "remove it, and give it behind the spec's name: objective.reward.command=./reward.py");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
 int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks) {
   spec::Spec* const spec = &locked.spec;
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
@@ -49,6 +62,9 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   if (resume_option(arguments) != runtime::Resume::never) keep_keys_of_checkpoint(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
+  if (spec->data.chat_template != spec::ChatFormat::none)
+    settings.train.objective.end_tokens = corpus.tokenizer->encode(
+        runtime::ChatTemplate::named(to_string(spec->data.chat_template)).reply_end());
   settings.train.resume = resume_option(arguments);
   settings.train.exact = arguments.has("--exact");
   settings.train.quiet = quiet;
@@ -76,6 +92,7 @@ int run_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   runtime::ignore_write_signals();
+  require_own_command(locked->spec);
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);
   require_cores(locked->spec);

@@ -125,6 +125,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.chat_template = to_string(spec.data.chat_template);
   settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
   settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
+  if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;
@@ -191,6 +192,17 @@ void require_one_process(const spec::Spec& spec, const std::string& verb) {
       diag::Kind::option_unsupported, spec.where("parallel.data"),
       fmt::format("hydrac {} is about one process, and parallel.data is {}", verb, spec.parallel.data),
       "write parallel.data=1 behind the spec's name");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+void require_no_objective(const spec::Spec& spec, const std::string& verb, const std::string& why) {
+  if (!spec::has_objective(spec)) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(
+      diag::Kind::objective_unsupported, spec.where("objective.name"),
+      fmt::format("hydrac {} {}, and objective.name is {}", verb, why, to_string(spec.objective.name)),
+      "write objective.name=none behind the spec's name");
   print_found_late(diagnostics);
   throw Reported{kBadInput};
 }

@@ -52,6 +52,9 @@ runtime::SampleOptions sample_options(const spec::Spec& spec);
 void require_one_process(const spec::Spec& spec, const std::string& verb);
 
 // Says on stderr with which learning rate `verb` takes its steps where a run would find one first.
+// Where the spec has an objective, reports it and throws Reported: "hydrac VERB WHY, and objective.name is
+// ...".
+void require_no_objective(const spec::Spec& spec, const std::string& verb, const std::string& why);
 void note_found_rate(const spec::Spec& spec, const std::string& verb);
 
 // `text` as a YAML scalar, for overrides that are made from options.

@@ -14,6 +14,18 @@ namespace {
 // Of a range test: from so much below the optimizer's default to so much above it.
 constexpr double kRangeEachWay = 1000;
 
+runtime::ObjectiveSettings objective_settings(const spec::Spec& spec) {
+  const auto& o = spec.objective;
+  runtime::ObjectiveSettings settings{
+      o.prompts, o.replies, o.weight, o.kl, o.prompt_tokens, o.max_new_tokens, spec.train.sequence_len};
+  if (o.name == spec::ObjectiveName::grpo) settings.reward = {o.reward.command, o.reward.timeout};
+  settings.sampling.temperature = o.temperature;
+  settings.sampling.top_k = o.top_k;
+  settings.sampling.top_p = o.top_p;
+  settings.sampling.seed = static_cast<uint64_t>(o.seed);
+  return settings;
+}
+
 runtime::TrainOptions train_options(const spec::Spec& spec) {
   runtime::TrainOptions options;
   const spec::Train& t = spec.train;
@@ -50,6 +62,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
   if (there.family.empty() && spec.model.input == spec::Input::tokens)
     options.checkpoint_note = describe(there, options.adapters);
+  if (spec::has_objective(spec)) options.objective = objective_settings(spec);
   options.sample.prompt = spec.sample.prompt;
   options.sample.max_new_tokens = spec.sample.max_new_tokens;
   options.sample.stop = spec.sample.stop;

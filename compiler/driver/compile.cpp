@@ -12,6 +12,7 @@
 #include "driver/dump.h"
 #include "driver/fit.h"
 #include "driver/floor.h"
+#include "driver/generation.h"
 #include "driver/memory_limit.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
@@ -42,7 +43,8 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
 passes::Kept kept_values(const Compiled& c) {
   return {{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
            c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
-           c.metrics.step_loss, c.metrics.grad_norm},
+           c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
+           c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm},
           passes::statistics(c.graph)};
 }
 
@@ -78,7 +80,7 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
           .head = spec.optimizations.fp8_head,
           .fuses_matmuls = fuses_matmuls(spec),
           .tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
-                                        spec.train.gradient_accumulation_steps),
+                                        spec::micro_batches_of_step(spec)),
           .flops_of_16_bits = 0.7e12 * rates.bf16_tflops,
           .flops_of_8_bits = 0.6e12 * rates.fp8_tflops,
           .bytes_per_second = 0.85e9 * rates.bandwidth_gbs,
@@ -206,20 +208,23 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   demand("spec", diagnostics.has_errors() ? std::vector{diagnostics.render()} : std::vector<std::string>());
 
   // spec -> graph
-  models::Model model =
-      models::declare_model(c.graph, c.spec, options.generation, precision_of(spec).activations);
+  const std::optional<models::Generation> generation =
+      options.generation ? options.generation : generation_of_replies(spec);
+  models::Model model = models::declare_model(c.graph, c.spec, generation, precision_of(spec).activations);
   c.interface = model.interface;
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
-  if (options.generation) {
+  if (generation) {
     models::build_prefill(model);
     models::build_decode(model);
   }
+  if (spec::has_objective(spec)) models::build_score(model);
+  if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   after("graph");
 
   // its gradients and its update
-  const bool accumulates = spec.train.gradient_accumulation_steps > 1;
+  const bool accumulates = spec::micro_batches_of_step(spec) > 1;
   const bool adds_whole = spec.optimizations.exact_accumulation;
   autodiff::differentiate(c.graph, c.graph.function("micro_step"), {accumulates && !adds_whole});
   if (accumulates && adds_whole)
@@ -272,7 +277,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
-  // A token of each sequence is too few rows for our matmul kernel.
+  // A program that only generates has too few rows for our matmul kernel.
   if (fuses_matmuls(spec) && !options.generation) {
     passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);

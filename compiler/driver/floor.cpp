@@ -42,7 +42,7 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
   for (const program::Function& function : compiled.program.functions) {
     const bool micro_step = function.name == "micro_step";
     if (!micro_step && function.name != "update") continue;
-    const int64_t times = micro_step ? compiled.spec.train.gradient_accumulation_steps : 1;
+    const int64_t times = micro_step ? spec::micro_batches_of_step(compiled.spec) : 1;
     for (const program::Section& section : function.sections) {
       const auto runs = static_cast<double>(std::max(section.layers, 1) * times);
       for (const program::Call& call : section.calls) {

@@ -150,7 +150,7 @@ class Remedies {
     if (narrows(o.optimizer_state, spec::StateType::int8, "optimizations.optimizer_state: int8") ||
         ((o.precision == spec::Precision::bf16 || o.precision == spec::Precision::fp8) &&
          narrows(o.weights, spec::WeightType::bf16, "optimizations.weights: bf16")) ||
-        (has_16_bits && spec.train.gradient_accumulation_steps == 1 &&
+        (has_16_bits && spec::micro_batches_of_step(spec) == 1 &&
          narrows(o.gradients, spec::GradientType::compute, "optimizations.gradients: compute")))
       return fmt::format("{}", fmt::join(keys, " and "));
     return "";

@@ -130,8 +130,11 @@ void BodyBuilder::store(int output, Term value) {
 }
 
 void BodyBuilder::store_row(int output, Term value) {
-  body_.stores.push_back(
-      {inputs_ + output, to_index(identity(true, false)), value.id, kRowSpace, StoreKind::store});
+  store_row_at(output, identity(true, false), value);
+}
+
+void BodyBuilder::store_row_at(int output, std::vector<Affine> index, Term value) {
+  body_.stores.push_back({inputs_ + output, to_index(index), value.id, kRowSpace, StoreKind::store});
 }
 
 void BodyBuilder::column_sum(int output, Term value, bool accumulate) {

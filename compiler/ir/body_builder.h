@@ -49,8 +49,9 @@ class BodyBuilder {
   Term maximum(Term x) { return reduce(ExprOp::maximum, x); }
   Term logsumexp(Term x) { return reduce(ExprOp::logsumexp, x); }
 
-  void store(int output, Term value);      // output[rows..., columns...]
-  void store_row(int output, Term value);  // output[rows...]
+  void store(int output, Term value);                                    // output[rows..., columns...]
+  void store_row(int output, Term value);                                // output[rows...]
+  void store_row_at(int output, std::vector<Affine> index, Term value);  // a row value, at an index of rows
   void store_at(int output, std::vector<Affine> index, Term value);
   void column_sum(int output, Term value, bool accumulate);  // output[columns...] (+)= sum over rows
   void raise(int output, Term value);  // output[] = the largest of it and of all values, none negative

@@ -47,7 +47,7 @@ Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weig
               const std::string& name) {
   const auto& adapters = build.model.parameters.adapters;
   const auto found = adapters.find(weight);
-  if (found == adapters.end())
+  if (found == adapters.end() || !build.adapted)
     return ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name);
   const Adapter& adapter = found->second;
   const spec::Spec& spec = build.model.spec;

@@ -16,6 +16,7 @@ struct Build {
   ir::Dim batch, tokens;
   Phase phase = Phase::evaluate;
   int first_layer = 0;  // of a loop region
+  bool adapted = true;  // false: without the model's adapters
 
   bool trains() const { return phase == Phase::train; }
   bool generates() const { return phase >= Phase::generate; }

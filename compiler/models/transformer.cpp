@@ -81,9 +81,15 @@ void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId
   norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");
 }
 
+// What the blocks make: the stream behind each of them (slots), and the normed output of the last.
+struct Hidden {
+  ValueId stream = ir::kNoValue;
+  Use last;
+};
+
 // From the inputs to the normed output of the last layer. The function's regions are "input" and
 // "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike.
-Use hidden_states(const Build& build, ir::Function& function) {
+Hidden hidden_states(const Build& build, ir::Function& function) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
@@ -116,7 +122,7 @@ Use hidden_states(const Build& build, ir::Function& function) {
     region.first_layer = first;
     add_block(part, region, residual, normed);
   }
-  return build.fixed(normed, layers);
+  return {residual, build.fixed(normed, layers)};
 }
 
 ir::Function& add_function(Model& model, const std::string& name) {
@@ -149,16 +155,50 @@ void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss
   const bool training = phase == Phase::train;
   ir::Function& function = add_function(model, name);
   const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), phase};
-  const Use hidden = hidden_states(build, function);
+  const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
   const Use scale = training ? build.fixed(model.interface.loss_scale) : Use{};
-  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training, scale);
+  const Use weights = training ? build.fixed(model.interface.objective.weights) : Use{};
+  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training, scale,
+                 weights);
   if (training || model.interface.eval_hits == ir::kNoValue) return;
   b.enter("accuracy", "model.head");
   ops::hits(b, predictions, build.fixed(model.interface.targets), spec.model.num_labels,
             build.fixed(model.interface.eval_hits));
+}
+
+void declare_objective(Model& model) {
+  const spec::Spec& spec = model.spec;
+  ir::Graph& graph = model.graph;
+  const ir::Dim B{spec.train.micro_batch_size, "B"},
+      T = sequence_tokens(spec), C{spec.model.hidden_size, "C"}, P{spec.objective.prompts, "Sets"},
+      N{spec.objective.replies, "Setsize"};
+  ObjectiveInterface& io = model.interface.objective;
+  io.weights = declare(graph, "target_weights", {B, T}, DType::f32, Role::input);
+  io.segments = declare(graph, "segments", {B, T}, DType::i32, Role::input);
+  io.losses = declare(graph, "target_losses", {B, T}, DType::f32, Role::state);
+  if (spec.objective.kl > 0)
+    io.base_losses = declare(graph, "base_target_losses", {B, T}, DType::f32, Role::state);
+  constexpr int64_t kRows = 8;  // that a tensor core's matmul takes at once
+  const ir::Dim rows{(P.size * N.size + kRows - 1) / kRows * kRows, "Embeddings"};
+  io.embeddings = declare(graph, "reply_embeddings", {rows, C}, DType::f32, Role::state);
+  io.sets = declare(graph, "reply_sets", {P, N, C}, DType::f32, Role::state);
+  graph.value(io.sets).view =
+      ir::View{io.embeddings, 0, 0, ir::contiguous_strides(graph.value(io.sets).shape)};
+  io.distance = declare(graph, "reply_distance", {P}, DType::f32, Role::state);
+  io.distances = declare(graph, "reply_distances", {P, N}, DType::f32, Role::state);
+}
+
+// The losses of a batch's targets, one by one, without dropout and smoothing.
+Hidden score(const Build& build, ir::Function& function, ValueId losses) {
+  const Hidden hidden = hidden_states(build, function);
+  ops::RegionBuilder b(build.model.graph, add_region(function, "head", 0));
+  const Use predictions = head(b, build, hidden.last);
+  b.into(build.fixed(losses));
+  loss_rows(b, build, predictions, 0);
+  return hidden;
 }
 
 void declare_generate(Model& model) {
@@ -192,10 +232,11 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
     io.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
   }
   const int64_t kv_heads = spec.model.num_key_value_heads;
-  const ir::Shape shape = {S,
-                           {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
-                           sequence_tokens(spec),
-                           {spec.model.head_dim, "D"}};
+  const ir::Shape shape = {
+      S,
+      {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
+      generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec),
+      {spec.model.head_dim, "D"}};
   const auto of_layers = [&](const std::string& name) {
     const ValueId id = declare(graph, name, shape, storage, Role::state);
     graph.value(id).slots = static_cast<int>(spec.model.num_hidden_layers);
@@ -215,6 +256,7 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
     declare_cache(model, *cache, storage);
   else if (is_language_model(spec))
     declare_generate(model);
+  if (spec::has_objective(spec)) declare_objective(model);
   return model;
 }
 
@@ -241,7 +283,7 @@ void advance_randomness(Model& model) {
 void build_generate(Model& model) {
   ir::Function& function = add_function(model, "generate");
   const Build build{model, {1, "1"}, sequence_tokens(model.spec), Phase::generate};
-  const Use hidden = hidden_states(build, function);
+  const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
   const Use token = ops::select_token(b, hidden, build.fixed(model.interface.position), "last_hidden");
@@ -259,7 +301,7 @@ void build_prefill(Model& model) {
   const ir::Shape& prompts = model.graph.value(io.prompts).shape;
   ir::Function& function = add_function(model, "prefill");
   const Build build{model, prompts[0], prompts[1], Phase::prefill};
-  const Use hidden = hidden_states(build, function);
+  const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
   const Use token = ops::select_token(b, hidden, build.fixed(io.prompt_ends), "last_hidden");
@@ -271,13 +313,40 @@ void build_decode(Model& model) {
   const ir::Shape& tokens = model.graph.value(io.tokens).shape;
   ir::Function& function = add_function(model, "decode");
   const Build build{model, tokens[0], tokens[1], Phase::decode};
-  const Use hidden = hidden_states(build, function);
+  const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   add_logits(b, build, hidden, io.logits);
   if (io.top_values == ir::kNoValue) return;
   b.enter("head", "sample.temperature");
   ops::top_logits(b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
                   {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums)});
+}
+
+void build_score(Model& model) {
+  const spec::Spec& spec = model.spec;
+  const ObjectiveInterface& io = model.interface.objective;
+  ir::Function& function = add_function(model, "score");
+  const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), Phase::evaluate};
+  const Hidden hidden = score(build, function, io.losses);
+  const int64_t layer = spec.objective.embed_layer;
+  const bool is_last = layer == spec.model.num_hidden_layers;
+  ops::RegionBuilder b(model.graph, add_region(function, "distances", 0));
+  b.enter("objective", "objective.embed");
+  const Use tokens = is_last ? hidden.last : build.fixed(hidden.stream, static_cast<int>(layer));
+  const Use of_replies =
+      ops::one_hot(b, build.fixed(io.segments), model.graph.value(io.embeddings).shape[0], "segment_tokens");
+  b.emit_node("gemm", {of_replies, tokens}, {build.fixed(io.embeddings)},
+              {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", true}});
+  b.enter("objective", "objective.name");
+  ops::pairwise_cosine_distance(b, build.fixed(io.sets),
+                                {build.fixed(io.distance), build.fixed(io.distances)});
+}
+
+void build_score_base(Model& model) {
+  ir::Function& function = add_function(model, "score_base");
+  Build build{model, {model.spec.train.micro_batch_size, "B"}, sequence_tokens(model.spec), Phase::evaluate};
+  build.adapted = false;
+  score(build, function, model.interface.objective.base_losses);
 }
 
 }  // namespace hydrac::models

@@ -17,8 +17,9 @@ namespace hydrac::models {
 struct Generation {
   int64_t sequences = 0;      // S
   int64_t prompts = 0;        // A, at most S
-  int64_t prompt_tokens = 0;  // P, at most M = train.sequence_len, which a sequence may grow to
+  int64_t prompt_tokens = 0;  // P, at most M
   int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
+  int64_t tokens = 0;         // M, which a sequence may grow to; 0: train.sequence_len
 };
 
 // What a program with a cache is given and leaves. A key value's storage type is that of activations.
@@ -34,6 +35,18 @@ struct CacheInterface {
   ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue;
   ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue;
   ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
+};
+
+// What a program with an objective is given and leaves: replies to P prompts, N to each; see build_score().
+struct ObjectiveInterface {
+  ir::ValueId weights = ir::kNoValue;      // f32 [B,T]: of each target's loss, in micro_step
+  ir::ValueId segments = ir::kNoValue;     // i32 [B,T]: the reply that each token is of, or -1
+  ir::ValueId losses = ir::kNoValue;       // f32 [B,T]: -log of each target's probability
+  ir::ValueId base_losses = ir::kNoValue;  // f32 [B,T]: by the model without its adapter; with objective.kl
+  ir::ValueId embeddings = ir::kNoValue;   // f32 [PN,C] and some rows of padding: sums of hidden states
+  ir::ValueId sets = ir::kNoValue;         // f32 [P,N,C], a view of these
+  ir::ValueId distance = ir::kNoValue;     // f32 [P]: mean cosine distance of two replies
+  ir::ValueId distances = ir::kNoValue;    // f32 [P,N]: of each reply to the others
 };
 
 // Values outside the network that its functions share.
@@ -57,6 +70,7 @@ struct Interface {
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
   ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding
   CacheInterface cache;                 // of programs that generate with one, which have no `prompt`
+  ObjectiveInterface objective;         // of programs with an objective, which generate with a cache
 };
 
 struct Model {
@@ -75,7 +89,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
 // earlier tokens but their keys and values, and whose tokens do not see later ones.
 bool can_cache(const spec::Spec& spec);
 
-// "micro_step": forward with dropout, loss added to interface.loss. To be differentiated.
+// "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
+// To be differentiated.
 void build_micro_step(Model& model);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.
 void advance_randomness(Model& model);
@@ -88,5 +103,11 @@ void build_generate(Model& model);
 void build_prefill(Model& model);
 // "decode": forward of one token of each sequence, whose key and value are kept too; cache.logits.
 void build_decode(Model& model);
+
+// "score", of programs with an objective: forward of a batch without dropout, objective.losses; hidden states
+// are added to objective.embeddings, by segments, whose distances follow.
+void build_score(Model& model);
+// "score_base", with objective.kl: the same without the adapter, objective.base_losses alone.
+void build_score_base(Model& model);
 
 }  // namespace hydrac::models

@@ -130,9 +130,18 @@ Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
 // A user's function of (prediction, target) instead of the squared error.
 Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, Use targets,
                    const std::string& name);
-// loss += inv_count * sum(rows), into the given scalar. `gradient_scale` (f32 [], or no value for 1)
-// multiplies the gradient only.
-void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {});
+// loss += inv_count * sum(weights * rows), into the given scalar. `weights`: one a row, or no value for 1.
+// `gradient_scale` (f32 [], or no value for 1) multiplies the gradient only.
+void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {},
+               Use weights = {});
+// x [B,N,d], N vectors a set: their mean cosine distance of two, f32 [B], and of each one to the others, f32
+// [B,N].
+struct Distances {
+  Use mean, of_each;
+};
+void pairwise_cosine_distance(RegionBuilder&, Use x, const Distances& into);
+// ids i32 [..] -> [..,classes]: 1 at the id, 0 elsewhere; of a negative id 0 everywhere.
+Use one_hot(RegionBuilder&, Use ids, ir::Dim classes, const std::string& name);
 // x[B,T,C] -> [B,C]: of each sequence the token at its position, i32 [B]; of one sequence, i32 [].
 Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
 

@@ -5,15 +5,16 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward,
-    kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast, kCrossEntropy,
-    kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
-    kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
-    kLargest, kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
-    kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
-    kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
-    kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps,
-    kActivation, kActivationBackward, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
+extern const OpInfo kActivation, kActivationBackward, kAdapterMatrix, kAdapterRows, kAdd, kAllReduce,
+    kAttention, kAttentionBackward, kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend,
+    kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding,
+    kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward,
+    kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
+    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kOneHot,
+    kPairwiseCosineDistance, kPairwiseCosineDistanceBackward, kPointwiseLoss, kPointwiseLossBackward,
+    kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward,
+    kRmsnormWeightGradient, kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv,
+    kSpreadTaps, kSumTaps, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -55,6 +56,9 @@ const std::vector<const OpInfo*>& all_ops() {
       &kMeanLossBackward,
       &kMse,
       &kMseBackward,
+      &kOneHot,
+      &kPairwiseCosineDistance,
+      &kPairwiseCosineDistanceBackward,
       &kPointwiseLoss,
       &kPointwiseLossBackward,
       &kPositionEmbedding,

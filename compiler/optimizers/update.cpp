@@ -177,7 +177,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                   scalars.skipped,
                   scalars.rounding_key,
                   scaled.has_value(),
-                  model.spec.train.gradient_accumulation_steps > 1};
+                  spec::micro_batches_of_step(model.spec) > 1};
   };
   std::set<spec::Optimizer> optimizers;
   for (const models::ParameterGroup& group : pack.groups) optimizers.insert(group.optimizer);

@@ -54,6 +54,7 @@ class HeadLoop {
         part_{part_rows, "R"},
         homes_(homes(graph)),
         transposes_(transposes(region)),
+        losses_(loss_of(region)->outputs[0].value),
         region_(region),
         before_{"before_" + region.name, 0, false, false, {}},
         loop_{region.name, static_cast<int>(element_count(rows_) / part_rows), false, false, {}},
@@ -100,11 +101,13 @@ class HeadLoop {
     return reached;
   }
 
-  // Inputs and activations that hold something for every row of the batch.
+  // Inputs and activations that hold something for every row of the batch, and the rows' losses where the
+  // host reads them.
   bool has_rows(Use use) const {
     if (use.value == ir::kNoValue) return false;
     const ir::Value& value = graph_.value(use);
-    const bool batch = value.role == ir::Role::activation || value.role == ir::Role::input;
+    const bool batch =
+        value.role == ir::Role::activation || value.role == ir::Role::input || use.value == losses_;
     return batch && value.shape.size() >= rows_.size() &&
            std::equal(rows_.begin(), rows_.end(), value.shape.begin(),
                       [](const ir::Dim& a, const ir::Dim& b) { return a.size == b.size; });
@@ -170,6 +173,7 @@ class HeadLoop {
   const ir::Dim part_;
   const std::map<ValueId, const Region*> homes_;
   const std::set<ValueId> transposes_;
+  const ValueId losses_;
   const Region& region_;
   Region before_, loop_, after_;
   std::map<Use, Use> parts_;

@@ -228,7 +228,8 @@ class MatmulFusion {
 void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
                   Log& log) {
   MatmulFusion fusion(graph, options, by_host);
-  for (ir::Function& function : graph.functions) fusion.run(function, log);
+  for (ir::Function& function : graph.functions)
+    if (function.name != "prefill" && function.name != "decode") fusion.run(function, log);
 }
 
 }  // namespace hydrac::passes

@@ -159,7 +159,8 @@ void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log);
 // as memory would round it, and is stored only where something else reads it, in this function or in another
 // one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
 // itself (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or
-// of a row's, gives, and for biases, which are added to the rounded matmul.
+// of a row's, gives, and for biases, which are added to the rounded matmul. Functions that generate stay as
+// they are: a token of each sequence is too few rows.
 void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
                   Log& log);
 

@@ -48,6 +48,7 @@ class Resolver {
   void attention_widths();
   void adapter();
   void data();
+  void objective();
   void optimizer();
   void loss();
   void scheduler();
@@ -111,6 +112,15 @@ void Resolver::data() {
                   (data.format == DataFormat::chat ||
                    (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
          });
+}
+
+void Resolver::objective() {
+  auto& o = spec_.objective;
+  derive("objective.prompt_tokens", o.prompt_tokens, {"train.sequence_len", "objective.max_new_tokens"},
+         [&] { return std::max<int64_t>(1, spec_.train.sequence_len - o.max_new_tokens); });
+  derive("objective.seed", o.seed, {"train.seed"}, [&] { return spec_.train.seed; });
+  derive("objective.embed_layer", o.embed_layer, {"model.num_hidden_layers"},
+         [&] { return spec_.model.num_hidden_layers; });
 }
 
 void Resolver::attention_widths() {
@@ -186,6 +196,7 @@ void resolve(Draft& draft) {
   resolver.model();
   resolver.adapter();
   resolver.data();
+  resolver.objective();
   resolver.optimizer();
   resolver.loss();
   resolve_batch(draft);

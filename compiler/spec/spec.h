@@ -2,6 +2,7 @@
 // holds its final value: defaults and derived values filled in, `extends` and `model.from` applied, checked
 // against the others.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -78,6 +79,27 @@ inline bool begins_with_weights(const SpecKeys& spec) {
 inline bool begins_with_adapter(const SpecKeys& spec) {
   return spec.adapter.type != AdapterType::none && !spec.adapter.weights.empty() &&
          spec.adapter.weights != "none";
+}
+
+// Whether replies are sampled in each step, and learned from.
+inline bool has_objective(const SpecKeys& spec) {
+  return spec.objective.name != ObjectiveName::none;
+}
+
+// Micro-batches of a step that hold such replies, each reply at a place that has room for the longest. The
+// batch size is chosen, or counts as 1.
+inline int64_t sampled_micro_batches(const SpecKeys& spec) {
+  if (!has_objective(spec)) return 0;
+  const auto& o = spec.objective;
+  const int64_t batch = std::max<int64_t>(1, spec.train.micro_batch_size);
+  const int64_t places =
+      batch * std::max<int64_t>(1, spec.train.sequence_len / (o.prompt_tokens + o.max_new_tokens));
+  return (o.prompts * o.replies + places - 1) / places;
+}
+
+// All that one optimizer step of a process takes.
+inline int64_t micro_batches_of_step(const SpecKeys& spec) {
+  return spec.train.gradient_accumulation_steps + sampled_micro_batches(spec);
 }
 
 inline bool computes_in_32_bits(Precision precision) {

@@ -130,7 +130,7 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   }
   if (op == "mean_loss") {
     attributes.erase("accumulate");
-    inputs.resize(2);  // the loss scale changes no loss
+    if (inputs.size() > 2) inputs.erase(inputs.begin() + 2);  // the loss scale changes no loss
   }
   if (op == "dropout" || op == "attention")
     inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
@@ -260,7 +260,7 @@ Json job_json(spec::Spec spec, int threads) {
   return {{"threads", threads},
           {"graph", graph_json(graph)},
           {"loss", {{"value", model.interface.loss}}},
-          {"accumulation", spec.train.gradient_accumulation_steps},
+          {"accumulation", spec::micro_batches_of_step(spec)},
           {"optimizer",
            {{"name", spec::to_string(o.name)},
             {"learning_rate", o.learning_rate.value},
@@ -356,7 +356,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
   };
   Batches batches(static_cast<size_t>(steps));
   for (auto& step : batches) {
-    step.resize(static_cast<size_t>(spec.train.gradient_accumulation_steps));
+    step.resize(static_cast<size_t>(spec::micro_batches_of_step(spec)));
     for (runtime::Batch& batch : step) {
       for (int64_t i = 0; i < positions; ++i) {
         if (m.input == spec::Input::tokens)
@@ -378,6 +378,8 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
         batch.target_count += counts;
       }
       if (spec.data.document_mask) add_documents(spec, random, batch);
+      if (!spec::has_objective(spec)) continue;
+      for (int64_t i = 0; i < positions; ++i) batch.weights.push_back(number());
     }
   }
   return batches;
@@ -403,7 +405,7 @@ void add_fp8(const driver::Compiled& c, Json& graph) {
     }
   }
   const auto& t = c.spec.train;
-  const int64_t tokens = t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps;
+  const int64_t tokens = t.micro_batch_size * t.sequence_len * spec::micro_batches_of_step(c.spec);
   std::map<int, std::string> names;
   for (const Json& value : graph["values"]) names[value["id"]] = value["name"];
   for (Json& region : graph["regions"]) {
@@ -509,6 +511,7 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
       else
         add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
       add(c.interface.inv_count, runtime::SafetensorsDtype::f32, &inverses[s]);
+      add(c.interface.objective.weights, runtime::SafetensorsDtype::f32, batch.weights.data());
       add(c.interface.rng_step, runtime::SafetensorsDtype::i32, &rng_steps[micro]);
     }
   }

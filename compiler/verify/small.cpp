@@ -106,6 +106,14 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   }
   overrides.set("train.sequence_len", t.sequence_len, length);
   shrink_batch(spec, overrides);
+  // A prompt and a reply fill a sequence.
+  if (spec::has_objective(spec)) {
+    overrides.shrink("objective.max_new_tokens", spec.objective.max_new_tokens, length / 2);
+    overrides.shrink("objective.prompt_tokens", spec.objective.prompt_tokens, length / 2);
+    overrides.shrink("objective.prompts", spec.objective.prompts, kBatch);
+    if (spec.model.num_hidden_layers > kLayers)
+      overrides.shrink("objective.embed_layer", spec.objective.embed_layer, kLayers);
+  }
   // In a model this small none would pay.
   if (spec.optimizations.precision == spec::Precision::fp8) overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);

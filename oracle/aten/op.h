@@ -76,6 +76,9 @@ at::Tensor head_sum(const OpCall& call);
 at::Tensor scale_heads(const OpCall& call);
 at::Tensor l2norm(const OpCall& call);
 
+// So have distances of vectors.
+at::Tensor pairwise_cosine_distance(const OpCall& call);
+
 // So have low-rank adapters.
 at::Tensor adapter_matrix(const OpCall& call);
 

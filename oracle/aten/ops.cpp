@@ -121,7 +121,8 @@ at::Tensor cross_entropy(const OpCall& call) {
 }
 
 at::Tensor mean_loss(const OpCall& call) {
-  return call.input(0).sum() * call.input(1).reshape({});
+  const at::Tensor &rows = call.input(0), weights = call.optional_input(2);
+  return (weights.defined() ? rows * weights : rows).sum() * call.input(1).reshape({});
 }
 
 at::Tensor mse(const OpCall& call) {
@@ -183,11 +184,12 @@ const std::vector<OpDefinition>& op_table() {
        {"label_smoothing", "ignore_index", "softcap"},
        cross_entropy,
        Casting::float32},
-      {"mean_loss", 2, {}, {}, mean_loss, Casting::float32},
+      {"mean_loss", 2, {}, {}, mean_loss, Casting::float32, 1},
       {"mse", 2, {}, {}, mse, Casting::float32},
       {"activation", 1, {}, {}, function_activation},
       {"gated", 1, {}, {}, function_gated},
       {"pointwise_loss", 2, {}, {}, function_loss, Casting::float32},
+      {"pairwise_cosine_distance", 1, {"eps"}, {}, pairwise_cosine_distance, Casting::float32},
   };
   return table;
 }

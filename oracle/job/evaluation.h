@@ -4,7 +4,7 @@
 
 namespace hydrac::oracle {
 
-// The same values and nodes without dropout, label smoothing and matmuls of 8 bits.
+// The same values and nodes without dropout, label smoothing, weights of targets and matmuls of 8 bits.
 Graph evaluation_graph(Graph graph);
 
 }  // namespace hydrac::oracle

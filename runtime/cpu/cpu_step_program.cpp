@@ -78,6 +78,11 @@ void CpuStepProgram::perform_timed(Function function) {
   add_timed({function}, times);
 }
 
+void CpuStepProgram::compute(Function function, const Batch& batch) {
+  fill_inputs(layout().inputs, batch, 1.0f, arena_);
+  perform(function);
+}
+
 double CpuStepProgram::evaluate(const Batch& batch) {
   refresh_working_copies();
   fill_inputs(layout().inputs, batch, 1.0f, arena_);

@@ -37,6 +37,7 @@ class CpuStepProgram : public LaidOutProgram {
   void clear_persistent() override;
   void run(Function function) override { execute(function); }
   void compute(Function function) override { perform(function); }
+  void compute(Function function, const Batch& batch) override;
   std::span<const float> result(Place place) override {
     return {at<float>(place), static_cast<size_t>(place.elements)};
   }

@@ -26,6 +26,11 @@ int64_t require_free(int64_t wanted, const Context& context) {
                   human_bytes(static_cast<uint64_t>(context.total_bytes())), context.device().name));
 }
 
+bool reads_batch(Function function) {
+  return function == Function::micro_step || function == Function::evaluate || function == Function::score ||
+         function == Function::score_base;
+}
+
 }  // namespace
 
 CudaStepProgram::CudaStepProgram(ProgramLayout given, const Context& context)
@@ -95,6 +100,8 @@ void CudaStepProgram::capture_graphs() {
   } else if (can_generate()) {
     capture({Function::generate});
   }
+  if (layout().results.target_losses) capture({Function::score});
+  if (layout().results.base_target_losses) capture({Function::score_base});
 }
 
 void CudaStepProgram::forget_graphs() {
@@ -106,8 +113,7 @@ void CudaStepProgram::forget_graphs() {
 
 void CudaStepProgram::enqueue_all(const Sequence& functions) {
   for (const Function function : functions) {
-    if (function == Function::micro_step || function == Function::evaluate)
-      staging_.receive(arena(), stream_);
+    if (reads_batch(function)) staging_.receive(arena(), stream_);
     checking() ? run_checked(function) : enqueue(function);
     if (function == Function::update) staging_.send(arena(), stream_);
   }
@@ -225,6 +231,12 @@ double CudaStepProgram::evaluate(const Batch& batch) {
   staging_.put(batch, 1.0f, stream_);
   launch({Function::evaluate});
   return read_scalar<float>(layout().results.eval_loss);
+}
+
+void CudaStepProgram::compute(Function function, const Batch& batch) {
+  flush();
+  staging_.put(batch, 1.0f, stream_);
+  launch({function});
 }
 
 std::span<const float> CudaStepProgram::result(Place place) {

@@ -96,6 +96,7 @@ class CudaStepProgram : public LaidOutProgram {
   void clear_persistent() override;
   void run(Function function) override;
   void compute(Function function) override { launch({function}); }
+  void compute(Function function, const Batch& batch) override;
   std::span<const float> result(Place place) override;
   void wait() const override;
   LastRun last_run() const override;

@@ -19,7 +19,11 @@ struct Batch {
   std::vector<int32_t> positions;    // [B, T]
   std::vector<float> features;       // [B, T, F]
   std::vector<float> float_targets;  // [B, T, O]; NaN where ignored
-  int64_t target_count = 0;          // targets, or single values of float_targets, that are not ignored
+  // Of programs with an objective (docs/objectives.md): what each target's loss counts in training, and the
+  // reply that each token is of, -1: of none. Empty: all 1, all -1.
+  std::vector<float> weights;     // [B, T]
+  std::vector<int32_t> segments;  // [B, T]
+  int64_t target_count = 0;       // targets, or single values of float_targets, that are not ignored
 };
 
 // Random access to batches; what a sample is depends only on (dataset, seed, sample number). Const and

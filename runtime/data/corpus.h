@@ -38,7 +38,8 @@ struct DataSettings {
   bool items = false;
   std::string chat_template = "none";
   bool replies_only = true;
-  bool cut_long_items = false;  // false: they are dropped
+  bool cut_long_items = false;     // false: they are dropped
+  int64_t most_prompt_tokens = 0;  // above 0: every item begins with a prompt, of so many at most
 
   std::vector<std::string> target, features;  // series: columns
   bool classification = false;

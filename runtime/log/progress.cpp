@@ -43,6 +43,8 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
   add("  loss {:.4f}", record.loss, 5);
   add("  eval {:.4f}", record.eval_loss, 3);
   add("  accuracy {:.3f}", record.eval_accuracy, 3);
+  add("  reward {:.3f}", record.reward, 4);
+  add("  diversity {:.3f}", record.diversity, 3);
   add("  grad {:.2f}", record.grad_norm, 0);
   add("  lr {:.1e}", record.learning_rate, 1);
   add("  scale {:g}", record.loss_scale, -1);

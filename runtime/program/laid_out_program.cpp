@@ -282,6 +282,32 @@ std::span<const float> LaidOutProgram::decoded_logits(int64_t sequence) {
   return result(row).first(static_cast<size_t>(layout_.results.vocab_size));
 }
 
+TargetLosses LaidOutProgram::score(const Batch& batch) {
+  const ResultPlaces& places = layout_.results;
+  const auto of = [&](Function function, Place place) {
+    refresh_working_copies();
+    compute(function, batch);
+    const std::span<const float> losses = result(place);
+    return std::vector(losses.begin(), losses.end());
+  };
+  TargetLosses losses{of(Function::score, places.target_losses), {}};
+  if (places.base_target_losses) losses.base = of(Function::score_base, places.base_target_losses);
+  return losses;
+}
+
+void LaidOutProgram::clear_replies() {
+  const Place sums = layout_.results.reply_embeddings;
+  write_floats(sums, std::vector<float>(static_cast<size_t>(sums.elements), 0.0f));
+}
+
+ReplyDistances LaidOutProgram::reply_distances() {
+  const auto read = [&](Place place) {
+    const std::span<const float> numbers = result(place);
+    return std::vector(numbers.begin(), numbers.end());
+  };
+  return {read(layout_.results.reply_distance), read(layout_.results.reply_distances)};
+}
+
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {
   const std::vector<TracedCall> calls = layout_.calls.of(to_string(function));
   const ReadArena read = reader_of(*this);

@@ -40,6 +40,10 @@ class LaidOutProgram : public StepProgram {
   std::vector<TopLogits> decode_top(std::span<const int32_t> tokens, std::span<const int32_t> positions,
                                     const TopRequest& request) override;
   std::span<const float> decoded_logits(int64_t sequence) override;
+  TargetLosses score(const Batch& batch) override;
+  void clear_replies() override;
+  ReplyDistances reply_distances() override;
+  void discard_loss() override { write_scalar(layout_.results.loss, 0.0f); }
   int64_t context_length() const override { return layout_.context_length; }
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
@@ -94,6 +98,8 @@ class LaidOutProgram : public StepProgram {
   // Runs one of the functions that compute logits, whose inputs lie in the arena, as the program runs
   // functions of a step.
   virtual void compute(Function function) { run(function); }
+  // compute() of a function that reads a batch.
+  virtual void compute(Function function, const Batch& batch) = 0;
   // A result of compute(), once it is there; valid until the next compute().
   virtual std::span<const float> result(Place place);
   // Waits for the calls made so far. RunError when one failed.

@@ -18,6 +18,10 @@ std::string_view to_string(Function function) {
       return "prefill";
     case Function::decode:
       return "decode";
+    case Function::score:
+      return "score";
+    case Function::score_base:
+      return "score_base";
     case Function::load:
       return "load";
   }

@@ -19,6 +19,8 @@ enum class Function {
   generate,    // logits of one token; language models
   prefill,     // instead of it, with a cache: logits behind prompts,
   decode,      // and behind the next token of every sequence
+  score,       // forward of a batch of replies without dropout; programs with an objective
+  score_base,  // the same without adapters
   load         // makes the working copies of the parameters anew; where there are some
 };
 std::string_view to_string(Function function);
@@ -43,6 +45,8 @@ struct InputPlaces {
   int64_t token_ids = 0;     // token_order: ids are smaller than this
   Place position_order;      // i32 [B*T], of the positions; GPUs only, where positions are learned
   int64_t position_ids = 0;  // position_order: positions are smaller than this
+  Place target_weights;      // f32 [B,T]; with an objective
+  Place segments;            // i32 [B,T]; with an objective
   Place inv_count;           // f32 []: 1 / targets that count in the whole optimizer step
   Place prompt;              // i32 [T]: generation's context
   Place position;            // i32 []: the token of it whose successor is wanted
@@ -73,11 +77,14 @@ struct ResultPlaces {
   Place learning_rate;  // that this step used
   Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
   Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only
+  Place loss;           // of the micro-batches of the step so far
   Place eval_loss;      // of the batch evaluated last
   Place eval_hits;      // of its targets, those that were predicted; classification only
   Place logits;         // f32 [V], then padding; language models only
   Place prompt_logits;  // f32 [A, V and padding]; with a cache
   Place next_logits;    // f32 [S, V and padding]; with a cache
+  // With an objective, see StepProgram::score() and reply_distances(): f32 [B,T], [P,N,C], [P] and [P,N].
+  Place target_losses, base_target_losses, reply_embeddings, reply_distance, reply_distances;
   Place top_values, top_ids,
       top_sums;            // f32 [S,N], i32 [S,N], f32 [S]; where decode finds the largest logits
   int64_t vocab_size = 0;  // V

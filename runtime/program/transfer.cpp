@@ -22,6 +22,13 @@ void fill(std::string_view what, const std::vector<T>& from, Place place, std::b
   std::ranges::copy(from, reinterpret_cast<T*>(inputs + place.offset));
 }
 
+// `usual` everywhere where the batch says nothing.
+template <typename T>
+void fill_or(T usual, std::string_view what, const std::vector<T>& from, Place place, std::byte* inputs) {
+  if (!from.empty()) return fill(what, from, place, inputs);
+  std::ranges::fill_n(reinterpret_cast<T*>(inputs + place.offset), place.elements, usual);
+}
+
 template <typename T>
 T scalar(Place place, const std::byte* bytes, int64_t first) {
   T result;
@@ -37,6 +44,8 @@ void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count,
   if (places.targets) fill("targets", batch.targets, places.targets, inputs);
   if (places.documents) fill("documents", batch.documents, places.documents, inputs);
   if (places.positions) fill("positions", batch.positions, places.positions, inputs);
+  if (places.target_weights) fill_or(1.0f, "weights", batch.weights, places.target_weights, inputs);
+  if (places.segments) fill_or(int32_t{-1}, "segments", batch.segments, places.segments, inputs);
   if (places.float_targets) fill("targets", batch.float_targets, places.float_targets, inputs);
   std::memcpy(inputs + places.inv_count.offset, &inv_count, sizeof inv_count);
 }

@@ -34,6 +34,7 @@ class Pieces {
 class ChatMl : public ChatTemplate {
  public:
   std::vector<std::string_view> special_tokens() const override { return {kStart, kEnd}; }
+  std::string_view reply_end() const override { return kEnd; }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;
@@ -80,6 +81,7 @@ class Llama3 final : public ChatTemplate {
   std::vector<std::string_view> special_tokens() const override {
     return {kBegin, kHeader, kHeaderEnd, kEnd};
   }
+  std::string_view reply_end() const override { return kEnd; }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;
@@ -103,6 +105,7 @@ class Mistral final : public ChatTemplate {
   std::vector<std::string_view> special_tokens() const override {
     return {"<s>", "</s>", "[INST]", "[/INST]"};
   }
+  std::string_view reply_end() const override { return "</s>"; }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;

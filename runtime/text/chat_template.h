@@ -30,6 +30,9 @@ class ChatTemplate {
   // The tokens that the text is made of beside words: each must be one token of the tokenizer.
   virtual std::vector<std::string_view> special_tokens() const = 0;
 
+  // The one of them that ends a reply.
+  virtual std::string_view reply_end() const = 0;
+
   // InputError for what the template has no place for: an unknown role, for mistral a system message or roles
   // that do not take turns.
   virtual std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const = 0;

@@ -81,6 +81,19 @@ void ItemEncoder::encode_messages(const json& list, Item& item) const {
     append(piece.text, format_.replies_only && !piece.is_reply, item);
 }
 
+void ItemEncoder::check_prompt(const Item& item) const {
+  const auto prompt = std::ranges::find(item.is_context, false) - item.is_context.begin();
+  if (prompt == 0)
+    throw InputError(
+        "nothing stands before what is learned: the record has no prompt, which objective samples replies "
+        "to");
+  if (prompt > format_.most_prompt_tokens)
+    throw InputError(
+        fmt::format("the prompt is {} tokens long, and objective.prompt_tokens is {}: raise that (and "
+                    "train.sequence_len with it), or shorten the prompt",
+                    prompt, format_.most_prompt_tokens));
+}
+
 void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) const {
   if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
   Item item;
@@ -105,6 +118,7 @@ void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) cons
         "but {}",
         format_.text_key, json_keys(record)));
   }
+  if (format_.most_prompt_tokens > 0) check_prompt(item);
   for (size_t i = 0; i < item.ids.size(); ++i)
     out.push_back({static_cast<uint32_t>(item.ids[i]) | (i == 0 ? MarkedToken::kBegins : 0) |
                    (item.is_context[i] ? MarkedToken::kIsContext : 0)});

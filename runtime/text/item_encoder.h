@@ -13,6 +13,7 @@ struct ItemFormat {
   std::string text_key = "text";
   std::string chat_template = "none";  // or as ChatTemplate::named() takes it
   bool replies_only = true;            // of conversations and completions; false: all tokens are learned
+  int64_t most_prompt_tokens = 0;      // above 0: a record must have a prompt, of so many tokens at most
 };
 
 // A record has
@@ -25,7 +26,8 @@ class ItemEncoder {
   ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
 
   // Appends the record's item to `out`. InputError, without the record's place, for a record that is none of
-  // these, an empty reply or completion, a role that the template does not know, text without ids.
+  // these, an empty reply or completion, a role that the template does not know, text without ids, a prompt
+  // that is missing or too long.
   void encode(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
 
  private:
@@ -34,6 +36,7 @@ class ItemEncoder {
     std::vector<bool> is_context;  // of each
   };
   void append(std::string_view text, bool is_context, Item& item) const;
+  void check_prompt(const Item& item) const;
   void encode_messages(const nlohmann::json& messages, Item& item) const;
 
   const Tokenizer& tokenizer_;

@@ -40,9 +40,11 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
   const ItemEncoder encoder(tokenizer, format);
   const std::vector<InputFile> files =
       text_files(options, "and data.format: chat reads records: JSONL, or JSON arrays");
-  const uint64_t key =
-      token_key(files, tokenizer,
-                {"items 1", format.text_key, format.chat_template, format.replies_only ? "replies" : "all"});
+  std::vector<std::string> parts = {"items 1", format.text_key, format.chat_template,
+                                    format.replies_only ? "replies" : "all"};
+  // Tokens that are there say that all prompts were as they must be.
+  if (format.most_prompt_tokens > 0) parts.push_back(fmt::format("prompts {}", format.most_prompt_tokens));
+  const uint64_t key = token_key(files, tokenizer, parts);
   const TokenStore::Segment tokens =
       cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, encoder); });
   if (tokens.width != sizeof(MarkedToken)) throw InputError("the token cache holds tokens of another kind");

@@ -36,7 +36,8 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
 
 // Its loader and fingerprint.
 void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
-  const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only};
+  const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
+                          settings.most_prompt_tokens};
   const auto load = [&](const std::vector<std::string>& patterns) {
     return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
   };

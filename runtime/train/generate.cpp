@@ -179,8 +179,11 @@ class BatchGenerator {
 
   void take(std::optional<Text>& text, int32_t id) {
     ++text->reply.new_tokens;
+    text->reply.ids.push_back(id);
     ++counts_.new_tokens;
-    if (tokenizer_.end_of_text() == id) return end(text, TextEnd::end_of_text);
+    if (tokenizer_.end_of_text() == id ||
+        std::ranges::find(options_.end_tokens, id) != options_.end_tokens.end())
+      return end(text, TextEnd::end_of_text);
     text->ids.push_back(id);
     say(*text, text->stops.push(text->decoder.push(id)));
     if (text->stops.stopped()) return end(text, TextEnd::stop);
@@ -188,7 +191,7 @@ class BatchGenerator {
   }
 
   void end_if_over(std::optional<Text>& text) {
-    if (stop_requested()) return end(text, TextEnd::interrupted);
+    if (options_.interruptible && stop_requested()) return end(text, TextEnd::interrupted);
     if (text->reply.new_tokens >= options_.max_new_tokens) return end(text, TextEnd::length);
     const bool is_too_long = cache_.sequences > 0 && is_computed_whole(*text) &&
                              view_of(*text) > static_cast<size_t>(cache_.prompt_tokens);

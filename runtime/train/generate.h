@@ -20,6 +20,8 @@ struct GenerateOptions {
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
   SampleOptions sampling;
+  std::vector<int32_t> end_tokens = {};  // end a text as the tokenizer's end_of_text does
+  bool interruptible = true;             // a signal that asks to stop ends texts; false: it is not looked at
 };
 
 // InputError naming the option that is out of its range.
@@ -37,7 +39,7 @@ struct TextRequest {
 
 // Why a text is at its end.
 enum class TextEnd {
-  end_of_text,  // the model ended it
+  end_of_text,  // the model ended it, by that token or one of GenerateOptions::end_tokens
   stop,         // one of GenerateOptions::stop
   length,       // max_new_tokens
   context,      // the program's context is full, and its prefill() does not take so many tokens
@@ -46,8 +48,9 @@ enum class TextEnd {
 std::string_view to_string(TextEnd end);
 
 struct Reply {
-  std::string text;        // behind the prompt
-  int64_t new_tokens = 0;  // drawn, end_of_text included
+  std::string text;               // behind the prompt
+  std::vector<int32_t> ids = {};  // drawn, end_of_text included
+  int64_t new_tokens = 0;         // drawn, end_of_text included
   TextEnd end = TextEnd::interrupted;
 };
 

@@ -38,14 +38,19 @@ void StepPipeline::begin() {
   const size_t share = batches.size() / static_cast<size_t>(ranks_ ? ranks_->size() : 1);
   const size_t first = share * static_cast<size_t>(ranks_ ? ranks_->rank() : 0);
   const double communicated = ranks_ ? ranks_->seconds() : 0;
+  std::optional<ObjectiveResult> objective;
   try {
+    if (objective_) objective = objective_->begin_step(step_ + 1, batches);
     for (const Batch& batch : std::span(batches).subspan(first, share)) program_.micro_step(batch, inv_count);
     program_.update();
+  } catch (const RewardError& error) {
+    source_.seek_samples(first_sample);
+    throw RewardError(fmt::format("step {}: {}", step_ + 1, error.what()));
   } catch (const RunError& error) {
     fail(step_ + 1, error.what());
   }
   pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, began, waited,
-                      ranks_ ? ranks_->seconds() - communicated : 0});
+                      ranks_ ? ranks_->seconds() - communicated : 0, objective});
 }
 
 FinishedStep StepPipeline::finish() {
@@ -67,7 +72,8 @@ FinishedStep StepPipeline::finish() {
           result,
           seconds,
           pending.waited,
-          pending.communicated + result.communication_seconds};
+          pending.communicated + result.communication_seconds,
+          pending.objective};
 }
 
 }  // namespace hydrac::runtime

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "runtime/data/batch.h"
+#include "runtime/train/objective.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -21,29 +22,34 @@ struct FinishedStep {
   double seconds = 0;
   double waited = 0;        // seconds until its batches were there
   double communicated = 0;  // seconds in sums over ranks, waiting for slower ones included
+  std::optional<ObjectiveResult> objective = {};
 };
 
 class StepPipeline {
  public:
   // All must outlive it. `step`: steps done before. `source` gives the micro-batches of a whole step, of
-  // which each of `ranks` (null: one process) computes as many, rank 0 the first ones.
-  StepPipeline(StepProgram& program, BatchSource& source, int64_t step, const Ranks* ranks = nullptr)
-      : program_(program), source_(source), step_(step), ranks_(ranks) {}
+  // which each of `ranks` (null: one process) computes as many, rank 0 the first ones. `objective` (null:
+  // there is none) begins each step, which then must be finished before the next one begins.
+  StepPipeline(StepProgram& program, BatchSource& source, int64_t step, const Ranks* ranks = nullptr,
+               ReplyObjective* objective = nullptr)
+      : program_(program), source_(source), step_(step), ranks_(ranks), objective_(objective) {}
 
   // Begins the next step. There must be room(). InputError when its batches have no targets. The program's
-  // RunErrors are thrown again with the steps that they may belong to.
+  // RunErrors are thrown again with the steps that they may belong to. After a RewardError no step is begun.
   void begin();
   // Waits for the oldest step; there must be one (std::logic_error). RunErrors as begin() throws them.
   FinishedStep finish();
 
   int64_t begun() const { return step_; }
   int64_t unfinished() const { return static_cast<int64_t>(pending_.size()); }
-  bool room() const { return unfinished() < program_.steps_in_flight(); }
+  bool room() const { return unfinished() < steps_in_flight(); }
+  int64_t steps_in_flight() const { return objective_ ? 1 : program_.steps_in_flight(); }
 
  private:
   struct Pending {
     int64_t step, targets, samples;
     double began, waited, communicated;
+    std::optional<ObjectiveResult> objective;
   };
 
   [[noreturn]] void fail(int64_t newest, const char* message) const;
@@ -52,6 +58,7 @@ class StepPipeline {
   BatchSource& source_;
   int64_t step_;
   const Ranks* ranks_;
+  ReplyObjective* objective_;
   std::deque<Pending> pending_;
   double last_finish_ = 0;
 };

@@ -108,6 +108,18 @@ struct TopRequest {
   int64_t vocabulary = 0;
 };
 
+// Of a batch's targets, [B*T]: -log of their probabilities; 0 where one is ignored.
+struct TargetLosses {
+  std::vector<float> own;
+  std::vector<float> base;  // by the model without its adapter; empty where the program has no such function
+};
+
+// Of P sets of N replies.
+struct ReplyDistances {
+  std::vector<float> mean;     // [P]: cosine distance of two replies of a set
+  std::vector<float> of_each;  // [P*N]: of a reply to the others of its set
+};
+
 class StepProgram {
  public:
   virtual ~StepProgram() = default;  // steps may be unfinished
@@ -176,6 +188,17 @@ class StepProgram {
   virtual std::span<const float> decoded_logits(int64_t /*sequence*/) {
     throw std::logic_error("the program has no cache");
   }
+
+  // Programs with an objective (docs/objectives.md). These are called before the first micro-batch of a step.
+  // The losses of a batch of replies, without dropout. Hidden states are added up by Batch::segments, which
+  // count replies through their sets, until clear_replies().
+  virtual TargetLosses score(const Batch&) { throw std::logic_error("the program has no objective"); }
+  virtual void clear_replies() { throw std::logic_error("the program has no objective"); }
+  // Of the replies that were scored so far.
+  virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
+  // Within a step: the loss of its micro-batches so far counts nothing in StepResult::loss; their gradients
+  // do.
+  virtual void discard_loss() { throw std::logic_error("the program has no objective"); }
 
   // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
   virtual std::vector<NamedTensor> parameters() = 0;

@@ -39,6 +39,13 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
     record.loss_scale = readable(*result.loss_scale);
     record.skipped_steps = static_cast<double>(skipped.total);
   }
+  if (step.objective) {
+    record.diversity = step.objective->diversity;
+    record.kl = step.objective->kl;
+    record.reward = step.objective->reward;
+    record.reply_tokens = step.objective->reply_tokens;
+    record.sampling_ms = 1e3 * step.objective->seconds;
+  }
   record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
   record.samples_per_second = static_cast<double>(step.samples) / seconds;
   record.step_ms = 1e3 * seconds;

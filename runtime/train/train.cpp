@@ -72,6 +72,7 @@ class Trainer {
   void compare_choices(const Checkpoint& checkpoint) const;
   void open_logs();
   void train_to_end();
+  void begin_step();
   void finish_steps(int64_t unfinished);
   void finish_step();
   void validate(MetricsRecord& record);
@@ -100,6 +101,7 @@ class Trainer {
   std::optional<MetricsWriter> metrics_;
   std::optional<TensorBoardWriter> tensorboard_;
   std::unique_ptr<BatchSource> source_;
+  std::optional<ReplyObjective> objective_;
   std::optional<StepPipeline> pipeline_;
   StepRecords records_;
   StepTrace trace_;
@@ -201,7 +203,8 @@ void Trainer::begin() {
       console_.message(fmt::format("learning rate {}, found by the range test of this run",
                                    program_.learning_rate().value()));
   }
-  pipeline_.emplace(program_, *source_, step_, options_.ranks);
+  if (options_.objective.prompts > 0) objective_.emplace(program_, *options_.tokenizer, options_.objective);
+  pipeline_.emplace(program_, *source_, step_, options_.ranks, objective_ ? &*objective_ : nullptr);
   saving_.saved();
 }
 
@@ -348,14 +351,24 @@ void Trainer::train_to_end() {
   while (!is_last(pipeline_->begun()) && all_go_on()) {
     saving_.look_at_clock();
     if (trace_.begins_after(step_)) trace_.begin();
-    pipeline_->begin();
-    finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
+    begin_step();
+    finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
     if (trace_.ends_after(step_)) write_trace();
     if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
   if (trace_.recording()) write_trace();
   if (leads() && saved_step_ != step_) save();
+}
+
+// Where rewards cannot be had, what was trained before is saved.
+void Trainer::begin_step() {
+  try {
+    pipeline_->begin();
+  } catch (const RewardError&) {
+    if (step_ > 0 && saved_step_ != step_) save();
+    throw;
+  }
 }
 
 // Whether something is to be done after the step begun last that needs it finished.

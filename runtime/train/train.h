@@ -13,6 +13,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/objective.h"
 #include "runtime/train/range_test.h"
 #include "runtime/train/run_checkpoint.h"
 #include "runtime/train/step_program.h"
@@ -65,6 +66,9 @@ struct TrainOptions {
   // (which must outlive train()), and max_new_tokens > 0.
   const Tokenizer* tokenizer = nullptr;
   GenerateOptions sample;
+
+  // Beside the loss on the data; needs the tokenizer, and a program with an objective.
+  ObjectiveSettings objective;
 
   // The processes that train together, assembled; null: this one alone. Each computes
   // gradient_accumulation_steps micro-batches of a step. What the run leaves behind is rank 0's work, but for

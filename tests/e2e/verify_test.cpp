@@ -171,6 +171,12 @@ const Case kCases[] = {
      "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh",
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2", "",
      "type: lora, r: 4, dropout: 0.1, base: nf4"},
+    {"WeightedTokens",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256",
+     "sequence_len: 32, micro_batch_size: 2, gradient_accumulation_steps: 2", ", format: chat"},
+    {"WeightedTokensBesideAnAdapterInHeadParts",
+     "num_attention_heads: 2, vocab_size: 16411, logit_softcap: 20",
+     "sequence_len: 64, micro_batch_size: 16", ", format: chat", "type: lora, r: 4, dropout: 0.1"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},
@@ -214,6 +220,8 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
     command.push_back("optimizations.loss=fused_linear");
   if (std::string(GetParam().name).starts_with("Int8State"))
     command.push_back("optimizations.optimizer_state=int8");
+  if (std::string(GetParam().name).starts_with("Weighted"))
+    command.insert(command.end(), {"objective.name=polychromic", "objective.max_new_tokens=16"});
   if (std::string(GetParam().name).ends_with("Regression")) command.push_back("data.target=[y, z]");
   if (std::string(GetParam().name) == "SeriesClassification") command.push_back("data.target=[y]");
   const Outcome outcome = place.run(command);

@@ -74,6 +74,8 @@ class TinyProgram final : public runtime::CpuStepProgram {
         return;
       case runtime::Function::prefill:  // it has no cache
       case runtime::Function::decode:
+      case runtime::Function::score:  // and no objective
+      case runtime::Function::score_base:
       case runtime::Function::load:
         return;
     }

@@ -41,7 +41,7 @@ TWO_RANKS = ["parallel.data=2", "train.gradient_accumulation_steps=1"]
 LIBRARIES = ["onednn", "openblas"]
 TIMINGS = (
     ["tokens_per_second", "samples_per_second", "mfu", "step_ms", "step_ms_p50", "step_ms_p95", "step_ms_max"]
-    + ["data_wait_ms", "communication_ms", "memory_gib", "gpu_util", "power_watts", "temperature_celsius", "sm_clock_mhz"]
+    + ["data_wait_ms", "sampling_ms", "communication_ms", "memory_gib", "gpu_util", "power_watts", "temperature_celsius", "sm_clock_mhz"]
     + ["joules_per_token"]
 )
 STOPPED = 4  # the exit code of a run that a signal stopped after it had saved

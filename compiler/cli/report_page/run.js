@@ -12,6 +12,9 @@ const runCharts = [
     text: "mean since the last record; median, 95th percentile and longest of a window"
   },
   {title: "Gradient norm", unit: "norm", keys: ["grad_norm"], text: "before clipping", log: true},
+  {title: "Diversity", unit: "mean cosine distance", keys: ["diversity"], text: "of two replies to a prompt", zero: true},
+  {title: "Reward", unit: "reward", keys: ["reward"], text: "of a reply, the mean"},
+  {title: "Divergence", unit: "nats a token", keys: ["kl"], text: "from the model without its adapter", zero: true},
   {title: "Accuracy", unit: "share of the validation data", keys: ["eval_accuracy"]},
   {title: "Power", unit: "W", keys: ["power_watts"], zero: true},
   {title: "Energy", unit: "J a token", keys: ["joules_per_token"], zero: true},

@@ -66,6 +66,8 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.position_order = place(graph_.find("position_order"));
   if (places.position_order) places.position_ids = compiled_.spec.model.max_position_embeddings;
   places.inv_count = place(io.inv_count);
+  places.target_weights = place(io.objective.weights);
+  places.segments = place(io.objective.segments);
   places.prompt = place(io.prompt);
   places.position = place(io.position);
   places.prompts = place(io.cache.prompts);
@@ -102,6 +104,7 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.learning_rate = place(m.learning_rate);
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);
+  places.loss = place(compiled_.interface.loss);
   places.eval_loss = place(compiled_.interface.eval_loss);
   places.eval_hits = place(compiled_.interface.eval_hits);
   places.logits = place(compiled_.interface.logits);
@@ -110,6 +113,12 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.top_values = place(compiled_.interface.cache.top_values);
   places.top_ids = place(compiled_.interface.cache.top_ids);
   places.top_sums = place(compiled_.interface.cache.top_sums);
+  const models::ObjectiveInterface& replies = compiled_.interface.objective;
+  places.target_losses = place(replies.losses);
+  places.base_target_losses = place(replies.base_losses);
+  places.reply_embeddings = place(replies.embeddings);
+  places.reply_distance = place(replies.distance);
+  places.reply_distances = place(replies.distances);
   if (places.logits || places.next_logits) places.vocab_size = compiled_.spec.model.vocab_size;
   return places;
 }
@@ -210,7 +219,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
     return f.name == to_string(runtime::Function::load);
   });
-  layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
+  layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.cache = cache();
   layout.flop_per_target = flop_per_target();

@@ -436,6 +436,28 @@ void add_losses(std::vector<OpCase>& cases) {
               }};
   mean.unit_gradient = true;
   cases.push_back(mean);
+  OpCase weighted{"mean_lossOfWeights",
+                  {x({2, 3}), given({}, {0.25}), given({2, 3}, {1, 0, -2, 0.5, 3, -0.25})},
+                  [](RegionBuilder& b, const Uses& in) {
+                    ops::mean_loss(b, in[0], in[1], b.fresh("loss", {}), false, {}, in[2]);
+                  }};
+  weighted.unit_gradient = true;
+  cases.push_back(weighted);
+  for (const int64_t vectors : {2, 3, 5}) {
+    cases.push_back({"pairwise_cosine_distanceOf" + std::to_string(vectors),
+                     {x({4, vectors, 7})},
+                     [vectors](RegionBuilder& b, const Uses& in) {
+                       ops::pairwise_cosine_distance(
+                           b, in[0],
+                           {b.fresh("distance", {{4, ""}}), b.fresh("of_each", {{4, ""}, {vectors, ""}})});
+                     }});
+  }
+  cases.push_back({"one_hot",
+                   {ids({2, 3}, {3, -1, 0, 3, 4, 5})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::one_hot(b, in[0], {5, ""}, "y");
+                   },
+                   false});
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   if (stages.all_functions) {
     metrics = optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);
+    if (spec::has_objective(spec)) models::build_score(*model);
+    if (model->interface.objective.base_losses != ir::kNoValue) models::build_score_base(*model);
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
@@ -121,6 +123,13 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
   interpreter.write({io.targets, {}}, targets);
   interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
+  if (const models::ObjectiveInterface& replies = io.objective; replies.weights != ir::kNoValue) {
+    interpreter.write({replies.weights, {}}, normals(random, count(replies.weights), 1));
+    std::vector<double> segments = integers(random, count(replies.segments), count(replies.distances));
+    for (size_t i = 0; i < segments.size(); i += 3) segments[i] = -1;
+    interpreter.write({replies.segments, {}}, segments);
+    interpreter.write({replies.embeddings, {}}, normals(random, count(replies.embeddings), 1));
+  }
   if (io.loss_scale != ir::kNoValue)
     interpreter.write({io.loss_scale, {}}, {optimizers::LossScaling{}.initial});
   interpreter.write({io.rng_seed, {}}, {77});

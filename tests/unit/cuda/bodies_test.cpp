@@ -24,6 +24,7 @@ struct Config {
   bool narrow_state = false;  // weights, gradients and moments of 16 bits
   bool int8_state = false;    // moments of 8 bits
   bool nf4_base = false;      // adapters beside matrices of 4 bits
+  int replies = 0;            // above 0: of an objective, and an adapter with kl
 };
 
 spec::Spec spec_of(const Config& config) {
@@ -35,6 +36,14 @@ spec::Spec spec_of(const Config& config) {
     spec.adapter.type = spec::AdapterType::lora;
     spec.adapter.base = spec::AdapterBase::nf4;
     spec.adapter.r = 3;
+  }
+  if (config.replies > 0) {
+    spec.adapter.type = spec::AdapterType::lora;
+    spec.objective.name = spec::ObjectiveName::polychromic;
+    spec.objective.prompts = 2;
+    spec.objective.replies = config.replies;
+    spec.objective.kl = 1;
+    spec.objective.embed_layer = config.replies == 3 ? 1 : spec.model.num_hidden_layers;
   }
   if (!config.narrow_state) return spec;
   if (config.activations == ir::DType::bf16) spec.optimizations.weights = spec::WeightType::bf16;
@@ -184,6 +193,26 @@ INSTANTIATE_TEST_SUITE_P(
                false,
                false,
                true},
+        Config{"Objective",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 3",
+               ir::DType::f32,
+               "",
+               {},
+               false,
+               false,
+               false,
+               3},
+        Config{"ObjectiveBf16",
+               "hidden_size: 264, num_hidden_layers: 2, num_attention_heads: 3, vocab_size: 97",
+               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+               ir::DType::bf16,
+               "",
+               {},
+               false,
+               false,
+               false,
+               10},
         Config{"Gpt2", kGpt2,
                "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
                "lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},

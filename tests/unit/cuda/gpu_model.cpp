@@ -18,6 +18,8 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
   models::build_evaluate(model);
+  if (spec::has_objective(spec)) models::build_score(model);
+  if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
   if (models::has_nf4_base(spec)) models::keep_as_nf4(graph);
@@ -33,9 +35,11 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (fp8) passes::fp8(graph, *fp8, log);
   if (head_parts) passes::chunk_head(graph, *head_parts, log);
   passes::layout(graph, log);
-  const passes::Kept kept{{interface.loss, interface.eval_loss, interface.eval_hits, interface.logits,
-                           metrics.step_loss, metrics.grad_norm},
-                          passes::statistics(graph)};
+  const passes::Kept kept{
+      {interface.loss, interface.eval_loss, interface.eval_hits, interface.logits, interface.objective.losses,
+       interface.objective.base_losses, interface.objective.distance, interface.objective.distances,
+       metrics.step_loss, metrics.grad_norm},
+      passes::statistics(graph)};
   passes::expand(graph, {.bias = true}, log);
   passes::move_biases(graph, kept.by_host, log);
   passes::remove_dead(graph, kept, log);

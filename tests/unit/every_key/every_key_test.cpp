@@ -37,6 +37,16 @@ const std::string kHopper =
     "data: {path: a.txt}\n"
     "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 8}\n";
 
+const std::string kReplies =
+    "name: replies\n"
+    "target: cpu\n"
+    "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 32}\n"
+    "objective: {name: polychromic, prompts: 2, replies: 2, max_new_tokens: 8}\n"
+    "data: {path: pairs.jsonl, format: chat}\n"
+    "train: {sequence_len: 48, micro_batch_size: 2, max_steps: 4, log_steps: 1}\n"
+    "optimizations: {threads: 1}\n"
+    "sample: {max_new_tokens: 0}\n";
+
 // Heads of 8 or 16 in a latent space of half the width, or all of it.
 std::vector<std::string> compressed(const std::string& compression = "model.ccgqa.compression=2") {
   return {"model.attention_kind=ccgqa", "model.hidden_size=64", "model.num_key_value_heads=2", compression};
@@ -126,6 +136,40 @@ const std::vector<Case> kCases = {
      kTokens,
      {"adapter.type=lora", "model.hidden_size=64", "model.intermediate_size=64"}},
     {"adapter.target_modules", "[q_proj, v_proj]", Shows::program, kTokens, {"adapter.type=lora"}},
+    {"objective.name", "none", Shows::program, kReplies},
+    {"objective.prompts", "3", Shows::program, kReplies},
+    {"objective.replies", "3", Shows::program, kReplies},
+    {"objective.weight", "1", Shows::run, kReplies},
+    {"objective.kl", "0.1", Shows::program, kReplies, {"adapter.type=lora"}},
+    {"objective.kl", "0.1", Shows::run, kReplies, {"adapter.type=lora"}},
+    {"objective.kl", "0.1", Shows::refusal, kReplies, {}, "objective-needs-adapter"},
+    {"objective.prompt_tokens", "20", Shows::program, kReplies},
+    {"objective.prompt_tokens", "1", Shows::refusal, kReplies, {}, "data"},
+    {"objective.max_new_tokens", "16", Shows::program, kReplies},
+    {"objective.max_new_tokens", "4", Shows::run, kReplies},
+    {"objective.temperature", "3", Shows::run, kReplies},
+    {"objective.top_k", "1", Shows::run, kReplies},
+    {"objective.top_p", "0.01", Shows::run, kReplies},
+    {"objective.seed", "7", Shows::run, kReplies},
+    {"objective.embed", "minilm", Shows::refusal, kReplies, {}, "unknown-value"},
+    {"objective.embed_layer", "1", Shows::program, kReplies},
+    {"objective.reward.command",
+     "[seq, \"4\"]",
+     Shows::run,
+     kReplies,
+     {"objective.name=grpo", "objective.reward.command=[printf, \"3\\\\n1\\\\n2\\\\n2\\\\n\"]"}},
+    {"objective.reward.command",
+     "[]",
+     Shows::refusal,
+     kReplies,
+     {"objective.name=grpo", "objective.reward.command=true"},
+     "objective-needs-reward"},
+    {"objective.reward.timeout",
+     "0",
+     Shows::refusal,
+     kReplies,
+     {"objective.name=grpo", "objective.reward.command=true"},
+     "out-of-range"},
     {"data.path", "b.txt", Shows::batches},
     {"data.format",
      "auto",

@@ -150,6 +150,7 @@ std::string run_of(spec::Spec spec) {
   std::FILE* out = std::tmpfile();
   options.out = out;
   runtime::FakeProgram program;
+  if (spec::has_objective(spec)) program.replies = static_cast<size_t>(spec.objective.replies);
   const runtime::TrainReport report = runtime::train(program, corpus.loader, options);
   std::string printed(static_cast<size_t>(std::ftell(out)), '\0');
   std::rewind(out);

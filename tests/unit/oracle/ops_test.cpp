@@ -394,6 +394,19 @@ TEST_F(OneOp, MeanLossMultipliesTheSumByTheInverseCount) {
   expect_near(value("mean_loss", kNone, {rows, inverse}, {}), {2.5});
 }
 
+TEST_F(OneOp, MeanLossOfWeightedRows) {
+  const int rows = job.input("rows", {2, 2}, {1, 2, 3, 4}), inverse = job.input("inv", {1}, {0.5});
+  const int weights = job.input("weights", {2, 2}, {1, 0, -1, 2});
+  expect_near(value("mean_loss", kNone, {rows, inverse, weights}, {}), {3});
+}
+
+// Vectors at angles of 60, 90 and 150 degrees to each other, of any length; and equal ones.
+TEST_F(OneOp, PairwiseCosineDistanceIsTheMeanOverPairs) {
+  const int x = job.parameter("x", {2, 3, 2}, {2, 0, 0.5, std::sqrt(0.75), 0, 3, 1, 1, 2, 2, 3, 3});
+  const double half = 0.5, root = std::sqrt(0.75);
+  expect_near(value("pairwise_cosine_distance", {{"eps", 0.0}}, {x}, {2}), {1 - (half + root + 0) / 3, 0});
+}
+
 TEST_F(OneOp, MseIgnoresMissingTargets) {
   const double missing = std::numeric_limits<double>::quiet_NaN();
   const int x = job.parameter("x", {2, 2}, {1, 2, 3, 4});

@@ -86,6 +86,7 @@ class FakeProgram final : public StepProgram {
   std::vector<int32_t> evaluated;             // the first token of all batches
   std::vector<std::vector<int32_t>> prompts;  // of all next_logits()
   bool generates = true;
+  size_t replies = 2;   // a set
   float favourite = 0;  // added to the logit of token 0
   std::vector<float> weight, bias, momentum;
   std::vector<std::pair<bool, int64_t>> timed;  // calls of time_calls(), and after how many steps
@@ -132,6 +133,29 @@ class FakeProgram final : public StepProgram {
     in_finish(++finished_);
     return result;
   }
+
+  // A reply's distance is the sum of its tokens; that of its set the mean of these. Only the base's losses
+  // differ.
+  TargetLosses score(const Batch& batch) override {
+    TargetLosses losses{std::vector<float>(batch.targets.size(), 1),
+                        std::vector<float>(batch.targets.size(), 1.5f)};
+    for (size_t i = 0; i < batch.segments.size(); ++i) {
+      if (batch.segments[i] < 0) continue;
+      const auto segment = static_cast<size_t>(batch.segments[i]);
+      distances_.resize(std::max(distances_.size(), segment + 1));
+      distances_[segment] += static_cast<float>(batch.tokens[i]) / 1000;
+    }
+    return losses;
+  }
+  void clear_replies() override { distances_.clear(); }
+  ReplyDistances reply_distances() override {
+    ReplyDistances distances{{}, distances_};
+    for (size_t i = 0; i < distances_.size(); i += replies)
+      distances.mean.push_back(distances_[i] + distances_[i + 1]);
+    return distances;
+  }
+  // Batches with weights are those of replies; their losses are never added up.
+  void discard_loss() override {}
 
   double evaluate(const Batch& batch) override {
     require_still();
@@ -238,9 +262,10 @@ class FakeProgram final : public StepProgram {
       const size_t w = static_cast<size_t>(batch.tokens[i]) % 12, b = w % 2;
       const float wanted = static_cast<float>(batch.targets[i]) / 256;
       const float error = weight[w] + bias[b] - wanted + 0.1f * noise;
-      loss_ += error * error * inv_count;
-      gradient_[w] += 2 * error * inv_count;
-      gradient_[12 + b] += 2 * error * inv_count;
+      if (batch.weights.empty()) loss_ += error * error * inv_count;
+      const float weight_of_target = batch.weights.empty() ? 1 : batch.weights[i];
+      gradient_[w] += 2 * error * inv_count * weight_of_target;
+      gradient_[12 + b] += 2 * error * inv_count * weight_of_target;
     }
   }
 
@@ -279,7 +304,7 @@ class FakeProgram final : public StepProgram {
 
   std::vector<std::pair<Batch, float>> begun_;
   std::deque<Queued> queue_;
-  std::vector<float> gradient_, logits_;
+  std::vector<float> gradient_, logits_, distances_;
   float loss_ = 0;
   bool scheduled_ = true;
   int64_t finished_ = 0;

@@ -1,0 +1,35 @@
+#include "driver/generation.h"
+
+#include <algorithm>
+
+#include "cuda/top_geometry.h"
+#include "targets/target.h"
+
+namespace hydrac::driver {
+
+// As many tokens as keep a GPU busy. A processor is busy with one prompt, and what is computed for prompts
+// that are not there would be lost.
+int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t prompt_tokens) {
+  constexpr int64_t gpu_tokens = 1024;
+  if (targets::find(spec.target)->is_cpu()) return 1;
+  return std::clamp<int64_t>(gpu_tokens / prompt_tokens, 1, sequences);
+}
+
+// A row of logits is little beside what a processor computes of it.
+int64_t top_logits(const spec::Spec& spec) {
+  const bool finds = !targets::find(spec.target)->is_cpu() && cuda::finds_top(models::vocab_rows(spec));
+  return finds ? cuda::kTop : 0;
+}
+
+std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) {
+  if (!spec::has_objective(spec)) return std::nullopt;
+  const auto& o = spec.objective;
+  const int64_t sequences = o.prompts * o.replies;
+  return models::Generation{.sequences = sequences,
+                            .prompts = prompts_at_once(spec, sequences, o.prompt_tokens),
+                            .prompt_tokens = o.prompt_tokens,
+                            .top = top_logits(spec),
+                            .tokens = o.prompt_tokens + o.max_new_tokens};
+}
+
+}  // namespace hydrac::driver

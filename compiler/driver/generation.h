@@ -1,0 +1,19 @@
+// How programs that generate with a cache are laid out for their targets.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "models/transformer.h"
+#include "spec/spec.h"
+
+namespace hydrac::driver {
+
+// Prompts of so many tokens that one prefill of `sequences` computes.
+int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t prompt_tokens);
+// The largest logits that decode finds (models::Generation::top).
+int64_t top_logits(const spec::Spec& spec);
+
+// Of the replies that objective.name samples in each step, all side by side; nullopt without an objective.
+std::optional<models::Generation> generation_of_replies(const spec::Spec& spec);
+
+}  // namespace hydrac::driver

@@ -1,0 +1,222 @@
+#include "runtime/train/reward_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "runtime/error.h"
+#include "runtime/log/monotonic.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr size_t kMostOutput = size_t{1} << 20;
+
+std::string lines_of(std::span<const PromptReplies> prompts) {
+  std::string text;
+  for (const PromptReplies& prompt : prompts) {
+    const nlohmann::ordered_json line = {{"prompt", prompt.prompt}, {"replies", prompt.replies}};
+    text += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  return text;
+}
+
+// One end of a pipe.
+class PipeEnd {
+ public:
+  explicit PipeEnd(int file) : file_(file) {}
+  ~PipeEnd() { close(); }
+  PipeEnd(const PipeEnd&) = delete;
+  PipeEnd& operator=(const PipeEnd&) = delete;
+
+  int file() const { return file_; }  // -1: closed
+  void close() {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+
+ private:
+  int file_;
+};
+
+class Command {
+ public:
+  Command(const RewardCommand& command, std::string input)
+      : name_(fmt::format("{}", fmt::join(command.words, " "))),
+        input_(std::move(input)),
+        timeout_(command.timeout_seconds),
+        deadline_(monotonic_seconds() + command.timeout_seconds) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0) throw RewardError(problem("needs a pipe, and none can be made"));
+    PipeEnd read(in[0]);
+    to_.emplace(in[1]);
+    if (pipe2(out, O_CLOEXEC) != 0) throw RewardError(problem("needs a pipe, and none can be made"));
+    from_.emplace(out[0]);
+    PipeEnd write(out[1]);
+    // What the child does not read in time must not block this process.
+    fcntl(to_->file(), F_SETFL, O_NONBLOCK);
+    start(command.words, read.file(), write.file());
+  }
+  ~Command() {
+    if (child_ > 0) kill_and_wait();
+  }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // What it printed, once it has ended well.
+  std::string run() {
+    std::string output;
+    size_t written = 0;
+    for (bool open = true; open;) {
+      pollfd files[2] = {{from_->file(), POLLIN, 0}, {to_->file(), POLLOUT, 0}};
+      const double left = deadline_ - monotonic_seconds();
+      if (left <= 0)
+        throw RewardError(
+            problem(fmt::format("has not ended after {} s (objective.reward.timeout)", timeout_)));
+      if (poll(files, 2, static_cast<int>(std::ceil(std::min(left, 60.0) * 1e3))) < 0 && errno != EINTR)
+        throw RewardError(problem(fmt::format("cannot be waited for: {}", std::strerror(errno))));
+      if (files[1].revents != 0) write_some(written);
+      if (files[0].revents != 0) open = read_some(output);
+    }
+    require_good_end();
+    return output;
+  }
+
+  std::string problem(std::string_view what) const {
+    return fmt::format("objective.reward.command, {}, {}", name_, what);
+  }
+
+ private:
+  // In a process group of its own: what stops a run from the terminal lets the step end.
+  void start(std::vector<std::string> words, int in, int out) {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    const int error = posix_spawnp(&child_, arguments[0], &actions, &attributes, arguments.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == 0) return;
+    child_ = -1;
+    throw RewardError(problem(fmt::format("cannot be started: {}", std::strerror(error))));
+  }
+
+  // A program that does not read all of its input may still print its numbers.
+  void write_some(size_t& written) {
+    const ssize_t n = write(to_->file(), input_.data() + written, input_.size() - written);
+    if (n > 0) written += static_cast<size_t>(n);
+    const bool failed = n < 0 && errno != EAGAIN && errno != EINTR;
+    if (failed || written == input_.size()) to_->close();
+  }
+
+  // False at the end of its output.
+  bool read_some(std::string& output) {
+    char buffer[4096];
+    const ssize_t n = read(from_->file(), buffer, sizeof buffer);
+    if (n < 0) return errno == EINTR || errno == EAGAIN;
+    output.append(buffer, static_cast<size_t>(n));
+    if (output.size() > kMostOutput) throw RewardError(problem("prints without end"));
+    return n > 0;
+  }
+
+  void require_good_end() {
+    int status = 0;
+    for (pid_t ended = 0;
+         (ended = waitpid(child_, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR);) {
+      if (monotonic_seconds() > deadline_)
+        throw RewardError(
+            problem(fmt::format("has not ended after {} s (objective.reward.timeout)", timeout_)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    child_ = -1;
+    if (WIFSIGNALED(status))
+      throw RewardError(problem(
+          fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))));
+    if (WEXITSTATUS(status) != 0)
+      throw RewardError(problem(fmt::format("ended with exit code {}", WEXITSTATUS(status))));
+  }
+
+  void kill_and_wait() {
+    kill(-child_, SIGKILL);
+    while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+  const std::string name_, input_;
+  const double timeout_, deadline_;
+  std::optional<PipeEnd> to_, from_;
+  pid_t child_ = -1;
+};
+
+// At most so much of what it printed is shown.
+std::string shown(std::string_view line) {
+  constexpr size_t kMost = 60;
+  std::string text =
+      nlohmann::json(line.substr(0, kMost)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return line.size() > kMost ? text + "..." : text;
+}
+
+std::optional<double> number_in(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
+  const size_t begin = line.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return std::nullopt;
+  line = line.substr(begin, line.find_last_not_of(kSpace) + 1 - begin);
+  double number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  if (error != std::errc() || end != line.data() + line.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::vector<double> rewards_of(const RewardCommand& command, std::span<const PromptReplies> prompts) {
+  size_t wanted = 0;
+  for (const PromptReplies& prompt : prompts) wanted += prompt.replies.size();
+  Command program(command, lines_of(prompts));
+  const std::string output = program.run();
+  std::vector<double> rewards;
+  for (size_t begin = 0; begin < output.size();) {
+    const size_t end = std::min(output.find('\n', begin), output.size());
+    const std::string_view line = std::string_view(output).substr(begin, end - begin);
+    const std::optional<double> number = number_in(line);
+    if (!number)
+      throw RewardError(program.problem(
+          fmt::format("printed {} as line {}, which is no finite number", shown(line), rewards.size() + 1)));
+    rewards.push_back(*number);
+    begin = end + 1;
+  }
+  if (rewards.size() != wanted)
+    throw RewardError(
+        program.problem(fmt::format("printed {} numbers for {} replies", rewards.size(), wanted)));
+  return rewards;
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,35 @@
+// Rewards of replies from a program of the user's.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+// The command failed. The program that trains is as it was before the step.
+class RewardError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+struct RewardCommand {
+  std::vector<std::string> words;  // the first is a path, or a name that $PATH finds
+  double timeout_seconds = 0;      // above 0
+};
+
+struct PromptReplies {
+  std::string prompt;
+  std::vector<std::string> replies;
+};
+
+// Runs the command, without a shell. Its standard input is a line of JSON a prompt,
+//   {"prompt": "...", "replies": ["...", "..."]}
+// bytes that are no UTF-8 replaced; it prints a number a line, one for each reply in their order. Standard
+// error goes where this process's does. RewardError that names the command: it cannot be started, ends with
+// another exit code than 0, takes longer than its timeout (it is killed then, with all processes of its
+// group), or prints anything but so many finite numbers. Called where ignore_write_signals() was.
+std::vector<double> rewards_of(const RewardCommand& command, std::span<const PromptReplies> prompts);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,52 @@
+// Replies that a model samples while it trains, as batches of it: which prompts are answered, where each
+// reply lies, and what each of its tokens weighs.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/data/batch.h"
+
+namespace hydrac::runtime {
+
+// The prompts of a step's items, drawn at random by `key`, at most `most`: the tokens of a document up to the
+// first that is followed by a target. `tokens`: T, of a row of the batches, which say where documents are.
+std::vector<std::vector<int32_t>> draw_prompts(const std::vector<Batch>& step, int64_t tokens, int64_t most,
+                                               uint64_t key);
+
+struct SampledReply {
+  int64_t segment = 0;                 // its number through all sets, Batch::segments
+  std::vector<int32_t> prompt, reply;  // neither is empty
+  std::string text = {};               // the reply's
+};
+
+// Rows of batches, all of the same shape, and how many tokens prompt and reply have at most.
+struct ReplyPlaces {
+  int64_t rows = 0, tokens = 0;  // B, T
+  int64_t longest = 0;           // at most T
+  int64_t batches = 0;           // that hold all replies of all sets
+
+  int64_t of_a_row() const { return tokens / longest; }
+  int64_t of_a_batch() const { return rows * of_a_row(); }
+};
+
+// `places.batches` batches; the reply of segment s has place s of them. Targets are the replies' tokens, of
+// weight 0.
+std::vector<Batch> reply_batches(std::span<const SampledReply> replies, const ReplyPlaces& places);
+
+// The places of a reply's targets: its batch, and the first of `count` elements there.
+struct ReplyTargets {
+  size_t batch = 0, first = 0, count = 0;
+};
+// Of each reply in its order.
+std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, const ReplyPlaces& places);
+
+// What each reply adds to the mean distance of its set, from each one's mean distance to the others: that of
+// the set less that of the set without it, which of one reply alone is 0.
+std::vector<double> leave_one_out(std::span<const float> distances);
+
+// How far each reward is from the mean of its set, in standard deviations; 0 where all are equal.
+std::vector<double> standardized(std::span<const double> rewards);
+
+}  // namespace hydrac::runtime
