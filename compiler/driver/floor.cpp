@@ -43,7 +43,7 @@ StepWork step_work(const Compiled& compiled) {
       const auto runs = static_cast<double>(std::max(section.layers, 1) * times);
       for (const program::Call& call : section.calls) {
         work.calls += std::max(section.layers, 1) * times;
-        if (call.kind == program::Call::Kind::all_reduce) continue;
+        if (call.is_collective()) continue;
         work.flop += runs * call.flop;
         work.bytes += runs * call.bytes;
         (call.multiplies_matrices ? work.matmul_flop : work.other_bytes) +=
@@ -59,7 +59,7 @@ int64_t bytes_sent_per_step(const Compiled& compiled) {
   double bytes = 0;
   for (const program::Function& function : compiled.program.functions) {
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
-      if (call.kind == program::Call::Kind::all_reduce) bytes += call.bytes;
+      if (call.is_collective()) bytes += call.bytes;
     });
   }
   return static_cast<int64_t>(bytes);

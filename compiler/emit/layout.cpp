@@ -87,6 +87,7 @@ void LayoutText::state() {
   place("state.step", compiled_.graph.find("step"));
   place("state.rng_step", io.rng_step);
   place("state.rng_seed", io.rng_seed);
+  place("state.rank", compiled_.graph.find("rank"));
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
     out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
@@ -247,6 +248,15 @@ void LayoutText::optimizer_state() {
     if (value.role != ir::Role::optimizer_state || value.view) continue;
     std::vector<std::string> shape;
     for (const ir::Dim& dim : value.shape) shape.push_back(size_text(dimensions_, dim));
+    if (!value.shared.empty()) {
+      std::vector<std::string> stretches;
+      for (const ir::SharedRows& rows : value.shared)
+        stretches.push_back(fmt::format("{{{}, {}}}", rows.rows, rows.own));
+      shape.erase(shape.begin());
+      out_.line(fmt::format("layout.optimizer_state.push_back(shared_rows(\"{}\", {}, {{{}}}, {{{}}}));", value.name,
+                            tensor(value.id), fmt::join(shape, ", "), fmt::join(stretches, ", ")));
+      continue;
+    }
     out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,
                           tensor(value.id), fmt::join(shape, ", ")));
   }

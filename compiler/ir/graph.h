@@ -80,6 +80,12 @@ struct ParameterInfo {
   std::optional<Nf4Storage> nf4;
 };
 
+// Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
+// where these are more than `rows`, the last ranks' end in padding.
+struct SharedRows {
+  int64_t rows = 0, own = 0;
+};
+
 // A value that lives inside another one: element [i...] of slot s is element
 // offset + s * slot_stride + sum(i * strides) of `base`, of its slot s where slot_stride is 0, else of its
 // slot `base_slot`, which then holds all slots of the view.
@@ -102,6 +108,7 @@ struct Value {
   bool on_host = false;  // of a GPU's program: lies in the host's memory; no activation
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
+  std::vector<SharedRows> shared = {};  // of optimizer state that ranks share: all of its rows, in order
 
   bool trains() const { return parameter && role == Role::parameter; }
 };

@@ -5,13 +5,13 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward,
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllGather, kAllReduce, kAttention, kAttentionBackward,
     kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast, kCrossEntropy,
     kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
     kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
     kLargest, kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
-    kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
-    kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
+    kMeanLossBackward, kMse, kMseBackward, kOwnPart, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
+    kPositionEmbeddingGradient, kQuantize, kReduceScatter, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
     kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps,
     kActivation, kActivationBackward, kTopLogits, kTranspose, kValueShift, kZero;
 
@@ -20,6 +20,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAdapterMatrix,
       &kAdapterRows,
       &kAdd,
+      &kAllGather,
       &kAllReduce,
       &kAttention,
       &kAttentionBackward,
@@ -55,6 +56,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kMeanLossBackward,
       &kMse,
       &kMseBackward,
+      &kOwnPart,
       &kPointwiseLoss,
       &kPointwiseLossBackward,
       &kPositionEmbedding,
@@ -64,6 +66,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kRmsnormBackward,
       &kRmsnormWeightGradient,
       &kQuantize,
+      &kReduceScatter,
       &kRope,
       &kScaled,
       &kScaleHeads,

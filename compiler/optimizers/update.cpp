@@ -22,25 +22,77 @@ using ir::Use;
 
 namespace {
 
+// The sum of squares over a row of gradients, unscaled, in a kernel whose inputs are these and the loss scale,
+// if there is one.
+Term square_of_row(BodyBuilder& k, const ir::Shape& gradients, bool scaled) {
+  k.columns({gradients[1]});
+  const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
+  return k.sum(g * g);
+}
+
+// Of the rows of all ranks, for each group, what each rank computes of its own: so that they are added up in
+// the order in which one rank that has all gradients does.
+std::vector<Use> squares_of_rows(ops::RegionBuilder& b, const models::Pack& pack,
+                                 const std::optional<Use>& scale) {
+  std::vector<Use> own, all;
+  for (const models::ParameterGroup& group : pack.groups) {
+    const ir::Shape shape = b.graph().value(group.own_gradients).shape;
+    const std::string suffix = group.name.empty() ? "" : "." + group.name;
+    own.push_back(b.exact(b.fresh("own_squares" + suffix, {shape[0]})));
+    all.push_back(b.exact(b.fresh("squares" + suffix, {b.graph().value(group.gradients).shape[0]})));
+    Node node{.inputs = {{group.own_gradients, {}}}, .outputs = {own.back()}};
+    if (scale) node.inputs.push_back(*scale);
+    BodyBuilder k(b.graph(), node, {shape[0]});
+    k.store_row(0, square_of_row(k, shape, scale.has_value()));
+    b.emit_body(node, "own_squares", k.take(), "squares = sums of squares of the rank's rows of the gradients");
+  }
+  b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  return all;
+}
+
 // sum of squares over all gradients, unscaled
 Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack) {
-  const Use scale{model.interface.loss_scale, {}};
-  const bool scaled = scale.value != ir::kNoValue;
+  std::optional<Use> scale;
+  if (model.interface.loss_scale != ir::kNoValue) scale = Use{model.interface.loss_scale, {}};
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
-  for (const models::ParameterGroup& group : pack.groups) {
-    Node node{.inputs = {{group.gradients, {}}}, .outputs = {square}};
-    if (scaled) node.inputs.push_back(scale);
+  const bool is_shared = pack.sharing_ranks > 1;
+  const std::vector<Use> squares = is_shared ? squares_of_rows(b, pack, scale) : std::vector<Use>();
+  for (size_t i = 0; i < pack.groups.size(); ++i) {
+    const models::ParameterGroup& group = pack.groups[i];
+    Node node{.inputs = {is_shared ? squares[i] : Use{group.gradients, {}}}, .outputs = {square}};
+    if (scale && !is_shared) node.inputs.push_back(*scale);
     const ir::Shape& shape = b.graph().value(group.gradients).shape;
-    BodyBuilder k(b.graph(), node, {shape[0]});
-    k.columns({shape[1]});
-    const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
+    BodyBuilder k(b.graph(), node, {is_shared ? ir::Dim{group.used_rows, ""} : shape[0]});
+    const Term of_row = is_shared ? k.load(0, {k.row(0)}) : square_of_row(k, shape, scale.has_value());
     const bool adds = group.first_row > 0;
-    k.row_sum(0, k.sum(g * g), adds);
+    k.row_sum(0, of_row, adds);
     b.emit_body(node, "grad_square", k.take(),
                 fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
   }
   return square;
+}
+
+// Before the optimizers: what a rank updates of parameters.
+void take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
+  b.enter("optimizer", "parallel.zero");
+  for (const models::ParameterGroup& group : pack.groups)
+    b.emit_node("own_part", {{group.parameters, {}}}, {{group.own_parameters, {}}},
+                {{"ranks", pack.sharing_ranks}});
+}
+
+// And behind them: the parameters that all ranks have updated. `zero_gradients`: the next micro-batch adds to
+// gradients.
+void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gradients) {
+  b.enter("optimizer", "parallel.zero");
+  std::vector<Use> own, all;
+  for (const models::ParameterGroup& group : pack.groups) {
+    own.push_back({group.own_parameters, {}});
+    all.push_back({group.parameters, {}});
+  }
+  b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  if (!zero_gradients) return;
+  for (const models::ParameterGroup& group : pack.groups) b.emit_node("zero", {}, {{group.gradients, {}}});
 }
 
 // PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).
@@ -165,6 +217,12 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
+  const bool zero_gradients = model.spec.train.gradient_accumulation_steps > 1;
+  Use rank;
+  if (pack.sharing_ranks > 1) {
+    rank = b.fresh("rank", {}, DType::i32, Role::state);
+    take_own_part(b, pack);
+  }
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");
     return Update{builder,
@@ -176,8 +234,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                   step,
                   scalars.skipped,
                   scalars.rounding_key,
+                  rank,
                   scaled.has_value(),
-                  model.spec.train.gradient_accumulation_steps > 1};
+                  zero_gradients};
   };
   std::set<spec::Optimizer> optimizers;
   for (const models::ParameterGroup& group : pack.groups) optimizers.insert(group.optimizer);
@@ -186,6 +245,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     Update update = update_by(optimizer, b);
     emit_update(optimizer, update);
   }
+  if (pack.sharing_ranks > 1) gather_parts(b, pack, zero_gradients);
   if (!optimizers.contains(spec::Optimizer::muon)) {
     advance(b, step);
   } else {

@@ -24,6 +24,19 @@ ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
 }
 
+// What this rank has of tensors, those that ranks share stretch by stretch.
+std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> own;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.shared.empty()) own.push_back(tensor);
+    for (const SharedBytes& stretch : tensor.shared) {
+      own.push_back({.name = tensor.name, .shape = {stretch.own / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype, .address = stretch.address});
+    }
+  }
+  return own;
+}
+
 // encode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
 void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
   constexpr int64_t kChunk = 1 << 16;
@@ -37,9 +50,27 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
 
 }  // namespace
 
-void LaidOutProgram::all_reduce(std::span<float> data) const {
+Ranks& LaidOutProgram::ranks() const {
   if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
-  ranks_->all_reduce(data);
+  return *ranks_;
+}
+
+void LaidOutProgram::all_reduce(std::span<float> data) const {
+  ranks().all_reduce(data);
+}
+
+void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size())}, {tensor.part, count});
+}
+
+void LaidOutProgram::all_gather(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size())});
+}
+
+void LaidOutProgram::own_part(const SharedFloats& tensor) const {
+  std::copy_n(tensor.whole + ranks().rank() * tensor.count, tensor.count, tensor.part);
 }
 
 void LaidOutProgram::initialize() {
@@ -48,6 +79,7 @@ void LaidOutProgram::initialize() {
   for (const ParameterStart& start : layout_.starts) write_start(start, stream++);
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
+  if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
   if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
   if (layout_.rope) {
@@ -147,7 +179,45 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
   if (next != times.end()) throw std::logic_error("more calls were timed than the program has");
 }
 
+bool LaidOutProgram::shares_state() const {
+  return std::ranges::any_of(layout_.optimizer_state,
+                             [](const NamedTensor& tensor) { return !tensor.shared.empty(); });
+}
+
+// Rank 0 asks for tensors by name; the others send what they have of them until it asks for none.
+void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
+  if (!shares_state()) return work();
+  if (ranks().leads()) {
+    state_is_whole_ = true;
+    work();
+    state_is_whole_ = false;
+    ranks().share("");
+    return;
+  }
+  for (std::string name; !(name = ranks().share("")).empty();)
+    collect(*std::ranges::find(layout_.optimizer_state, name, &NamedTensor::name), {});
+}
+
+// Every rank's stretches of a tensor, in `to` of rank 0.
+void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
+  std::vector<std::byte> own;
+  for (const SharedBytes& stretch : tensor.shared) {
+    own.resize(static_cast<size_t>(stretch.own));
+    copy_out(static_cast<int64_t>(stretch.address), own);
+    ranks().collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
+      const int64_t begin = rank * stretch.own + static_cast<int64_t>(first);
+      const int64_t count = std::min(static_cast<int64_t>(bytes.size()), stretch.bytes - begin);
+      if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + stretch.first + begin);
+    });
+  }
+}
+
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
+  if (!tensor.shared.empty()) {
+    if (!state_is_whole_) throw std::logic_error(tensor.name + " is not on one rank");
+    ranks().share(tensor.name);
+    return collect(tensor, to);
+  }
   if (!tensor.nf4) return copy_out(static_cast<int64_t>(tensor.address), to);
   const std::vector<float> numbers = read_nf4(*tensor.nf4);
   std::ranges::copy(std::as_bytes(std::span(numbers)), to.begin());
@@ -159,6 +229,14 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
     std::memcpy(numbers.data(), from.data(), from.size());  // which may begin anywhere in a file
     return write_nf4(*tensor.nf4, numbers);
   }
+  for (const SharedBytes& stretch : tensor.shared) {
+    const int64_t begin = ranks().rank() * stretch.own;
+    const int64_t count = std::min(stretch.own, stretch.bytes - begin);
+    if (count > 0)
+      copy_in(static_cast<int64_t>(stretch.address),
+              from.subspan(static_cast<size_t>(stretch.first + begin), static_cast<size_t>(count)));
+  }
+  if (!tensor.shared.empty()) return;
   copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
 }
@@ -332,7 +410,8 @@ std::string LaidOutProgram::explain_divergence() {
   const ReadArena read = reader_of(*this);
   if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
-  if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
+  if (const auto found = non_finite_tensor(own_tensors(layout_.optimizer_state), "optimizer state", read))
+    return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;
   if (ranks_) return "";
   return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";

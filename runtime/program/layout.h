@@ -58,6 +58,7 @@ struct StatePlaces {
   Place step;        // i32: optimizer steps done
   Place rng_step;    // u32: micro-batches done
   Place rng_seed;    // u32
+  Place rank;        // i32: of this process; where ranks share the update
   Place loss_scale;  // f32; fp16 only
   float initial_loss_scale = 0;
   // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.

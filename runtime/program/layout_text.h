@@ -9,6 +9,7 @@
 
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
+#include "runtime/program/shared_rows.h"
 #include "runtime/program/slots.h"
 
 namespace hydrac {
@@ -142,6 +143,15 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   NamedTensor result{.name = std::move(name), .shape = std::move(shape), .dtype = stored_type<T>()};
   result.address = static_cast<uint64_t>(offset_of(tensor));
   return result;
+}
+
+// Likewise one of which this rank has rows: its own ones of each stretch, of those that all ranks have. `row`: the
+// shape behind the rows.
+template <class T>
+NamedTensor shared_rows(std::string name, const T* tensor, std::vector<int64_t> row,
+                        const std::vector<SharedRows>& stretches) {
+  row.insert(row.begin(), 0);
+  return shared_by_ranks(named(std::move(name), tensor, std::move(row)), stretches);
 }
 
 // How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]

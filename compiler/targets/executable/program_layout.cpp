@@ -84,6 +84,7 @@ runtime::StatePlaces LayoutMaker::state() const {
   places.step = place(graph_.find("step"));
   places.rng_step = place(io.rng_step);
   places.rng_seed = place(io.rng_seed);
+  places.rank = place(graph_.find("rank"));
   places.loss_scale = place(io.loss_scale);
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
   places.rate_digits = place(graph_.find("learning_rate.digits"));

@@ -64,6 +64,43 @@ TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
   EXPECT_EQ(told, std::vector<std::string>(kRanks, "0 wrong"));
 }
 
+// Of a tensor of several pieces a part, whose size is no multiple of anything.
+TEST(Ranks, GetTheirPartsOfSumsAndThePartsOfAll) {
+  constexpr int kRanks = 3;
+  constexpr size_t kPart = 300'001;
+  const auto value = [](int rank, size_t i) {
+    return static_cast<float>(static_cast<double>((i * 2654435761u + static_cast<size_t>(rank)) % 1000003) *
+                              (rank % 2 == 0 ? 1e-3 : -1e4));
+  };
+  const auto told = on_ranks(kRanks, [&](Ranks& ranks, int pipe) {
+    std::vector<float> data(kRanks * kPart), part(kPart), gathered(data.size());
+    for (size_t i = 0; i < data.size(); ++i) data[i] = value(ranks.rank(), i);
+    ranks.reduce_scatter(data, part);
+    ranks.all_gather(part, gathered);
+    ranks.all_reduce(data);
+    const size_t first = static_cast<size_t>(ranks.rank()) * kPart;
+    const bool own = std::equal(part.begin(), part.end(), data.begin() + static_cast<std::ptrdiff_t>(first));
+    tell(pipe, std::string(own ? "own" : "not own") + (gathered == data ? ", all" : ", not all"));
+  });
+  EXPECT_EQ(told, std::vector<std::string>(kRanks, "own, all"));
+}
+
+TEST(Ranks, Rank0CollectsBytes) {
+  constexpr size_t kBytes = (1 << 20) + 77;  // two pieces
+  const auto told = on_ranks(3, [&](Ranks& ranks, int pipe) {
+    const std::vector<std::byte> own(kBytes, std::byte(ranks.rank() + 1));
+    std::vector<std::byte> all(3 * kBytes);
+    ranks.collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
+      std::ranges::copy(bytes, all.begin() + static_cast<std::ptrdiff_t>(rank * kBytes + first));
+    });
+    std::string text;
+    for (const size_t at : {size_t{0}, kBytes - 1, kBytes, 2 * kBytes - 1, 2 * kBytes, 3 * kBytes - 1})
+      text += std::to_string(static_cast<int>(all[at]));
+    tell(pipe, text);
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"112233", "000000", "000000"}));
+}
+
 TEST(Ranks, ExchangeTextsAndFlags) {
   const auto told = on_ranks(3, [](Ranks& ranks, int pipe) {
     std::string text = ranks.share(ranks.leads() ? "from 0" : "not this");
