@@ -11,8 +11,8 @@ namespace hydrac::codegen {
 // A "gemm" node as a call with arguments A, B, C.
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 
-// A node of ranks as a call on its tensors: "all_reduce", "reduce_scatter", "all_gather", "own_part". Absent for
-// other ops.
+// A node of ranks as a call on its tensors: "all_reduce", "reduce_scatter", "all_gather", "own_part". Absent
+// for other ops.
 std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
 // What a "gemm" or a "fused_matmul" multiplies.

@@ -215,7 +215,8 @@ std::string CallText::with_parts(const Section& section, const Call& call) const
   std::vector<std::string> tensors;
   for (const auto& [whole, part] : shared_tensors(call))
     tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}}}" : "shared_elements({}, {}, {})"),
-                                  tensors_.text(whole, layer_of(section)), tensors_.text(part, layer_of(section)),
+                                  tensors_.text(whole, layer_of(section)),
+                                  tensors_.text(part, layer_of(section)),
                                   elements_text(dimensions_, compiled_.graph.value(part).shape)));
   const std::string name = name_of(compiled_.program, call);
   if (on_cpu_) return fmt::format("run.{}({{{}}});", name, fmt::join(tensors, ", "));

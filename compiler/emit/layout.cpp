@@ -248,17 +248,13 @@ void LayoutText::optimizer_state() {
     if (value.role != ir::Role::optimizer_state || value.view) continue;
     std::vector<std::string> shape;
     for (const ir::Dim& dim : value.shape) shape.push_back(size_text(dimensions_, dim));
-    if (!value.shared.empty()) {
-      std::vector<std::string> stretches;
-      for (const ir::SharedRows& rows : value.shared)
-        stretches.push_back(fmt::format("{{{}, {}}}", rows.rows, rows.own));
-      shape.erase(shape.begin());
-      out_.line(fmt::format("layout.optimizer_state.push_back(shared_rows(\"{}\", {}, {{{}}}, {{{}}}));", value.name,
-                            tensor(value.id), fmt::join(shape, ", "), fmt::join(stretches, ", ")));
-      continue;
-    }
-    out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,
-                          tensor(value.id), fmt::join(shape, ", ")));
+    std::string own =
+        fmt::format("named(\"{}\", {}, {{{}}})", value.name, tensor(value.id), fmt::join(shape, ", "));
+    std::vector<std::string> stretches;
+    for (const ir::SharedRows& rows : value.shared)
+      stretches.push_back(fmt::format("{{{}, {}}}", rows.rows, rows.own));
+    if (!stretches.empty()) own = fmt::format("shared_by_ranks({}, {{{}}})", own, fmt::join(stretches, ", "));
+    out_.line(fmt::format("layout.optimizer_state.push_back({});", own));
   }
 }
 

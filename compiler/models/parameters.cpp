@@ -441,16 +441,12 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   return list;
 }
 
-}  // namespace
-
-namespace {
-
 // A copy of the rows of `whole` that a rank updates. It lives in the update alone.
 ValueId own_part(ir::Graph& graph, const Pack& pack, const std::string& name, const std::string& group,
                  ValueId whole) {
   const ir::Value& all = graph.value(whole);
-  ir::Value part = pack_value(name + (group.empty() ? "" : "." + group), ir::Role::activation, all.dtype,
-                              all.shape);
+  ir::Value part =
+      pack_value(name + (group.empty() ? "" : "." + group), ir::Role::activation, all.dtype, all.shape);
   part.shape[0] = {all.shape[0].size / pack.sharing_ranks, rows_symbol(group, "Own")};
   part.exact = true;
   return graph.add(std::move(part));

@@ -103,8 +103,8 @@ struct ParameterGroup {
   int64_t decayed_rows = 0;  // of the group, at its start
 };
 
-// Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th part.
-// A group then ends in padding up to a multiple of the ranks.
+// Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th
+// part. A group then ends in padding up to a multiple of the ranks.
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;

@@ -1,5 +1,5 @@
-// Tensors become the parts of all ranks, one behind the other in the order of ranks. It is no op of a model, so
-// no gradient flows through it.
+// Tensors become the parts of all ranks, one behind the other in the order of ranks. It is no op of a model,
+// so no gradient flows through it.
 #include "ops/op.h"
 
 namespace hydrac::ops {
@@ -12,8 +12,8 @@ Cost all_gather_cost(const ir::Graph& graph, const ir::Node& node) {
   Cost cost;
   for (const ir::Use use : node.inputs) {
     const ir::Value& part = graph.value(use);
-    cost.bytes +=
-        (ranks - 1) * static_cast<double>(element_count(part.shape)) * static_cast<double>(size_of(part.dtype));
+    cost.bytes += (ranks - 1) * static_cast<double>(element_count(part.shape)) *
+                  static_cast<double>(size_of(part.dtype));
   }
   return cost;
 }

@@ -5,15 +5,16 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllGather, kAllReduce, kAttention, kAttentionBackward,
-    kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast, kCrossEntropy,
-    kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
-    kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
-    kLargest, kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
-    kMeanLossBackward, kMse, kMseBackward, kOwnPart, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
-    kPositionEmbeddingGradient, kQuantize, kReduceScatter, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient,
-    kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps,
-    kActivation, kActivationBackward, kTopLogits, kTranspose, kValueShift, kZero;
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllGather, kAllReduce, kAttention,
+    kAttentionBackward, kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend, kCast,
+    kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding,
+    kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward,
+    kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
+    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kOwnPart,
+    kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize,
+    kReduceScatter, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads,
+    kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation,
+    kActivationBackward, kTopLogits, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {

@@ -1,6 +1,6 @@
 // A rank's part of the sums of what all ranks have in each tensor's place: of n equal parts of it, one behind
-// the other, rank r gets the r-th. In the order of ranks where all_reduce adds in it. It is no op of a model, so
-// no gradient flows through it.
+// the other, rank r gets the r-th. In the order of ranks where all_reduce adds in it. It is no op of a model,
+// so no gradient flows through it.
 #include "ops/op.h"
 
 namespace hydrac::ops {

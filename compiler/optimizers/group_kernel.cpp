@@ -31,8 +31,8 @@ int GroupKernel::add_output(Use use) {
 GroupKernel::InPlace GroupKernel::add_part(Use whole, DType moments) {
   const auto first = std::ranges::find_if(
       update_.groups, [&](const models::ParameterGroup* group) { return group->moments == moments; });
-  const Use part{
-      own_rows_of(update_.builder.graph(), update_.pack, group_, whole.value, (*first)->first_row), {}};
+  const Use part{own_rows_of(update_.builder.graph(), update_.pack, group_, whole.value, (*first)->first_row),
+                 {}};
   return {add_input(part), add_output(part)};
 }
 

@@ -30,24 +30,45 @@ Term square_of_row(BodyBuilder& k, const ir::Shape& gradients, bool scaled) {
   return k.sum(g * g);
 }
 
-// Of the rows of all ranks, for each group, what each rank computes of its own: so that they are added up in
-// the order in which one rank that has all gradients does.
-std::vector<Use> squares_of_rows(ops::RegionBuilder& b, const models::Pack& pack,
-                                 const std::optional<Use>& scale) {
+std::vector<Use> with_scale(Use gradients, const std::optional<Use>& scale) {
+  return scale ? std::vector{gradients, *scale} : std::vector{gradients};
+}
+
+// `square` (+)= the squares of a group's gradients.
+void add_squares(ops::RegionBuilder& b, const models::ParameterGroup& group, const std::optional<Use>& scale,
+                 Use square) {
+  const Node node{.inputs = with_scale({group.gradients, {}}, scale), .outputs = {square}};
+  const ir::Shape shape = b.graph().value(group.gradients).shape;
+  BodyBuilder k(b.graph(), node, {shape[0]});
+  const bool adds = group.first_row > 0;
+  k.row_sum(0, square_of_row(k, shape, scale.has_value()), adds);
+  b.emit_body(node, "grad_square", k.take(),
+              fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
+}
+
+// The same where ranks share the update: each computes the squares of its rows, and adds up those of all, in
+// the order in which one that has all gradients does.
+void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
+                        Use square) {
   std::vector<Use> own, all;
   for (const models::ParameterGroup& group : pack.groups) {
     const ir::Shape shape = b.graph().value(group.own_gradients).shape;
     const std::string suffix = group.name.empty() ? "" : "." + group.name;
     own.push_back(b.exact(b.fresh("own_squares" + suffix, {shape[0]})));
     all.push_back(b.exact(b.fresh("squares" + suffix, {b.graph().value(group.gradients).shape[0]})));
-    Node node{.inputs = {{group.own_gradients, {}}}, .outputs = {own.back()}};
-    if (scale) node.inputs.push_back(*scale);
+    const Node node{.inputs = with_scale({group.own_gradients, {}}, scale), .outputs = {own.back()}};
     BodyBuilder k(b.graph(), node, {shape[0]});
     k.store_row(0, square_of_row(k, shape, scale.has_value()));
     b.emit_body(node, "own_squares", k.take(), "squares = sums of squares of the rank's rows of the gradients");
   }
   b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
-  return all;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Node node{.inputs = {all[i]}, .outputs = {square}};
+    BodyBuilder k(b.graph(), node, {{pack.groups[i].used_rows, ""}});
+    k.row_sum(0, k.load(0, {k.row(0)}), i > 0);
+    b.emit_body(node, "grad_square", k.take(),
+                fmt::format("grad_square {} sum of the rows' squares", i > 0 ? "+=" : "="));
+  }
 }
 
 // sum of squares over all gradients, unscaled
@@ -56,20 +77,10 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   if (model.interface.loss_scale != ir::kNoValue) scale = Use{model.interface.loss_scale, {}};
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
-  const bool is_shared = pack.sharing_ranks > 1;
-  const std::vector<Use> squares = is_shared ? squares_of_rows(b, pack, scale) : std::vector<Use>();
-  for (size_t i = 0; i < pack.groups.size(); ++i) {
-    const models::ParameterGroup& group = pack.groups[i];
-    Node node{.inputs = {is_shared ? squares[i] : Use{group.gradients, {}}}, .outputs = {square}};
-    if (scale && !is_shared) node.inputs.push_back(*scale);
-    const ir::Shape& shape = b.graph().value(group.gradients).shape;
-    BodyBuilder k(b.graph(), node, {is_shared ? ir::Dim{group.used_rows, ""} : shape[0]});
-    const Term of_row = is_shared ? k.load(0, {k.row(0)}) : square_of_row(k, shape, scale.has_value());
-    const bool adds = group.first_row > 0;
-    k.row_sum(0, of_row, adds);
-    b.emit_body(node, "grad_square", k.take(),
-                fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
-  }
+  if (pack.sharing_ranks > 1)
+    add_shared_squares(b, pack, scale, square);
+  else
+    for (const models::ParameterGroup& group : pack.groups) add_squares(b, group, scale, square);
   return square;
 }
 

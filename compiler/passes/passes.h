@@ -48,9 +48,10 @@ struct Ranks {
 void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
                        const Ranks& ranks);
 
-// Needs all other passes done, steps of one micro-batch, and an update that ranks do not share. The sums over ranks of gradients and the loss
-// move from the update into the backward pass: behind the last node that writes a gradient, those of a layer
-// together in one node. The Program may run them beside what follows. Bits do not change.
+// Needs all other passes done, steps of one micro-batch, and an update that ranks do not share. The sums over
+// ranks of gradients and the loss move from the update into the backward pass: behind the last node that
+// writes a gradient, those of a layer together in one node. The Program may run them beside what follows.
+// Bits do not change.
 void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ir::ValueId loss, Log& log);
 
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.

@@ -144,8 +144,8 @@ void check_cores(Draft& draft) {
 void check_zero(Draft& draft) {
   const char *zero = "parallel.zero", *optimizer = "train.optimizer.name";
   const auto& spec = draft.spec;
-  if (!draft.usable({zero, optimizer, "parallel.data"}) || spec.parallel.zero == 0 || spec.parallel.data == 1 ||
-      spec.train.optimizer.name != Optimizer::muon)
+  if (!draft.usable({zero, optimizer, "parallel.data"}) || spec.parallel.zero == 0 ||
+      spec.parallel.data == 1 || spec.train.optimizer.name != Optimizer::muon)
     return;
   draft.report(Kind::zero_unsupported, {zero, optimizer},
                "ranks cannot share the update of muon, which needs whole matrices",

@@ -121,7 +121,8 @@ void Communicator::all_gather(std::span<const SharedElements> tensors, const Str
 }
 
 template <class Tensor, class Each>
-void Communicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const {
+void Communicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream,
+                                const Each& each) const {
   before_call(stream.handle());
   check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
   for (const Tensor& tensor : tensors) each(tensor);

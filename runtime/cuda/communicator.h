@@ -22,8 +22,8 @@ struct Elements {
   ElementType type = ElementType::f32;
 };
 
-// Likewise, elements of which each rank has a part: of `count`, and in `whole` all parts stand in the order of
-// ranks.
+// Likewise, elements of which each rank has a part: of `count`, and in `whole` all parts stand in the order
+// of ranks.
 struct SharedElements {
   void* whole = nullptr;
   void* part = nullptr;

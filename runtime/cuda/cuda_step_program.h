@@ -120,9 +120,10 @@ class CudaStepProgram : public LaidOutProgram {
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   void launch_timed(const Sequence& functions);
-  // What ranks do together on `stream`: not where this one runs alone. On stream() its time is measured, unless
-  // it is beside the point.
-  void together(const Stream& stream, bool is_measured, const std::function<void(const Communicator&)>& work) const;
+  // What ranks do together on `stream`: not where this one runs alone. On stream() its time is measured,
+  // unless it is beside the point.
+  void together(const Stream& stream, bool is_measured,
+                const std::function<void(const Communicator&)>& work) const;
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 

@@ -1,5 +1,5 @@
-// How long a stream takes between pairs of places, by the GPU's own clock. Unlike events, it may be read while
-// later launches of the graph that holds them are on their way.
+// How long a stream takes between pairs of places, by the GPU's own clock. Unlike events, it may be read
+// while later launches of the graph that holds them are on their way.
 #pragma once
 #include <cstdint>
 
@@ -28,8 +28,9 @@ class Stopwatch {
 
   abi::CUmodule module_ = nullptr;
   abi::CUfunction begin_ = nullptr, end_ = nullptr;
-  PinnedBuffer times_{2 * sizeof(std::uint64_t)};  // nanoseconds: of the latest begin(), and between all pairs
-  std::uint64_t read_ = 0;                         // of these, by seconds()
+  PinnedBuffer times_{2 *
+                      sizeof(std::uint64_t)};  // nanoseconds: of the latest begin(), and between all pairs
+  std::uint64_t read_ = 0;                     // of these, by seconds()
 };
 
 }  // namespace hydrac::runtime::cuda

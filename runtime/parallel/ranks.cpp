@@ -191,14 +191,16 @@ void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) 
 void Ranks::all_gather(std::span<const float> part, std::span<float> whole) {
   const double began = monotonic_seconds();
   exchange(std::as_bytes(part), [&](int from, size_t first, std::span<const std::byte> bytes) {
-    std::byte* to = reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(from) * part.size_bytes();
+    std::byte* to =
+        reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(from) * part.size_bytes();
     std::memcpy(to + first, bytes.data(), bytes.size());
   });
   seconds_ += monotonic_seconds() - began;
 }
 
 void Ranks::collect(std::span<const std::byte> own, const Take& take) {
-  exchange(own, leads() ? take : [](int, size_t, std::span<const std::byte>) {});
+  exchange(
+      own, leads() ? take : [](int, size_t, std::span<const std::byte>) {});
 }
 
 void Ranks::exchange(std::span<const std::byte> own, const Take& take) {

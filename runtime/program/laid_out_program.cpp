@@ -30,8 +30,10 @@ std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& tensor : tensors) {
     if (tensor.shared.empty()) own.push_back(tensor);
     for (const SharedBytes& stretch : tensor.shared) {
-      own.push_back({.name = tensor.name, .shape = {stretch.own / dtype_bytes(tensor.dtype)},
-                     .dtype = tensor.dtype, .address = stretch.address});
+      own.push_back({.name = tensor.name,
+                     .shape = {stretch.own / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype,
+                     .address = stretch.address});
     }
   }
   return own;

@@ -18,8 +18,8 @@ namespace hydrac::runtime {
 
 class Ranks;
 
-// Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand in
-// the order of ranks.
+// Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
+// in the order of ranks.
 struct SharedFloats {
   float* whole = nullptr;
   float* part = nullptr;

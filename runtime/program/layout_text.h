@@ -145,15 +145,6 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   return result;
 }
 
-// Likewise one of which this rank has rows: its own ones of each stretch, of those that all ranks have. `row`: the
-// shape behind the rows.
-template <class T>
-NamedTensor shared_rows(std::string name, const T* tensor, std::vector<int64_t> row,
-                        const std::vector<SharedRows>& stretches) {
-  row.insert(row.begin(), 0);
-  return shared_by_ranks(named(std::move(name), tensor, std::move(row)), stretches);
-}
-
 // How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]
 // where it is [in, out] in the checkpoint.
 struct InMemory {

@@ -39,8 +39,8 @@ struct Nf4Place {
   int64_t elements = 0;
 };
 
-// Bytes of a tensor that ranks share: those from `first` on, of which each rank has `own` at `address`, rank 0
-// the first ones. Where ranks have more than `bytes`, the last ones' end in padding.
+// Bytes of a tensor that ranks share: those from `first` on, of which each rank has `own` at `address`, rank
+// 0 the first ones. Where ranks have more than `bytes`, the last ones' end in padding.
 struct SharedBytes {
   int64_t first = 0, bytes = 0;
   uint64_t address = 0;

@@ -190,7 +190,7 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
 
 TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   const Workplace place;
-  const Words ranks = {"parallel.data=2",        "parallel.zero=1",    "train.gradient_accumulation_steps=2",
+  const Words ranks = {"parallel.data=2",         "parallel.zero=1",   "train.gradient_accumulation_steps=2",
                        "optimizations.threads=1", "train.max_steps=6", "train.max_grad_norm=0.1",
                        "data.shuffle=false"};
   build_program(place, ranks);

@@ -89,8 +89,8 @@ Words sharing(int ranks) {
   return with(by_ranks(ranks), {"parallel.zero=1"});
 }
 
-// The first checkpoint of two ranks that share the update is continued by one process, that one's by four that
-// share it, and theirs by two that do not: moments are those of one model.
+// The first checkpoint of two ranks that share the update is continued by one process, that one's by four
+// that share it, and theirs by two that do not: moments are those of one model.
 TEST(Zero, RanksThatShareTheUpdateTrainAsOneProcess) {
   const Workplace place;
   const Words base = with(kBase, {"train.max_grad_norm=0.1"});
@@ -137,7 +137,8 @@ TEST(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
     run_well(place, with(with(words, by_one(4)), in_folder(one)));
     run_well(place, with(with(words, sharing(4)), in_folder(four)));
     const bool adapts = optimizer[0].starts_with("adapter");
-    for (const char* name : {adapts ? "adapter_model.safetensors" : "model.safetensors", "optimizer.safetensors"}) {
+    for (const char* name :
+         {adapts ? "adapter_model.safetensors" : "model.safetensors", "optimizer.safetensors"}) {
       const std::string saved = slurp(place / "runs" / four / "checkpoint-4" / name);
       EXPECT_FALSE(saved.empty());
       EXPECT_TRUE(saved == slurp(place / "runs" / one / "checkpoint-4" / name)) << name;
@@ -267,8 +268,9 @@ TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
   ASSERT_EQ(checked.code, 0) << checked.err;
   const nlohmann::json json = nlohmann::json::parse(checked.out);
   const int64_t gradients = json["memory"]["bytes"]["gradient"];
-  EXPECT_EQ(json["ranks"],
-            (nlohmann::json{{"count", 4}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
+  EXPECT_EQ(
+      json["ranks"],
+      (nlohmann::json{{"count", 4}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, by_ranks(4)));
   EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
 }
@@ -290,7 +292,8 @@ TEST(Zero, ThePlanSaysWhatARankNeedsAndSends) {
                             {"zero", 1},
                             {"bytes_sent_per_step", 3 * (2 * gradients + gradients / 1024 + 2 * 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, sharing(4)));
-  EXPECT_NE(text.out.find(", and the optimizer's state of 1/4 of the parameters; a rank sends "), std::string::npos)
+  EXPECT_NE(text.out.find(", and the optimizer's state of 1/4 of the parameters; a rank sends "),
+            std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find(" of sums and parameters a step"), std::string::npos) << text.out;
 }

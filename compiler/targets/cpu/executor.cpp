@@ -49,7 +49,7 @@ struct CpuProgram::Step {
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
-  std::vector<std::span<float>> reduced = {};     // all_reduce
+  std::vector<std::span<float>> reduced = {};      // all_reduce
   std::vector<runtime::SharedFloats> shared = {};  // of a call that has_parts()
   const program::Section* section = nullptr;
   const Call* call = nullptr;

@@ -40,8 +40,8 @@ class ResolvedCalls {
     std::function<void(std::span<const runtime::cuda::Elements>, runtime::cuda::Reduction,
                        const runtime::cuda::Stream&)>
         all_reduce;
-    using WithParts = std::function<void(std::span<const runtime::cuda::SharedElements>,
-                                         const runtime::cuda::Stream&)>;
+    using WithParts =
+        std::function<void(std::span<const runtime::cuda::SharedElements>, const runtime::cuda::Stream&)>;
     WithParts reduce_scatter, all_gather, own_part;
     std::function<void()> await_sums;
   };

@@ -298,8 +298,7 @@ TEST(OpTable, WhatRanksHaveInPartsCostsWhatTheySend) {
   value.shape[0].size = 2;
   const ir::Use part{graph.add(value), {}};
   const auto bytes = [&](const std::string& op, ir::Use from, ir::Use to) {
-    const ir::Node node{
-        .op = op, .attributes = {{"ranks", int64_t{3}}}, .inputs = {from}, .outputs = {to}};
+    const ir::Node node{.op = op, .attributes = {{"ranks", int64_t{3}}}, .inputs = {from}, .outputs = {to}};
     return ops::op_info(op).cost(graph, node).bytes;
   };
   EXPECT_DOUBLE_EQ(bytes("reduce_scatter", whole, part), 2.0 / 3 * 24 * 4);

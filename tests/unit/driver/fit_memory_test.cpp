@@ -233,7 +233,8 @@ TEST(MemoryProblem, NamesNarrowStateOnGpus) {
 
 TEST(MemoryProblem, NamesASharedUpdateWhereSeveralRanksTrain) {
   const auto of = [](std::vector<std::string> overrides) {
-    for (const char* one : {"target=h200", "model.head_dim=64", "train.micro_batch_size=1", "parallel.data=4"})
+    for (const char* one :
+         {"target=h200", "model.head_dim=64", "train.micro_batch_size=1", "parallel.data=4"})
       overrides.emplace_back(one);
     return small_head(overrides);
   };
