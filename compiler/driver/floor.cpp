@@ -58,6 +58,7 @@ StepWork step_work(const Compiled& compiled) {
 int64_t bytes_sent_per_step(const Compiled& compiled) {
   double bytes = 0;
   for (const program::Function& function : compiled.program.functions) {
+    if (function.name == "load") continue;  // of a start, not of a step
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
       if (call.is_collective()) bytes += call.bytes;
     });

@@ -45,6 +45,7 @@ class LayoutText {
   void checkpoint_names(const std::string& list, bool base);
   void optimizer_state();
   void gradients();
+  void divided();
   void flop();
 
   const driver::Compiled& compiled_;
@@ -264,6 +265,14 @@ void LayoutText::gradients() {
                           tensor(group.gradients), elements_text(dimensions_, value(group.gradients).shape)));
 }
 
+void LayoutText::divided() {
+  if (!compiled_.pack.is_divided) return;
+  for (const models::ParameterGroup& group : compiled_.pack.groups)
+    out_.line(fmt::format("layout.divided.push_back(divided({}, {}, {}, {}));", tensor(group.parameters),
+                          tensor(group.own_parameters), compiled_.pack.sharing_ranks,
+                          elements_text(dimensions_, value(group.own_parameters).shape)));
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 void LayoutText::flop() {
   std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
@@ -305,6 +314,7 @@ std::string LayoutText::print() {
   rope();
   checkpoint();
   optimizer_state();
+  divided();
   gradients();
   const bool copies = std::ranges::any_of(compiled_.program.functions,
                                           [](const program::Function& f) { return f.name == "load"; });

@@ -29,6 +29,8 @@ enum class Role {
   frozen,           // a parameter that does not train: read alone
   gradient,         // of a parameter; accumulated over micro-batches
   working_copy,     // of parameters, in the type that matmuls read; the update writes it
+  divided,          // fp32 parameters that no rank has whole: addresses behind the arena, and no memory
+  master,           // of these what a rank has in fp32: its part, and copies of those that are read so
   optimizer_state,  // moments
   state,            // small device-side state: step counter, learning rate, random step, metrics
   activation,       // everything else; the memory plan decides where it lives and how long

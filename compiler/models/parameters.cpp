@@ -441,12 +441,11 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   return list;
 }
 
-// A copy of the rows of `whole` that a rank updates. It lives in the update alone.
+// The rows of `whole` that a rank updates. An activation lives in the update alone.
 ValueId own_part(ir::Graph& graph, const Pack& pack, const std::string& name, const std::string& group,
-                 ValueId whole) {
+                 ValueId whole, ir::Role role) {
   const ir::Value& all = graph.value(whole);
-  ir::Value part =
-      pack_value(name + (group.empty() ? "" : "." + group), ir::Role::activation, all.dtype, all.shape);
+  ir::Value part = pack_value(name + (group.empty() ? "" : "." + group), role, all.dtype, all.shape);
   part.shape[0] = {all.shape[0].size / pack.sharing_ranks, rows_symbol(group, "Own")};
   part.exact = true;
   return graph.add(std::move(part));
@@ -459,9 +458,11 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
   if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
   Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
             .sharing_ranks = types.sharing_ranks,
-            .matmuls = types.matmuls};
+            .matmuls = types.matmuls,
+            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls};
   pack.parameters =
-      graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
+      graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
+                           types.parameters, pack_shape(0, "")));
   Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks);
   for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow)) {
     const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
@@ -474,8 +475,10 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     group.own_parameters = group.parameters = rows_of(graph, group, pack.parameters);
     group.own_gradients = group.gradients;
     if (pack.sharing_ranks == 1) continue;
-    group.own_parameters = own_part(graph, pack, "own_parameters", group.name, group.parameters);
-    group.own_gradients = own_part(graph, pack, "own_gradients", group.name, group.gradients);
+    group.own_parameters = own_part(graph, pack, "own_parameters", group.name, group.parameters,
+                                    pack.is_divided ? ir::Role::master : ir::Role::activation);
+    group.own_gradients =
+        own_part(graph, pack, "own_gradients", group.name, group.gradients, ir::Role::activation);
   }
   pack_frozen(graph, types);
   return pack;

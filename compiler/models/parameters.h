@@ -104,7 +104,8 @@ struct ParameterGroup {
 };
 
 // Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th
-// part. A group then ends in padding up to a multiple of the ranks.
+// part. A group then ends in padding up to a multiple of the ranks. Where matmuls read working copies no rank
+// needs all of the fp32 parameters: own_parameters are all that it has, and lasts (Role::divided).
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;
@@ -112,6 +113,7 @@ struct Pack {
   // One after another; those of one optimizer are neighbours, and among them those with one type of moments.
   std::vector<ParameterGroup> groups;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
+  bool is_divided = false;
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives

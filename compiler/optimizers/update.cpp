@@ -22,8 +22,8 @@ using ir::Use;
 
 namespace {
 
-// The sum of squares over a row of gradients, unscaled, in a kernel whose inputs are these and the loss scale,
-// if there is one.
+// The sum of squares over a row of gradients, unscaled, in a kernel whose inputs are these and the loss
+// scale, if there is one.
 Term square_of_row(BodyBuilder& k, const ir::Shape& gradients, bool scaled) {
   k.columns({gradients[1]});
   const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
@@ -59,7 +59,8 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
     const Node node{.inputs = with_scale({group.own_gradients, {}}, scale), .outputs = {own.back()}};
     BodyBuilder k(b.graph(), node, {shape[0]});
     k.store_row(0, square_of_row(k, shape, scale.has_value()));
-    b.emit_body(node, "own_squares", k.take(), "squares = sums of squares of the rank's rows of the gradients");
+    b.emit_body(node, "own_squares", k.take(),
+                "squares = sums of squares of the rank's rows of the gradients");
   }
   b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
   for (size_t i = 0; i < all.size(); ++i) {
@@ -84,16 +85,17 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   return square;
 }
 
-// Before the optimizers: what a rank updates of parameters.
+// Before the optimizers: what a rank updates of parameters, if it has not.
 void take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
+  if (pack.is_divided) return;
   b.enter("optimizer", "parallel.zero");
   for (const models::ParameterGroup& group : pack.groups)
     b.emit_node("own_part", {{group.parameters, {}}}, {{group.own_parameters, {}}},
                 {{"ranks", pack.sharing_ranks}});
 }
 
-// And behind them: the parameters that all ranks have updated. `zero_gradients`: the next micro-batch adds to
-// gradients.
+// And behind them: the parameters that all ranks have updated; passes/precision does so with working copies.
+// `zero_gradients`: the next micro-batch adds to gradients.
 void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gradients) {
   b.enter("optimizer", "parallel.zero");
   std::vector<Use> own, all;
@@ -101,7 +103,7 @@ void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gra
     own.push_back({group.own_parameters, {}});
     all.push_back({group.parameters, {}});
   }
-  b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  if (!pack.is_divided) b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
   if (!zero_gradients) return;
   for (const models::ParameterGroup& group : pack.groups) b.emit_node("zero", {}, {{group.gradients, {}}});
 }

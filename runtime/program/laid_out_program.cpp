@@ -15,6 +15,7 @@
 #include "runtime/program/initialize.h"
 #include "runtime/program/nf4.h"
 #include "runtime/program/non_finite.h"
+#include "runtime/program/shared_bytes.h"
 
 namespace hydrac::runtime {
 
@@ -22,21 +23,6 @@ namespace {
 
 ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
-}
-
-// What this rank has of tensors, those that ranks share stretch by stretch.
-std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) {
-  std::vector<NamedTensor> own;
-  for (const NamedTensor& tensor : tensors) {
-    if (tensor.shared.empty()) own.push_back(tensor);
-    for (const SharedBytes& stretch : tensor.shared) {
-      own.push_back({.name = tensor.name,
-                     .shape = {stretch.own / dtype_bytes(tensor.dtype)},
-                     .dtype = tensor.dtype,
-                     .address = stretch.address});
-    }
-  }
-  return own;
 }
 
 // encode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
@@ -51,6 +37,11 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
 }
 
 }  // namespace
+
+LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
+  for (NamedTensor& tensor : layout_.parameters)
+    tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
+}
 
 Ranks& LaidOutProgram::ranks() const {
   if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
@@ -101,20 +92,27 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
     next += matrix.elements;
   }
   if (!start.nf4.empty()) return;
-  const int64_t element = dtype_bytes(start.dtype);
+  const int64_t element = dtype_bytes(start.dtype), bytes = start.place.elements * element;
   std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
-  copy_in_pieces(start.place.offset, start.place.elements * element,
-                 [&](int64_t first, std::span<std::byte> piece) {
-                   const size_t count = piece.size() / static_cast<size_t>(element);
-                   if (start.dtype == SafetensorsDtype::f32) {
-                     initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), count),
-                                          first / element, start, layout_.seed, stream);
-                     return;
-                   }
-                   rounded.resize(count);
-                   initialize_parameter(rounded, first / element, start, layout_.seed, stream);
-                   encode_in_parallel(rounded, start.dtype, piece.data());
-                 });
+  // `count` bytes of it from `begin` on, to be written to `offset`.
+  const auto write = [&](int64_t offset, int64_t begin, int64_t count) {
+    copy_in_pieces(offset, count, [&](int64_t first, std::span<std::byte> piece) {
+      const size_t numbers = piece.size() / static_cast<size_t>(element);
+      const int64_t from = (begin + first) / element;
+      if (start.dtype == SafetensorsDtype::f32) {
+        initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), numbers), from, start,
+                             layout_.seed, stream);
+        return;
+      }
+      rounded.resize(numbers);
+      initialize_parameter(rounded, from, start, layout_.seed, stream);
+      encode_in_parallel(rounded, start.dtype, piece.data());
+    });
+  };
+  const std::vector<SharedBytes> shared = shared_at(layout_.divided, start.place.offset, bytes);
+  if (shared.empty()) return write(start.place.offset, 0, bytes);
+  const OwnBytes own = own_bytes(shared[0], ranks().rank());
+  if (own.count > 0) write(own.address, own.first, own.count);
 }
 
 void LaidOutProgram::write_nf4(const Nf4Place& place, std::span<const float> numbers) {
@@ -182,8 +180,9 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
 }
 
 bool LaidOutProgram::shares_state() const {
-  return std::ranges::any_of(layout_.optimizer_state,
-                             [](const NamedTensor& tensor) { return !tensor.shared.empty(); });
+  const auto is_shared = [](const NamedTensor& tensor) { return !tensor.shared.empty(); };
+  return std::ranges::any_of(layout_.optimizer_state, is_shared) ||
+         std::ranges::any_of(layout_.parameters, is_shared);
 }
 
 // Rank 0 asks for tensors by name; the others send what they have of them until it asks for none.
@@ -196,27 +195,52 @@ void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
     ranks().share("");
     return;
   }
+  std::vector<NamedTensor> tensors = layout_.parameters;
+  tensors.insert(tensors.end(), layout_.optimizer_state.begin(), layout_.optimizer_state.end());
   for (std::string name; !(name = ranks().share("")).empty();)
-    collect(*std::ranges::find(layout_.optimizer_state, name, &NamedTensor::name), {});
+    collect(*std::ranges::find(tensors, name, &NamedTensor::name), {});
 }
 
-// Every rank's stretches of a tensor, in `to` of rank 0.
+// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most.
 void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
   std::vector<std::byte> own;
   for (const SharedBytes& stretch : tensor.shared) {
-    own.resize(static_cast<size_t>(stretch.own));
-    copy_out(static_cast<int64_t>(stretch.address), own);
+    int64_t most = 0;
+    for (int rank = 0; rank < ranks().size(); ++rank) most = std::max(most, own_bytes(stretch, rank).count);
+    own.resize(static_cast<size_t>(most));
+    const OwnBytes mine = own_bytes(stretch, ranks().rank());
+    if (mine.count > 0) copy_out(mine.address, std::span(own).first(static_cast<size_t>(mine.count)));
     ranks().collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
-      const int64_t begin = rank * stretch.own + static_cast<int64_t>(first);
-      const int64_t count = std::min(static_cast<int64_t>(bytes.size()), stretch.bytes - begin);
-      if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + stretch.first + begin);
+      const OwnBytes theirs = own_bytes(stretch, rank);
+      const int64_t begin = static_cast<int64_t>(first);
+      const int64_t count = std::min(static_cast<int64_t>(bytes.size()), theirs.count - begin);
+      if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + theirs.first + begin);
     });
   }
 }
 
+// What this rank has of tensors, those that ranks share stretch by stretch.
+std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
+  std::vector<NamedTensor> own;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.shared.empty()) own.push_back(tensor);
+    for (const SharedBytes& stretch : tensor.shared) {
+      const OwnBytes mine = own_bytes(stretch, ranks().rank());
+      own.push_back({.name = tensor.name,
+                     .shape = {mine.count / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype,
+                     .address = static_cast<uint64_t>(mine.address)});
+    }
+  }
+  return own;
+}
+
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
   if (!tensor.shared.empty()) {
-    if (!state_is_whole_) throw std::logic_error(tensor.name + " is not on one rank");
+    if (!state_is_whole_)
+      throw InputError(fmt::format(
+          "{} is on no rank whole (parallel.zero); checkpoints, which all ranks save together, hold it",
+          tensor.name));
     ranks().share(tensor.name);
     return collect(tensor, to);
   }
@@ -232,14 +256,11 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
     return write_nf4(*tensor.nf4, numbers);
   }
   for (const SharedBytes& stretch : tensor.shared) {
-    const int64_t begin = ranks().rank() * stretch.own;
-    const int64_t count = std::min(stretch.own, stretch.bytes - begin);
-    if (count > 0)
-      copy_in(static_cast<int64_t>(stretch.address),
-              from.subspan(static_cast<size_t>(stretch.first + begin), static_cast<size_t>(count)));
+    const OwnBytes own = own_bytes(stretch, ranks().rank());
+    if (own.count > 0)
+      copy_in(own.address, from.subspan(static_cast<size_t>(own.first), static_cast<size_t>(own.count)));
   }
-  if (!tensor.shared.empty()) return;
-  copy_in(static_cast<int64_t>(tensor.address), from);
+  if (tensor.shared.empty()) copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
 }
 
@@ -410,7 +431,7 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
 std::string LaidOutProgram::explain_divergence() {
   if (layout_.calls.empty()) return "";
   const ReadArena read = reader_of(*this);
-  if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
+  if (const auto found = non_finite_tensor(own_tensors(layout_.parameters), "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(own_tensors(layout_.optimizer_state), "optimizer state", read))
     return *found;

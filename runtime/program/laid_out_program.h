@@ -28,7 +28,7 @@ struct SharedFloats {
 
 class LaidOutProgram : public StepProgram {
  public:
-  explicit LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {}
+  explicit LaidOutProgram(ProgramLayout layout);
 
   const ProgramLayout& layout() const { return layout_; }
 
@@ -161,6 +161,7 @@ class LaidOutProgram : public StepProgram {
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
   void collect(const NamedTensor& tensor, std::span<std::byte> to);
+  std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;
   Ranks* ranks_ = nullptr;

@@ -131,6 +131,8 @@ struct ProgramLayout {
 
   // As in a checkpoint; addresses count from the arena's start. See StepProgram.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
+  // Parameters that no rank has whole: `first` is their address, which no memory has.
+  std::vector<SharedBytes> divided;
   bool working_copies = false;  // of parameters, which Function::load makes anew
   std::vector<GradientPlace> gradients;
 

@@ -7,7 +7,7 @@
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/program/nf4.h"
-#include "runtime/program/shared_rows.h"
+#include "runtime/program/shared_bytes.h"
 
 namespace hydrac::targets {
 

@@ -7,38 +7,13 @@
 #include <memory>
 
 #include "runtime/error.h"
-#include "tests/unit/support/child.h"
+#include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
 namespace {
 
-using test::Child;
+using test::on_ranks;
 using test::tell;
-
-// Runs `body` on each rank, in a process of its own, and gives what each one told, by rank. A RunError is
-// told too, behind "! ".
-std::vector<std::string> on_ranks(int size, const std::function<void(Ranks&, int pipe)>& body) {
-  static int run = 0;
-  const std::string meeting = "ranks_test " + std::to_string(::getpid()) + " " + std::to_string(++run);
-  std::vector<std::unique_ptr<Child>> children;
-  for (int rank = 0; rank < size; ++rank) {
-    children.push_back(std::make_unique<Child>([&, rank](int pipe) {
-      Ranks ranks({rank, size, meeting, "torchrun"}, {});
-      try {
-        ranks.assemble();
-        body(ranks, pipe);
-        ranks.finish();
-      } catch (const RunError& error) {
-        ranks.fail(error.what());
-        tell(pipe, std::string("! ") + error.what());
-      }
-    }));
-  }
-  std::vector<std::string> told;
-  for (const auto& child : children) told.push_back(child->read());
-  for (const auto& child : children) child->wait();
-  return told;
-}
 
 TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
   constexpr int kRanks = 4;

@@ -1,4 +1,4 @@
-// Tensors of which each rank has some rows, as checkpoints know them.
+// What ranks share of tensors: each has a part.
 #pragma once
 #include <vector>
 
@@ -14,5 +14,16 @@ struct SharedRows {
 
 // `own`: the tensor as a rank has it, [the sum of its own rows, ...]. The result is that of all ranks.
 NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stretches);
+
+// Of bytes from `address` on, those that are shared: where `all` begin at addresses of their own (`first`),
+// which no memory has.
+std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t address, int64_t bytes);
+
+// What a rank has of a stretch: `count` bytes at `address`, those of the tensor from `first` on.
+struct OwnBytes {
+  int64_t first = 0, count = 0;
+  int64_t address = 0;
+};
+OwnBytes own_bytes(const SharedBytes& stretch, int rank);
 
 }  // namespace hydrac::runtime
