@@ -99,17 +99,15 @@ void upload_others(TwoParameters& program) {
 }
 
 TEST(Shared, RanksStartAndSaveAsOneProcess) {
-  TwoParameters whole(false);
-  whole.initialize();
-  const std::vector<std::byte> started = downloaded(whole);
-  upload_others(whole);
-  const std::vector<std::byte> uploaded = downloaded(whole);
-  ASSERT_NE(started, uploaded);
-  const auto told = test::on_ranks(kRanks, [&](Ranks& ranks, int pipe) {
-    TwoParameters program(true);
+  const auto told = test::on_ranks(kRanks, [](Ranks& ranks, int pipe) {
+    TwoParameters whole(false), program(true);  // here: what forks must not have started OpenMP's threads
+    whole.initialize();
+    const std::vector<std::byte> started = downloaded(whole);
+    upload_others(whole);
+    const std::vector<std::byte> uploaded = downloaded(whole);
     program.join(ranks);
     program.initialize();
-    std::string text;
+    std::string text = started == uploaded ? "nothing is uploaded " : "";
     const auto compare = [&](const std::vector<std::byte>& expected) {
       program.with_whole_state([&] { text += downloaded(program) == expected ? "same " : "different "; });
     };
