@@ -192,7 +192,7 @@ TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   const Workplace place;
   const Words ranks = {"parallel.data=2",         "parallel.zero=1",   "train.gradient_accumulation_steps=2",
                        "optimizations.threads=1", "train.max_steps=6", "train.max_grad_norm=0.1",
-                       "data.shuffle=false"};
+                       "data.shuffle=false",      "train.eval_steps=3"};
   build_program(place, ranks);
   Words jit = {"base.yaml", "output.dir=runs/jit", "-q"};
   jit.insert(jit.end(), ranks.begin(), ranks.end());
