@@ -30,6 +30,49 @@ CASES = [
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1", False),
 ]
 
+# What parallel.zero=1 must not change, to the bit. On a GPU a shared gradient norm is added up in another order, so these do
+# not clip; "clipped" does, and its losses agree.
+ZERO_CASES = [
+    ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32 train.max_grad_norm=0", True),
+    ("bf16, dropout, two micro-batches each", f"{LLAMA} {SMALL} {DROPOUT} train.gradient_accumulation_steps=2 train.max_grad_norm=0", True),
+    ("fp16", f"{GPT2} {SMALL} optimizations.precision=fp16 train.max_grad_norm=0", True),
+    ("bf16 weights, state and gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 optimizations.gradients=compute train.max_grad_norm=0", True),
+    ("int8 state in the host's memory, lion", f"{LLAMA} {SMALL} train.optimizer.name=lion optimizations.optimizer_state=int8 optimizations.offload.optimizer_state=true train.max_grad_norm=0", True),
+    ("fp8", f"{LLAMA} {SMALL} optimizations.precision=fp8 optimizations.fp8_matmuls=all train.max_grad_norm=0", True),
+    ("lora, without graphs", f"{LLAMA} {SMALL} adapter.type=lora optimizations.cuda_graph=false train.max_grad_norm=0", True),
+    ("clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),
+]
+
+
+def check_zero(runner, report, place: Place, ranks: int, number: int, case: tuple):
+    name, spec, exact = case
+    whole, shared, mixed = f"zero-{number}-0", f"zero-{number}-1", f"zero-{number}-mixed"
+    several = f"parallel.data={ranks}"
+    commands = {
+        whole: place.words(spec, whole, several),
+        shared: place.words(spec, shared, several, "parallel.zero=1"),
+        mixed: place.words(spec, mixed, several, "parallel.zero=1", "train.max_steps=3"),
+        "resumed": place.words(spec, mixed, several, "--resume"),
+    }
+    what, outcome = f"zero: {name}", None
+    for run, command in commands.items():
+        outcome = runner.run(f"zero {number} {run}", [*command, "-q"])
+        if outcome.problem or runner.dry:
+            return report.note(f"{what}, {run}", outcome)
+    last = place.folder / whole / "checkpoint-6"
+    same = difference(last, place.folder / shared / "checkpoint-6")
+    resumed = difference(last, place.folder / mixed / "checkpoint-6")
+    apart = losses_apart(place.folder / whole, place.folder / shared)
+    if exact and same:
+        outcome.problem = f"not the bits of zero: 0: {same}"
+    elif exact and resumed:
+        outcome.problem = f"not the bits of zero: 0 when it goes on from a checkpoint of zero: 1: {resumed}"
+    elif apart > 5e-3:
+        outcome.problem = f"the losses are {apart:.1e} from those of zero: 0"
+    memory = [metrics(place.folder / run)[-1]["memory_gib"] for run in (whole, shared)]
+    detail = f"losses {apart:.1e} apart, {'other' if same else 'the same'} bits; {memory[0]:.3f} GiB, shared {memory[1]:.3f}"
+    report.note(what, outcome, detail)
+
 
 def check_case(runner, report, place: Place, ranks: int, number: int, case: tuple):
     name, spec, exact = case
@@ -167,6 +210,9 @@ def run_ranks(runner, report, args, hydrac, where: dict, run_peer):
             for number, case in enumerate(CASES):
                 if re.search(args.only, case[0]):
                     check_case(runner, report, place, ranks, number, case)
+            for number, case in enumerate(ZERO_CASES):
+                if re.search(args.only, f"zero {case[0]}"):
+                    check_zero(runner, report, place, ranks, number, case)
             for check in (check_launchers, check_built, check_ends):
                 if re.search(args.only, "ends launchers built"):
                     check(runner, report, place, ranks)

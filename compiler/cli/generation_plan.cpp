@@ -33,6 +33,7 @@ int64_t positive_option(const Arguments& arguments, const std::string& option, i
 std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
   spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = spec.parallel.data = 1;
   spec.objective.name = spec::ObjectiveName::none;
+  spec.parallel.zero = 0;
   const bool fits = needs.longest_prompt + needs.new_tokens <= needs.context_limit;
   const auto context = [&](int64_t tokens) { return std::min(needs.context_limit, rounded(tokens)); };
   spec.train.sequence_len = fits ? context(needs.longest_prompt + needs.new_tokens) : needs.context_limit;

@@ -115,7 +115,9 @@ Json fit_json(const driver::Compiled& c) {
 }
 
 Json ranks_json(const driver::Compiled& c) {
-  Json ranks = {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}};
+  Json ranks = {{"count", c.spec.parallel.data},
+                {"zero", c.spec.parallel.zero},
+                {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}};
   if (const double seconds = driver::sending_seconds(c); seconds > 0) ranks["sending_ms"] = 1e3 * seconds;
   return ranks;
 }

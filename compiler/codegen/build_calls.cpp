@@ -1,6 +1,8 @@
 #include "codegen/build_calls.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace hydrac::codegen {
 
@@ -33,10 +35,18 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   return call;
 }
 
-program::Call all_reduce_call(const ir::Node& node) {
+std::optional<program::Call> call_of_ranks(const ir::Node& node) {
+  using Kind = program::Call::Kind;
+  static const std::map<std::string_view, Kind> kinds = {{"all_reduce", Kind::all_reduce},
+                                                         {"reduce_scatter", Kind::reduce_scatter},
+                                                         {"all_gather", Kind::all_gather},
+                                                         {"own_part", Kind::own_part}};
+  const auto kind = kinds.find(node.op);
+  if (kind == kinds.end()) return std::nullopt;
   program::Call call;
-  call.kind = program::Call::Kind::all_reduce;
-  call.arguments = node.outputs;
+  call.kind = kind->second;
+  if (call.has_parts()) call.arguments = node.inputs;
+  call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
   call.largest = node.optional_flag("largest");
   return call;
 }

@@ -1,6 +1,7 @@
 // What the builders of all targets' programs share: matmuls and attention as calls, scratch memory as
 // values.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "program/program.h"
@@ -10,8 +11,9 @@ namespace hydrac::codegen {
 // A "gemm" node as a call with arguments A, B, C.
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 
-// An "all_reduce" node as a call on its tensors.
-program::Call all_reduce_call(const ir::Node& node);
+// A node of ranks as a call on its tensors: "all_reduce", "reduce_scatter", "all_gather", "own_part". Absent
+// for other ops.
+std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
 // What a "gemm" or a "fused_matmul" multiplies.
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);

@@ -45,9 +45,8 @@ class CpuProgramBuilder {
   Call call_for(const ir::Region& region, ir::Node& node) {
     const ops::Cost cost = program::cost_of(graph_, node);
     const ir::Node without_scratch = node;
-    Call call = node.op == "gemm"         ? gemm_call(graph_, node)
-                : node.op == "all_reduce" ? all_reduce_call(node)
-                                          : launch(region, node);
+    const std::optional<Call> of_ranks = call_of_ranks(node);
+    Call call = of_ranks ? *of_ranks : node.op == "gemm" ? gemm_call(graph_, node) : launch(region, node);
     call.flop = cost.flop;
     call.bytes = cost.bytes;
     call.label = graph_.value(node.outputs[0]).name;

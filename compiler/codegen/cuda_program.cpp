@@ -90,8 +90,8 @@ class CudaProgramBuilder {
     size_t main_call = first;
     if (node.op == "gemm") {
       calls.push_back(gemm(node));
-    } else if (node.op == "all_reduce") {
-      calls.push_back(all_reduce_call(node));
+    } else if (const std::optional<Call> of_ranks = call_of_ranks(node)) {
+      calls.push_back(*of_ranks);
     } else if (node.op == "transfer") {
       calls.push_back({.kind = Call::Kind::copy, .arguments = {node.inputs[0], node.outputs[0]}});
     } else if (zeroes_a_tensor(graph_, node)) {
@@ -153,7 +153,7 @@ class CudaProgramBuilder {
                            [&](ir::Use use) { return is_output(use); });
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
-    if (node.op == "all_reduce") {
+    if (call.is_collective()) {
       call.branch = function_ == "micro_step" ? program::kSumBranch : program::kMainBranch;
       return;
     }

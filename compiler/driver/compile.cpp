@@ -160,6 +160,14 @@ void explain_documents(const targets::Target& target, passes::Log& log) {
        "at once, and cuDNN, know one document a sequence"});
 }
 
+// What ZeRO-1 does, for `hydrac explain`.
+void explain_shared_update(const models::Pack& pack, passes::Log& log) {
+  log.push_back({"ranks", fmt::format("each of {0} ranks gets the sums of 1/{0} of the gradients before the "
+                                      "update, which it computes for 1/{0} of the parameters; then all get "
+                                      "these from each other",
+                                      pack.sharing_ranks)});
+}
+
 // What a found learning rate means, for `hydrac explain`.
 void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
   const double start = spec.train.optimizer.learning_rate;
@@ -289,7 +297,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::offload_activations(c.graph, c.decisions);
     after("offload");
   }
-  if (spec.parallel.data > 1 && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
+  if (c.pack.sharing_ranks > 1) explain_shared_update(c.pack, c.decisions);
+  if (spec.parallel.data > 1 && c.pack.sharing_ranks == 1 && !target.is_cpu() && !accumulates &&
+      overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }

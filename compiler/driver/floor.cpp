@@ -47,7 +47,7 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
       const auto runs = static_cast<double>(std::max(section.layers, 1) * times);
       for (const program::Call& call : section.calls) {
         work.calls += std::max(section.layers, 1) * times;
-        if (call.kind == program::Call::Kind::all_reduce) continue;
+        if (call.is_collective()) continue;
         if (call.kind == program::Call::Kind::copy) {
           work.copied_bytes += runs * call.bytes;
           continue;
@@ -66,8 +66,9 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
 int64_t bytes_sent_per_step(const Compiled& compiled) {
   double bytes = 0;
   for (const program::Function& function : compiled.program.functions) {
+    if (function.name == "load") continue;  // of a start, not of a step
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
-      if (call.kind == program::Call::Kind::all_reduce) bytes += call.bytes;
+      if (call.is_collective()) bytes += call.bytes;
     });
   }
   return static_cast<int64_t>(bytes);

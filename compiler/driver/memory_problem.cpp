@@ -27,6 +27,7 @@ class Remedies {
     std::vector<std::string> ways;
     if (const int64_t most = largest_batch(spec_, choice_); most > 0)
       ways.push_back(fmt::format("train.micro_batch_size: {}", most));
+    if (can_share_update() && fits(sharing(), choice_)) ways.push_back("parallel.zero: 1");
     const std::optional<RecomputeChoice> choice = other_choice(spec_);
     if (choice) ways.push_back(recompute_key(*choice));
     const bool chunks = can_chunk() && fits(chunked(), choice_);
@@ -96,6 +97,16 @@ class Remedies {
       return limit_.allows(c.plan.device_bytes());
     });
     return fit ? choice : std::nullopt;
+  }
+
+  bool can_share_update() const {
+    return spec_.parallel.data > 1 && spec_.parallel.zero == 0 &&
+           spec_.train.optimizer.name != spec::Optimizer::muon;
+  }
+  spec::Spec sharing() const {
+    spec::Spec spec = spec_;
+    spec.parallel.zero = 1;
+    return spec;
   }
 
   bool can_chunk() const {

@@ -199,6 +199,10 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
                          tensors_.text(call.arguments[1], layer_of(section)),
                          tensors_.text(call.arguments[0], layer_of(section)),
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
+    case Call::Kind::reduce_scatter:
+    case Call::Kind::all_gather:
+    case Call::Kind::own_part:
+      return with_parts(section, call);
   }
   throw std::logic_error("no such kind of call");
 }
@@ -212,6 +216,18 @@ std::string CallText::all_reduce(const Section& section, const Call& call) const
   if (on_cpu_) return fmt::format("run.all_reduce({{{}}});", fmt::join(tensors, ", "));
   return fmt::format("run.ranks.all_reduce({{{}}}, Reduction::{}, {}.cuda_stream());",
                      fmt::join(tensors, ", "), call.largest ? "max" : "sum", queue(call));
+}
+
+std::string CallText::with_parts(const Section& section, const Call& call) const {
+  std::vector<std::string> tensors;
+  for (const auto& [whole, part] : shared_tensors(call))
+    tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}}}" : "shared_elements({}, {}, {})"),
+                                  tensors_.text(whole, layer_of(section)),
+                                  tensors_.text(part, layer_of(section)),
+                                  elements_text(dimensions_, compiled_.graph.value(part).shape)));
+  const std::string name = name_of(compiled_.program, call);
+  if (on_cpu_) return fmt::format("run.{}({{{}}});", name, fmt::join(tensors, ", "));
+  return fmt::format("run.ranks.{}({{{}}}, {}.cuda_stream());", name, fmt::join(tensors, ", "), queue(call));
 }
 
 std::string CallText::launch(const Section& section, const Call& call) const {

@@ -34,6 +34,7 @@ class CallText {
   std::vector<std::string> matmul_comment(const program::Call& call) const;
   std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
   std::string all_reduce(const program::Section& section, const program::Call& call) const;
+  std::string with_parts(const program::Section& section, const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
   std::string wait_comment(const program::Call& call, const WaitReason& reason) const;

@@ -258,6 +258,7 @@ void Emitter::add_functions() {
       step.body +=
           "using hydrac::runtime::cuda::CudaStepProgram;\nusing hydrac::runtime::cuda::elements;\n"
           "using hydrac::runtime::cuda::Reduction;\n";
+      if (compiled_.pack.sharing_ranks > 1) step.body += "using hydrac::runtime::cuda::shared_elements;\n";
     }
     if (!cudnn_attentions(compiled_).empty()) {
       step.includes.push_back("\"runtime/cudnn/attention.h\"");

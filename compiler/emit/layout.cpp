@@ -45,6 +45,7 @@ class LayoutText {
   void checkpoint_names(const std::string& list, bool base);
   void optimizer_state();
   void gradients();
+  void divided();
   void flop();
 
   const driver::Compiled& compiled_;
@@ -87,6 +88,7 @@ void LayoutText::state() {
   place("state.step", compiled_.graph.find("step"));
   place("state.rng_step", io.rng_step);
   place("state.rng_seed", io.rng_seed);
+  place("state.rank", compiled_.graph.find("rank"));
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
     out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
@@ -247,8 +249,13 @@ void LayoutText::optimizer_state() {
     if (value.role != ir::Role::optimizer_state || value.view) continue;
     std::vector<std::string> shape;
     for (const ir::Dim& dim : value.shape) shape.push_back(size_text(dimensions_, dim));
-    out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,
-                          tensor(value.id), fmt::join(shape, ", ")));
+    std::string own =
+        fmt::format("named(\"{}\", {}, {{{}}})", value.name, tensor(value.id), fmt::join(shape, ", "));
+    std::vector<std::string> stretches;
+    for (const ir::SharedRows& rows : value.shared)
+      stretches.push_back(fmt::format("{{{}, {}}}", rows.rows, rows.own));
+    if (!stretches.empty()) own = fmt::format("shared_by_ranks({}, {{{}}})", own, fmt::join(stretches, ", "));
+    out_.line(fmt::format("layout.optimizer_state.push_back({});", own));
   }
 }
 
@@ -256,6 +263,14 @@ void LayoutText::gradients() {
   for (const models::ParameterGroup& group : compiled_.pack.groups)
     out_.line(fmt::format("layout.gradients.push_back(gradients({}, {}, {}));", tensor(group.parameters),
                           tensor(group.gradients), elements_text(dimensions_, value(group.gradients).shape)));
+}
+
+void LayoutText::divided() {
+  if (!compiled_.pack.is_divided) return;
+  for (const models::ParameterGroup& group : compiled_.pack.groups)
+    out_.line(fmt::format("layout.divided.push_back(divided({}, {}, {}, {}));", tensor(group.parameters),
+                          tensor(group.own_parameters), compiled_.pack.sharing_ranks,
+                          elements_text(dimensions_, value(group.own_parameters).shape)));
 }
 
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
@@ -299,6 +314,7 @@ std::string LayoutText::print() {
   rope();
   checkpoint();
   optimizer_state();
+  divided();
   gradients();
   const bool copies = std::ranges::any_of(compiled_.program.functions,
                                           [](const program::Function& f) { return f.name == "load"; });

@@ -65,6 +65,8 @@ void PlanPage::summary() {
                    t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps * ranks));
   if (ranks > 1) {
     line(fmt::format("| ranks; what follows is of each | {} |", ranks));
+    if (compiled_.pack.sharing_ranks > 1)
+      line(fmt::format("| of the optimizer's state, that of so many parameters | 1/{} |", ranks));
     line(fmt::format("| bytes that a rank sends in a step | {} |", driver::bytes_sent_per_step(compiled_)));
   }
   line(fmt::format("| calls of a step | {} |", work.calls));

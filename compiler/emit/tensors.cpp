@@ -28,6 +28,7 @@ const std::vector<Group> kGroups = {
     {"Evaluation", "eval", "Activations of evaluating a batch."},
     {"Generation", "gen", "Activations of the next token's logits."},
     {"Scratch", "scratch", "Of the optimizer's kernels."},
+    {"Master", "master", "The rank's part of the parameters, which are on no rank whole, and all vectors."},
     {"Quantized", "fp8", "The blocks' weights of 8 bits, and their transposes; made after each update."},
 };
 
@@ -38,7 +39,10 @@ size_t group_of_role(ir::Role role, const std::string& function) {
     case ir::Role::constant:
       return 1;
     case ir::Role::parameter:
+    case ir::Role::divided:
       return kWeights;
+    case ir::Role::master:
+      return 12;
     case ir::Role::gradient:
       return kGradients;
     case ir::Role::working_copy:
@@ -94,8 +98,12 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
         return compiled.graph.value(part.gradients).dtype != ir::DType::f32;
       }))
     groups_[kGradients].comment = "Their gradients: of 16 bits where one matmul writes them.";
+  if (compiled.pack.is_divided)
+    groups_[kWeights].comment =
+        "The parameters, which no rank has whole: addresses behind the arena stand for them.";
   for (const ir::Value& value : compiled.graph.values) {
-    const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
+    const ir::ValueId storage = storage_of(compiled.graph, value.id);
+    const bool placed = compiled.plan.placements.contains(storage) || compiled.plan.divided.contains(storage);
     if (placed && value.role != ir::Role::activation) add(value.id, "");
   }
   for (const program::Function& function : compiled.program.functions) {

@@ -7,9 +7,9 @@
 namespace hydrac::ir {
 
 std::string_view to_string(Role role) {
-  static constexpr std::string_view names[] = {"input",           "constant", "parameter",
-                                               "frozen",          "gradient", "working_copy",
-                                               "optimizer_state", "state",    "activation"};
+  static constexpr std::string_view names[] = {"input",           "constant",     "parameter", "frozen",
+                                               "gradient",        "working_copy", "divided",   "master",
+                                               "optimizer_state", "state",        "activation"};
   return names[static_cast<int>(role)];
 }
 

@@ -29,6 +29,8 @@ enum class Role {
   frozen,           // a parameter that does not train: read alone
   gradient,         // of a parameter; accumulated over micro-batches
   working_copy,     // of parameters, in the type that matmuls read; the update writes it
+  divided,          // fp32 parameters that no rank has whole: addresses behind the arena, and no memory
+  master,           // of these what a rank has in fp32: its part, and copies of those that are read so
   optimizer_state,  // moments
   state,            // small device-side state: step counter, learning rate, random step, metrics
   activation,       // everything else; the memory plan decides where it lives and how long
@@ -80,6 +82,12 @@ struct ParameterInfo {
   std::optional<Nf4Storage> nf4;
 };
 
+// Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
+// where these are more than `rows`, the last ranks' end in padding.
+struct SharedRows {
+  int64_t rows = 0, own = 0;
+};
+
 // A value that lives inside another one: element [i...] of slot s is element
 // offset + s * slot_stride + sum(i * strides) of `base`, of its slot s where slot_stride is 0, else of its
 // slot `base_slot`, which then holds all slots of the view.
@@ -102,6 +110,7 @@ struct Value {
   bool on_host = false;  // of a GPU's program: lies in the host's memory; no activation
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
+  std::vector<SharedRows> shared = {};  // of optimizer state that ranks share: all of its rows, in order
 
   bool trains() const { return parameter && role == Role::parameter; }
 };

@@ -215,8 +215,7 @@ int64_t round_up(int64_t elements, int64_t multiple) {
 }
 
 // A dimension is one word without digits: "Rows", of section int8_state "Rowsint".
-std::string rows_symbol(const std::string& section) {
-  std::string symbol = "Rows";
+std::string rows_symbol(const std::string& section, std::string symbol = "Rows") {
   for (const char c : section.substr(0, section.rfind("_state")))
     if (std::islower(static_cast<unsigned char>(c)) != 0) symbol += c;
   return symbol;
@@ -269,8 +268,9 @@ ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
 // Parameters one after another, first those that decay. Views count from the pack's start.
 class Packer {
  public:
-  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters, int64_t row = kPackRow)
-      : graph_(graph), pack_(pack), dtype_(parameters), row_(row) {}
+  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters, int64_t row = kPackRow,
+         int64_t sharing_ranks = 1)
+      : graph_(graph), pack_(pack), dtype_(parameters), row_(row), sharing_ranks_(sharing_ranks) {}
 
   int64_t elements() const { return end_; }
 
@@ -286,6 +286,8 @@ class Packer {
       end_ = round_up(end_, row_);
       if (decay) group.decayed_rows = (end_ - start) / row_;
     }
+    group.used_rows = (end_ - start) / row_;
+    end_ = start + round_up(end_ - start, row_ * sharing_ranks_);
     group.gradients =
         graph_.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name,
                               ir::Role::gradient, gradients, pack_shape(end_ - start, group.name, row_)));
@@ -321,6 +323,7 @@ class Packer {
   const ValueId pack_;
   const ir::DType dtype_;
   const int64_t row_;
+  const int64_t sharing_ranks_;
   int64_t end_ = 0;  // of what is placed
 };
 
@@ -377,6 +380,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   if (o.optimizer_state == spec::StateType::int8) types.moments = ir::DType::u8;
   types.exact_embeddings = o.embedding_state == spec::EmbeddingState::fp32;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
+  if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
   return types;
 }
 
@@ -437,15 +441,29 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   return list;
 }
 
+// The rows of `whole` that a rank updates. An activation lives in the update alone.
+ValueId own_part(ir::Graph& graph, const Pack& pack, const std::string& name, const std::string& group,
+                 ValueId whole, ir::Role role) {
+  const ir::Value& all = graph.value(whole);
+  ir::Value part = pack_value(name + (group.empty() ? "" : "." + group), role, all.dtype, all.shape);
+  part.shape[0] = {all.shape[0].size / pack.sharing_ranks, rows_symbol(group, "Own")};
+  part.exact = true;
+  return graph.add(std::move(part));
+}
+
 }  // namespace
 
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
   std::set<ValueId> narrow;
   if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
-  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow, .matmuls = types.matmuls};
+  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
+            .sharing_ranks = types.sharing_ranks,
+            .matmuls = types.matmuls,
+            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls};
   pack.parameters =
-      graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
-  Packer packer(graph, pack.parameters, types.parameters, pack.row);
+      graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
+                           types.parameters, pack_shape(0, "")));
+  Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks);
   for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow)) {
     const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
       return narrow.contains(gradient_of(graph, graph.value(member)));
@@ -453,20 +471,43 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     pack.groups.push_back(packer.add(std::move(group), is_narrow ? types.gradients : ir::DType::f32));
   }
   graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
-  for (ParameterGroup& group : pack.groups) group.parameters = rows_of(graph, group, pack.parameters);
+  for (ParameterGroup& group : pack.groups) {
+    group.own_parameters = group.parameters = rows_of(graph, group, pack.parameters);
+    group.own_gradients = group.gradients;
+    if (pack.sharing_ranks == 1) continue;
+    group.own_parameters = own_part(graph, pack, "own_parameters", group.name, group.parameters,
+                                    pack.is_divided ? ir::Role::master : ir::Role::activation);
+    group.own_gradients =
+        own_part(graph, pack, "own_gradients", group.name, group.gradients, ir::Role::activation);
+  }
   pack_frozen(graph, types);
   return pack;
 }
 
-ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
+namespace {
+
+ValueId rows_from(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first,
+                  const ir::Dim& rows) {
   ir::Value view = graph.value(packed);
-  const ir::Dim rows = graph.value(group.gradients).shape[0];
   if (view.shape[0].size == rows.size) return packed;
   const int64_t row = element_count(view.shape) / view.shape[0].size;
   view.name += "." + group.name;
   view.shape[0] = rows;
-  view.view = ir::View{packed, (group.first_row - first_row) * row, 0, contiguous_strides(view.shape)};
+  view.shared.clear();
+  view.view = ir::View{packed, first * row, 0, contiguous_strides(view.shape)};
   return graph.add(std::move(view));
+}
+
+}  // namespace
+
+ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
+  return rows_from(graph, group, packed, group.first_row - first_row, graph.value(group.gradients).shape[0]);
+}
+
+ValueId own_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group, ValueId packed,
+                    int64_t first_row) {
+  return rows_from(graph, group, packed, (group.first_row - first_row) / pack.sharing_ranks,
+                   graph.value(group.own_gradients).shape[0]);
 }
 
 }  // namespace hydrac::models

@@ -81,6 +81,7 @@ struct PackTypes {
   ir::DType moments = ir::DType::f32;  // u8: codes, of the tensors that are large enough,
   bool exact_embeddings = false;       // and no embeddings
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
+  int64_t sharing_ranks = 1;           // that share the update, see Pack
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
@@ -95,16 +96,24 @@ struct ParameterGroup {
   std::vector<ir::ValueId> members;
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]: the pack, or a view of these rows
   ir::ValueId gradients = ir::kNoValue;   // [rows, row], packed the same way
-  int64_t first_row = 0;                  // in the pack
-  int64_t decayed_rows = 0;               // of the group, at its start
+  // What a rank updates: these themselves, or where ranks share the update copies of its rows of them.
+  ir::ValueId own_parameters = ir::kNoValue, own_gradients = ir::kNoValue;
+  int64_t first_row = 0;     // in the pack
+  int64_t used_rows = 0;     // of the group; those behind them are padding
+  int64_t decayed_rows = 0;  // of the group, at its start
 };
 
+// Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th
+// part. A group then ends in padding up to a multiple of the ranks. Where matmuls read working copies no rank
+// needs all of the fp32 parameters: own_parameters are all that it has, and lasts (Role::divided).
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;
+  int64_t sharing_ranks = 1;
   // One after another; those of one optimizer are neighbours, and among them those with one type of moments.
   std::vector<ParameterGroup> groups;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
+  bool is_divided = false;
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives
@@ -114,6 +123,9 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
 // A group's rows of a value that has a row for each of the pack's from `first_row` on: the value itself where
 // these are all of its rows, else a new view.
 ir::ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ir::ValueId packed, int64_t first_row = 0);
+// Likewise the rows that a rank updates, of a value that has a row for each of those.
+ir::ValueId own_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group, ir::ValueId packed,
+                        int64_t first_row);
 
 // The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
 // "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).

@@ -5,22 +5,23 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kActivation, kActivationBackward, kAdapterMatrix, kAdapterRows, kAdd, kAllReduce,
-    kAttention, kAttentionBackward, kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal, kCacheAppend,
-    kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout, kEmbedding,
-    kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm, kL2normBackward,
-    kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
-    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kOneHot,
+extern const OpInfo kActivation, kActivationBackward, kAdapterMatrix, kAdapterRows, kAdd, kAllGather,
+    kAllReduce, kAttention, kAttentionBackward, kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal,
+    kCacheAppend, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4, kDiagonalBlocks, kDropout,
+    kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm,
+    kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
+    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kOneHot, kOwnPart,
     kPairwiseCosineDistance, kPairwiseCosineDistanceBackward, kPointwiseLoss, kPointwiseLossBackward,
-    kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kRmsnorm, kRmsnormAgain, kRmsnormBackward,
-    kRmsnormWeightGradient, kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv,
-    kSpreadTaps, kSumTaps, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
+    kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kReduceScatter, kRmsnorm, kRmsnormAgain,
+    kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaled, kSelectToken, kSoftcap,
+    kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
       &kAdapterMatrix,
       &kAdapterRows,
       &kAdd,
+      &kAllGather,
       &kAllReduce,
       &kAttention,
       &kAttentionBackward,
@@ -59,6 +60,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kOneHot,
       &kPairwiseCosineDistance,
       &kPairwiseCosineDistanceBackward,
+      &kOwnPart,
       &kPointwiseLoss,
       &kPointwiseLossBackward,
       &kPositionEmbedding,
@@ -68,6 +70,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kRmsnormBackward,
       &kRmsnormWeightGradient,
       &kQuantize,
+      &kReduceScatter,
       &kRope,
       &kScaled,
       &kScaleHeads,

@@ -27,18 +27,19 @@ int GroupKernel::add_output(Use use) {
   return static_cast<int>(node_.outputs.size()) - 1;
 }
 
-// The group's rows of what has rows for all groups with such moments.
+// The group's rows of what has the rank's rows of all groups with such moments.
 GroupKernel::InPlace GroupKernel::add_part(Use whole, DType moments) {
   const auto first = std::ranges::find_if(
       update_.groups, [&](const models::ParameterGroup* group) { return group->moments == moments; });
-  const Use part{rows_of(update_.builder.graph(), group_, whole.value, (*first)->first_row), {}};
+  const Use part{own_rows_of(update_.builder.graph(), update_.pack, group_, whole.value, (*first)->first_row),
+                 {}};
   return {add_input(part), add_output(part)};
 }
 
 GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, const Tensors& tensors)
     : update_(update), group_(group) {
   ir::Graph& graph = update.builder.graph();
-  const Use parameters{group.parameters, {}}, gradients{group.gradients, {}};
+  const Use parameters{group.own_parameters, {}}, gradients{group.own_gradients, {}};
   if (tensors.parameters) {
     parameter_ = add_input(parameters);
     stored_parameter_ = add_output(parameters);
@@ -58,18 +59,30 @@ GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, co
   for (const Use scalar : tensors.scalars) add_input(scalar);
   for (const Use output : node_.outputs) rounds_ |= graph.value(output).dtype == DType::bf16;
   if (tensors.makes.value != ir::kNoValue) made_ = add_output(tensors.makes);
-  if (tensors.gradients && update.zero_gradients) zeroed_gradient_ = add_output(gradients);
+  // Of shared ones these are a copy.
+  if (tensors.gradients && update.zero_gradients && group.own_gradients == group.gradients)
+    zeroed_gradient_ = add_output(gradients);
   guard_.emplace(update.skipped, node_);
   if (update.rounding_key.value != ir::kNoValue) key_ = add_input(update.rounding_key);
+  if (update.rank.value != ir::kNoValue) rank_ = add_input(update.rank);
   const ir::Shape& shape = graph.value(parameters).shape;
   body_.emplace(graph, node_, ir::Shape{shape[0]});
   body_->columns({shape[1]});
 }
 
+// Of the group's rows, that of the rank's first one.
+Term GroupKernel::first_own_row() {
+  const ir::Shape& own = update_.builder.graph().value(group_.own_parameters).shape;
+  return convert(body().scalar(rank_), ExprType::i64) *
+         body().constant(static_cast<double>(own[0].size), ExprType::i64, "kOwnRows");
+}
+
 Term GroupKernel::row_decay(double decay) {
   BodyBuilder& k = body();
   const auto rows = static_cast<double>(group_.decayed_rows);
-  const Term decayed = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
+  Term row = k.position(k.row(0));
+  if (rank_ >= 0) row = row + first_own_row();
+  const Term decayed = row < k.constant(rows, ExprType::i64, "kDecayedRows");
   return select(decayed, k.constant(decay, ExprType::f32, "kWeightDecay"), k.constant(0));
 }
 
@@ -81,8 +94,12 @@ Term GroupKernel::stored(int tensor, int output, Term before, Term after, const 
     const int64_t group = &group_ - update_.pack.groups.data();
     const auto stream = static_cast<double>(rounding_stream(group, tensor));
     const Term key = k.named(name + "_key", k.scalar(key_) + k.constant(stream, ExprType::u32));
-    const ir::Affine element = k.row(0) * update_.pack.row + k.column(0);
-    const Term noise = k.named(name + "_noise", random_16_bits(key, k.position(element)));
+    Term element = k.position(k.row(0) * update_.pack.row + k.column(0));
+    if (rank_ >= 0) {
+      const auto row = static_cast<double>(update_.pack.row);
+      element = element + first_own_row() * k.constant(row, ExprType::i64, "kRow");
+    }
+    const Term noise = k.named(name + "_noise", random_16_bits(key, element));
     after = k.named(name + "_rounded", k.rounded_stochastically(after, noise));
   }
   return (*guard_)(before, after);

@@ -19,27 +19,46 @@ DType moment_type(const spec::Spec& spec) {
   throw std::logic_error("moments of no type");
 }
 
+namespace {
+
+// The rank's rows of several groups.
+struct Rows {
+  int64_t count = 0;
+  std::vector<ir::SharedRows> groups = {};
+
+  void add(const ir::Graph& graph, const models::ParameterGroup& group) {
+    const int64_t own = graph.value(group.own_parameters).shape[0].size;
+    count += own;
+    groups.push_back({group.used_rows, own});
+  }
+};
+
+}  // namespace
+
 Moment moment(Update& update, const std::string& name, bool is_signed) {
   const ir::Graph& graph = update.builder.graph();
-  ir::Dim exact{0, ""}, quantized{0, ""};
+  Rows exact, quantized;
   DType numbers = DType::f32;
   for (const models::ParameterGroup* group : update.groups) {
-    const int64_t rows = graph.value(group->parameters).shape[0].size;
-    (group->moments == DType::u8 ? quantized : exact).size += rows;
+    (group->moments == DType::u8 ? quantized : exact).add(graph, *group);
     if (group->moments != DType::u8) numbers = group->moments;
   }
-  const ir::Shape pack = graph.value(update.pack.parameters).shape;
-  const auto rows = [&](const ir::Dim& part) { return part.size == pack[0].size ? pack[0] : part; };
-  const auto fresh = [&](const std::string& part, const ir::Shape& shape, DType dtype) {
+  const bool is_shared = update.pack.sharing_ranks > 1;
+  const ir::Shape all =
+      graph.value(is_shared ? update.groups[0]->own_parameters : update.pack.parameters).shape;
+  const auto fresh = [&](const std::string& part, const Rows& rows, ir::Shape shape, DType dtype) {
+    shape.insert(shape.begin(), rows.count == all[0].size ? all[0] : ir::Dim{rows.count, ""});
     const ir::Use use = update.builder.fresh(part, shape, dtype, Role::optimizer_state);
-    update.builder.graph().value(use.value).on_host = update.spec.optimizations.offload.optimizer_state;
+    ir::Value& value = update.builder.graph().value(use.value);
+    value.on_host = update.spec.optimizations.offload.optimizer_state;
+    if (is_shared) value.shared = rows.groups;
     return use;
   };
   Moment moment{.is_signed = is_signed};
-  if (exact.size > 0) moment.numbers = fresh(name, {rows(exact), pack[1]}, numbers);
-  if (quantized.size > 0) {
-    moment.codes = fresh(name + ".codes", {rows(quantized), pack[1]}, DType::u8);
-    moment.scales = fresh(name + ".scales", {rows(quantized)}, DType::f32);
+  if (exact.count > 0) moment.numbers = fresh(name, exact, {all[1]}, numbers);
+  if (quantized.count > 0) {
+    moment.codes = fresh(name + ".codes", quantized, {all[1]}, DType::u8);
+    moment.scales = fresh(name + ".scales", quantized, {}, DType::f32);
   }
   return moment;
 }

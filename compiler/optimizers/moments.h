@@ -1,4 +1,5 @@
-// Moments: what an optimizer remembers of the gradients, packed as the parameters are.
+// Moments: what an optimizer remembers of the gradients, packed as the parameters are. Where ranks share the
+// update a rank has those of its own rows.
 #pragma once
 #include <string>
 

@@ -30,11 +30,13 @@ struct Update {
   ir::Use learning_rate, clip, step;
   ir::Use skipped;       // i32 []: see SkipGuard
   ir::Use rounding_key;  // u32 []: of this step's noise; absent where nothing is rounded stochastically
+  ir::Use rank;          // i32 []; absent where ranks do not share the update
   bool goes_on = false;  // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 
-// One file each. They update the parameters of their groups in place.
+// One file each. They update what the rank has of their groups' parameters (ParameterGroup::own_parameters)
+// in place.
 void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);

@@ -22,25 +22,90 @@ using ir::Use;
 
 namespace {
 
+// The sum of squares over a row of gradients, unscaled, in a kernel whose inputs are these and the loss
+// scale, if there is one.
+Term square_of_row(BodyBuilder& k, const ir::Shape& gradients, bool scaled) {
+  k.columns({gradients[1]});
+  const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
+  return k.sum(g * g);
+}
+
+std::vector<Use> with_scale(Use gradients, const std::optional<Use>& scale) {
+  return scale ? std::vector{gradients, *scale} : std::vector{gradients};
+}
+
+// `square` (+)= the squares of a group's gradients.
+void add_squares(ops::RegionBuilder& b, const models::ParameterGroup& group, const std::optional<Use>& scale,
+                 Use square) {
+  const Node node{.inputs = with_scale({group.gradients, {}}, scale), .outputs = {square}};
+  const ir::Shape shape = b.graph().value(group.gradients).shape;
+  BodyBuilder k(b.graph(), node, {shape[0]});
+  const bool adds = group.first_row > 0;
+  k.row_sum(0, square_of_row(k, shape, scale.has_value()), adds);
+  b.emit_body(node, "grad_square", k.take(),
+              fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
+}
+
+// The same where ranks share the update: each computes the squares of its rows, and adds up those of all, in
+// the order in which one that has all gradients does.
+void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
+                        Use square) {
+  std::vector<Use> own, all;
+  for (const models::ParameterGroup& group : pack.groups) {
+    const ir::Shape shape = b.graph().value(group.own_gradients).shape;
+    const std::string suffix = group.name.empty() ? "" : "." + group.name;
+    own.push_back(b.exact(b.fresh("own_squares" + suffix, {shape[0]})));
+    all.push_back(b.exact(b.fresh("squares" + suffix, {b.graph().value(group.gradients).shape[0]})));
+    const Node node{.inputs = with_scale({group.own_gradients, {}}, scale), .outputs = {own.back()}};
+    BodyBuilder k(b.graph(), node, {shape[0]});
+    k.store_row(0, square_of_row(k, shape, scale.has_value()));
+    b.emit_body(node, "own_squares", k.take(),
+                "squares = sums of squares of the rank's rows of the gradients");
+  }
+  b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Node node{.inputs = {all[i]}, .outputs = {square}};
+    BodyBuilder k(b.graph(), node, {{pack.groups[i].used_rows, ""}});
+    k.row_sum(0, k.load(0, {k.row(0)}), i > 0);
+    b.emit_body(node, "grad_square", k.take(),
+                fmt::format("grad_square {} sum of the rows' squares", i > 0 ? "+=" : "="));
+  }
+}
+
 // sum of squares over all gradients, unscaled
 Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack) {
-  const Use scale{model.interface.loss_scale, {}};
-  const bool scaled = scale.value != ir::kNoValue;
+  std::optional<Use> scale;
+  if (model.interface.loss_scale != ir::kNoValue) scale = Use{model.interface.loss_scale, {}};
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
-  for (const models::ParameterGroup& group : pack.groups) {
-    Node node{.inputs = {{group.gradients, {}}}, .outputs = {square}};
-    if (scaled) node.inputs.push_back(scale);
-    const ir::Shape& shape = b.graph().value(group.gradients).shape;
-    BodyBuilder k(b.graph(), node, {shape[0]});
-    k.columns({shape[1]});
-    const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
-    const bool adds = group.first_row > 0;
-    k.row_sum(0, k.sum(g * g), adds);
-    b.emit_body(node, "grad_square", k.take(),
-                fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
-  }
+  if (pack.sharing_ranks > 1)
+    add_shared_squares(b, pack, scale, square);
+  else
+    for (const models::ParameterGroup& group : pack.groups) add_squares(b, group, scale, square);
   return square;
+}
+
+// Before the optimizers: what a rank updates of parameters, if it has not.
+void take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
+  if (pack.is_divided) return;
+  b.enter("optimizer", "parallel.zero");
+  for (const models::ParameterGroup& group : pack.groups)
+    b.emit_node("own_part", {{group.parameters, {}}}, {{group.own_parameters, {}}},
+                {{"ranks", pack.sharing_ranks}});
+}
+
+// And behind them: the parameters that all ranks have updated; passes/precision does so with working copies.
+// `zero_gradients`: the next micro-batch adds to gradients.
+void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gradients) {
+  b.enter("optimizer", "parallel.zero");
+  std::vector<Use> own, all;
+  for (const models::ParameterGroup& group : pack.groups) {
+    own.push_back({group.own_parameters, {}});
+    all.push_back({group.parameters, {}});
+  }
+  if (!pack.is_divided) b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  if (!zero_gradients) return;
+  for (const models::ParameterGroup& group : pack.groups) b.emit_node("zero", {}, {{group.gradients, {}}});
 }
 
 // PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).
@@ -165,6 +230,12 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
+  const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
+  Use rank;
+  if (pack.sharing_ranks > 1) {
+    rank = b.fresh("rank", {}, DType::i32, Role::state);
+    take_own_part(b, pack);
+  }
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");
     return Update{builder,
@@ -176,8 +247,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                   step,
                   scalars.skipped,
                   scalars.rounding_key,
+                  rank,
                   scaled.has_value(),
-                  spec::micro_batches_of_step(model.spec) > 1};
+                  zero_gradients};
   };
   std::set<spec::Optimizer> optimizers;
   for (const models::ParameterGroup& group : pack.groups) optimizers.insert(group.optimizer);
@@ -186,6 +258,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     Update update = update_by(optimizer, b);
     emit_update(optimizer, update);
   }
+  if (pack.sharing_ranks > 1) gather_parts(b, pack, zero_gradients);
   if (!optimizers.contains(spec::Optimizer::muon)) {
     advance(b, step);
   } else {

@@ -42,14 +42,16 @@ struct Ranks {
   int64_t micro_batches = 1;  // of each of them, a step
 };
 // Needs the update. Before it, what each rank's micro-batches left is summed over all ranks: gradients and
-// the loss. Afterwards every rank computes the same update. Random bits are those of a micro-batch's number
+// the loss. Afterwards every rank computes the same update, or where ranks share it gets the sums of its part
+// of the gradients. Random bits are those of a micro-batch's number
 // in the whole run: behind its own, a rank passes over those of the others.
 void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
                        const Ranks& ranks);
 
-// Needs all other passes done, and steps of one micro-batch. The sums over ranks of gradients and the loss
-// move from the update into the backward pass: behind the last node that writes a gradient, those of a layer
-// together in one node. The Program may run them beside what follows. Bits do not change.
+// Needs all other passes done, steps of one micro-batch, and an update that ranks do not share. The sums over
+// ranks of gradients and the loss move from the update into the backward pass: behind the last node that
+// writes a gradient, those of a layer together in one node. The Program may run them beside what follows.
+// Bits do not change.
 void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ir::ValueId loss, Log& log);
 
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "ir/body_builder.h"
 #include "ops/builder.h"
 #include "passes/passes.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using ir::Node;
 using ir::Role;
+using ir::Term;
 using ir::Use;
 using ir::Value;
 using ir::ValueId;
@@ -64,6 +67,8 @@ class Lowering {
         const Value& value = graph_.value(input);
         if (reads_working_copy(node, value) && value.dtype != storage_) {
           input.value = working_copy(input.value);
+        } else if (pack_.is_divided && value.trains()) {
+          input.value = vector_copy(input.value);
         } else if (is_matmul(node) && value.dtype != storage_) {
           input = cast(input, node, nodes);
         }
@@ -92,6 +97,39 @@ class Lowering {
     return copies_[parameter] = graph_.add(std::move(copy));
   }
 
+  // The copy in f32 of a divided parameter that is read so, and does not decay: these lie behind one another
+  // at a group's end, and their copies likewise.
+  ValueId vector_copy(ValueId parameter) {
+    if (auto found = copies_.find(parameter); found != copies_.end()) return found->second;
+    if (vectors_ == ir::kNoValue) declare_vectors();
+    const auto group = std::ranges::find_if(pack_.groups, [&](const models::ParameterGroup& g) {
+      return std::ranges::count(g.members, parameter) > 0;
+    });
+    Value copy = graph_.value(parameter);
+    if (copy.parameter->decay) throw std::logic_error(copy.name + " is divided and read in f32");
+    const int64_t before =
+        group->first_row + group->decayed_rows - first_vectors_[group - pack_.groups.begin()];
+    copy.name += ".whole";
+    copy.role = Role::master;
+    copy.parameter.reset();
+    copy.view->base = vectors_;
+    copy.view->offset -= before * pack_.row;
+    return copies_[parameter] = graph_.add(std::move(copy));
+  }
+
+  void declare_vectors() {
+    Value vectors = graph_.value(pack_.parameters);
+    vectors.name = "vectors";
+    vectors.role = Role::master;
+    int64_t rows = 0;
+    for (const models::ParameterGroup& group : pack_.groups) {
+      first_vectors_.push_back(rows);
+      rows += group.used_rows - group.decayed_rows;
+    }
+    vectors.shape[0] = {rows, "Vectors"};
+    vectors_ = graph_.add(std::move(vectors));
+  }
+
   // An input of a matmul that is f32 (features of a series, the residual stream's gradient): cast once a
   // region.
   Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
@@ -114,8 +152,52 @@ class Lowering {
   void rewrite_working_copy(ir::Region& region) {
     ops::RegionBuilder b(graph_, region);
     b.enter("optimizer", "optimizations.precision");
+    if (pack_.is_divided) return gather_copies(b);
     for (size_t i = 0; i < pack_.groups.size(); ++i)
       b.emit_node("cast", {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
+  }
+
+  // Each rank makes the copies of its part; a vector's is the sum of what one rank has and zeros.
+  void gather_copies(ops::RegionBuilder& b) {
+    std::vector<Use> own, all;
+    for (size_t i = 0; i < pack_.groups.size(); ++i) {
+      const Value& parameters = graph_.value(pack_.groups[i].own_parameters);
+      own.push_back(b.exact(b.fresh(parameters.name + suffix(), parameters.shape, storage_)));
+      all.push_back({group_copies_[i], {}});
+      b.emit_node("cast", {{pack_.groups[i].own_parameters, {}}}, {own.back()});
+    }
+    b.emit_node("all_gather", own, all, {{"ranks", pack_.sharing_ranks}});
+    if (vectors_ == ir::kNoValue) return;
+    for (size_t i = 0; i < pack_.groups.size(); ++i) spread_vectors(b, i);
+    b.emit_node("all_reduce", {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
+  }
+
+  // A group's rows of the vectors: those that this rank has, and zeros.
+  void spread_vectors(ops::RegionBuilder& b, size_t number) {
+    const models::ParameterGroup& group = pack_.groups[number];
+    const ir::Dim rows{group.used_rows - group.decayed_rows, ""};
+    if (rows.size == 0) return;
+    Value part = graph_.value(vectors_);
+    part.name += group.name.empty() ? "" : "." + group.name;
+    part.shape[0] = rows;
+    part.view = ir::View{vectors_, first_vectors_[number] * pack_.row, 0, contiguous_strides(part.shape)};
+    const ir::Dim own_rows = graph_.value(group.own_parameters).shape[0], width = part.shape[1];
+    const Node node{.inputs = {{group.own_parameters, {}}, {graph_.find("rank"), {}}},
+                    .outputs = {{graph_.add(std::move(part)), {}}}};
+    ir::BodyBuilder k(graph_, node, {rows});
+    k.columns({width});
+    const auto number_of = [&](int64_t n, const char* name) {
+      return k.constant(static_cast<double>(n), ir::ExprType::i64, name);
+    };
+    const Term first = convert(k.scalar(1), ir::ExprType::i64) * number_of(own_rows.size, "kOwnRows");
+    ir::Affine in_group = k.row(0);
+    in_group.constant = group.decayed_rows;
+    const Term row = k.named("own_row", k.position(in_group) - first);
+    const Term zero = number_of(0, "");
+    const Term is_own = k.named("is_own", !(row < zero) && row < number_of(own_rows.size, "kOwnRows"));
+    const Term at = k.named("at", convert(select(is_own, row, zero), ir::ExprType::i32));
+    k.store(0, select(is_own, k.gather(0, at, {}, {k.column(0)}), k.constant(0)));
+    b.emit_body(node, "own_vectors", k.take(), "the rank's rows of the vectors, and zeros for the others'");
   }
 
   std::string suffix() const { return fmt::format(".{}", to_string(storage_)); }
@@ -124,7 +206,9 @@ class Lowering {
   const models::Pack& pack_;
   ir::DType storage_;
   ValueId working_pack_ = ir::kNoValue;
-  std::vector<ValueId> group_copies_;  // the working pack by groups
+  std::vector<ValueId> group_copies_;   // the working pack by groups
+  ValueId vectors_ = ir::kNoValue;      // [rows, row]: copies of divided vectors, by groups
+  std::vector<int64_t> first_vectors_;  // of each group, its first row there
   std::map<ValueId, ValueId> copies_;
   std::map<Use, Use> casts_;
 };

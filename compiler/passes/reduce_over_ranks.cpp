@@ -22,8 +22,15 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
   ir::Region region{"reduce", 0, false, false, {}};
   ops::RegionBuilder b(graph, region);
   b.enter("optimizer", "parallel.data");
-  std::vector<ir::Use> sums;
-  for (const models::ParameterGroup& group : pack.groups) sums.push_back({group.gradients, {}});
+  std::vector<ir::Use> sums, gradients, own;
+  for (const models::ParameterGroup& group : pack.groups) {
+    gradients.push_back({group.gradients, {}});
+    own.push_back({group.own_gradients, {}});
+  }
+  if (pack.sharing_ranks > 1)
+    b.emit_node("reduce_scatter", gradients, own, {{"ranks", ranks.count}});
+  else
+    sums = gradients;
   sums.push_back({interface.loss, {}});
   b.emit_node("all_reduce", sums, sums, {{"ranks", ranks.count}});
   skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);

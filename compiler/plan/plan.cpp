@@ -33,8 +33,8 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   int64_t offset = 0;
   auto place = [&](bool inputs) {
     for (const ir::Value& value : graph.values) {
-      if (value.role == ir::Role::activation || value.view || value.on_host ||
-          (value.role == ir::Role::input) != inputs)
+      if (value.role == ir::Role::activation || value.role == ir::Role::divided || value.view ||
+          value.on_host || (value.role == ir::Role::input) != inputs)
         continue;
       plan.placements[value.id] = {offset, slot_bytes(value), value.slots};
       offset += plan.placements[value.id].bytes();
@@ -58,6 +58,15 @@ void place_on_host(const ir::Graph& graph, Plan& plan) {
   }
   plan.host_bytes = pages(bytes);
   plan.arena_bytes += plan.host_bytes;
+}
+
+void place_divided(const ir::Graph& graph, Plan& plan) {
+  int64_t offset = plan.arena_bytes;
+  for (const ir::Value& value : graph.values) {
+    if (value.role != ir::Role::divided) continue;
+    plan.divided[value.id] = offset;
+    offset += slot_bytes(value);
+  }
 }
 
 struct Block {
@@ -121,6 +130,7 @@ Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
   count_live_bytes(liveness, blocks, plan);
   place_activations(plan, std::move(blocks));
   place_on_host(graph, plan);
+  place_divided(graph, plan);
   return plan;
 }
 
@@ -141,9 +151,11 @@ Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer) {
   const ir::View view = resolved_view(graph, use.value);
   const ir::ValueId storage = storage_of(graph, use.value);
-  const Placement& placement = plan.placements.at(storage);
   const int64_t element = size_of(graph.value(storage).dtype);
   const int64_t within = (view.offset + use.slot.at(layer) * view.slot_stride) * element;
+  if (const auto divided = plan.divided.find(storage); divided != plan.divided.end())
+    return divided->second + within;
+  const Placement& placement = plan.placements.at(storage);
   const int physical = storage_slot(graph, use).at(layer) % placement.slots;
   return placement.offset + physical * placement.slot_bytes + within;
 }

@@ -3,7 +3,7 @@
 // Values of all roles but activation live as long as the program, at the arena's start. Activations are
 // placed by liveness: two share bytes when they are never alive at the same time. Functions never overlap in
 // time, so they share one space. The arena ends with what lies in the host's memory (Value::on_host);
-// addresses go on there without a gap.
+// addresses go on there without a gap. Behind the arena are addresses of what no rank has (Role::divided).
 #pragma once
 #include <map>
 #include <set>
@@ -35,6 +35,7 @@ struct Interval {
 
 struct Plan {
   std::map<ir::ValueId, Placement> placements;             // by storage
+  std::map<ir::ValueId, int64_t> divided;                  // of Role::divided, by storage: where they begin
   std::map<ir::ValueId, std::vector<Interval>> intervals;  // of activations, for the memory map
   int64_t arena_bytes = 0;
   int64_t persistent_bytes = 0;  // of which values that live as long as the program

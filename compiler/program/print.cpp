@@ -32,8 +32,24 @@ std::string name_of(const Program& program, const Call& call) {
       return "all_reduce";
     case Call::Kind::copy:
       return "copy";
+    case Call::Kind::reduce_scatter:
+      return "reduce_scatter";
+    case Call::Kind::all_gather:
+      return "all_gather";
+    case Call::Kind::own_part:
+      return "own_part";
   }
   throw std::logic_error("no such kind of call");
+}
+
+std::vector<Shared> shared_tensors(const Call& call) {
+  const size_t count = call.arguments.size() / 2;
+  std::vector<Shared> tensors;
+  for (size_t i = 0; i < count; ++i) {
+    tensors.push_back({call.arguments[i], call.arguments[count + i]});
+    if (call.kind == Call::Kind::all_gather) std::swap(tensors.back().whole, tensors.back().part);
+  }
+  return tensors;
 }
 
 bool may_contract(const Kernel& kernel) {

@@ -95,16 +95,26 @@ struct AttentionCall {
 };
 
 struct Call {
-  bool multiplies_one_matmul() const { return gemm.m > 0; }
+  enum class Kind { launch, gemm, attention, zero, all_reduce, reduce_scatter, all_gather, own_part, copy };
 
-  enum class Kind { launch, gemm, attention, zero, all_reduce, copy } kind = Kind::launch;
+  bool multiplies_one_matmul() const { return gemm.m > 0; }
+  // Whether its tensors are whole ones and a rank's parts of them.
+  bool has_parts() const {
+    return kind == Kind::reduce_scatter || kind == Kind::all_gather || kind == Kind::own_part;
+  }
+  // Whether ranks exchange its tensors.
+  bool is_collective() const { return kind == Kind::all_reduce || (has_parts() && kind != Kind::own_part); }
+
+  Kind kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one, then of 8-bit
   // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
   // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
   // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
-  // the cpu of f32. copy: a dense tensor and where it is copied to, one of them in the host's memory; a
-  // GPU's.
+  // the cpu of f32. reduce_scatter, own_part: dense tensors, then as many that become a part of the first
+  // ones' sums over ranks, or of themselves: rank r's is the r-th. all_gather: such parts, then the tensors
+  // that become all ranks' parts. copy: a dense tensor and where it is copied to, one of them in the host's
+  // memory; a GPU's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU
@@ -150,6 +160,12 @@ std::vector<Grid> grids_of(const Program& program, int kernel);
 
 // "gemm NT 8192x768x3072", or the kernel's name.
 std::string name_of(const Program& program, const Call& call);
+
+// Of a call that has_parts(): a tensor, and the part that a rank has of it.
+struct Shared {
+  ir::Use whole, part;
+};
+std::vector<Shared> shared_tensors(const Call& call);
 
 // Our own bugs: calls to kernels that do not exist, arguments without storage, matmuls whose shapes do not
 // fit.

@@ -21,6 +21,7 @@ std::string agreement_of(const TrainSettings& settings, StepProgram& program) {
   std::string text = settings.version + "\n";
   for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
   text += fmt::format("steps = {}\n", settings.train.max_steps);
+  text += fmt::format("parallel.zero = {}\n", program.shares_state() ? 1 : 0);
   text += fmt::format("output = {}\n", settings.train.run_dir.generic_string());
   const RecordedChoices made = program.choices();
   for (const auto& [section, choices] : made.sections())

@@ -329,14 +329,18 @@ int train_save(train_program* program, const char* folder) {
   return guarded([&] {
     if (!between_steps(program).ranks) return save(*program, folder);
     std::string problem;
-    if (program->rank() == 0) {
+    const auto save_by_rank_0 = [&] {
+      if (program->rank() > 0) return;
       try {
         save(*program, folder);
       } catch (const std::exception& error) {
         problem = error.what();
       }
-    }
-    together(*program, [&] { problem = program->ranks->share(problem); });
+    };
+    together(*program, [&] {
+      program->program->with_whole_state(save_by_rank_0);
+      problem = program->ranks->share(problem);
+    });
     if (!problem.empty()) throw RunError(problem);
   });
 }

@@ -42,4 +42,22 @@ void Run::all_reduce(std::initializer_list<std::span<float>> tensors) const {
   after_call();
 }
 
+void Run::reduce_scatter(std::initializer_list<SharedFloats> tensors) const {
+  before_call();
+  for (const SharedFloats& tensor : tensors) program_->reduce_scatter(tensor);
+  after_call();
+}
+
+void Run::own_part(std::initializer_list<SharedFloats> tensors) const {
+  before_call();
+  for (const SharedFloats& tensor : tensors) program_->own_part(tensor);
+  after_call();
+}
+
+void Run::all_gather(std::initializer_list<SharedFloats> tensors) const {
+  before_call();
+  for (const SharedFloats& tensor : tensors) program_->all_gather(tensor);
+  after_call();
+}
+
 }  // namespace hydrac::runtime

@@ -7,10 +7,9 @@
 
 #include "runtime/cpu/gemm.h"
 #include "runtime/program/after_call.h"
+#include "runtime/program/laid_out_program.h"
 
 namespace hydrac::runtime {
-
-class LaidOutProgram;
 
 struct MatmulOptions {
   bool accumulate = false;  // adds to what C holds
@@ -44,6 +43,11 @@ class Run {
   // Each of a rank's tensors becomes the sum of all ranks', 0 + rank 0's + rank 1's + ...: the same bits
   // everywhere.
   void all_reduce(std::initializer_list<std::span<float>> tensors) const;
+  // Of tensors that ranks have parts of: `part` becomes the rank's part of the sum of all ranks' `whole`, or
+  // of its own one; or `whole` the parts of all ranks.
+  void reduce_scatter(std::initializer_list<SharedFloats> tensors) const;
+  void own_part(std::initializer_list<SharedFloats> tensors) const;
+  void all_gather(std::initializer_list<SharedFloats> tensors) const;
 
   const Blas& blas() const { return blas_; }
 

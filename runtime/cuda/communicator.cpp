@@ -97,12 +97,35 @@ Communicator::~Communicator() {
 void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
                               const Stream& stream) const {
   const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
-  before_call(stream.handle());
-  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
-  for (const Elements& tensor : tensors)
+  in_one_group(tensors, stream, [&](const Elements& tensor) {
     check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
                                     type_of(tensor.type), op, communicator_, stream.handle()),
                "ncclAllReduce");
+  });
+}
+
+void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const {
+  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
+    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
+                                        type_of(tensor.type), abi::kNcclSum, communicator_, stream.handle()),
+               "ncclReduceScatter");
+  });
+}
+
+void Communicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream) const {
+  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
+    check_nccl(nccl().ncclAllGather(tensor.part, tensor.whole, static_cast<std::size_t>(tensor.count),
+                                    type_of(tensor.type), communicator_, stream.handle()),
+               "ncclAllGather");
+  });
+}
+
+template <class Tensor, class Each>
+void Communicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream,
+                                const Each& each) const {
+  before_call(stream.handle());
+  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
+  for (const Tensor& tensor : tensors) each(tensor);
   check_nccl(nccl().ncclGroupEnd(), "ncclGroupEnd");
   after_call(stream.handle());
 }

@@ -1,4 +1,4 @@
-// Sums over the GPUs of all ranks, by NCCL. One process has one GPU.
+// Sums over the GPUs of all ranks, and what they give each other, by NCCL. One process has one GPU.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +18,15 @@ namespace hydrac::runtime::cuda {
 // Elements of the GPU's memory that lie side by side: f32, bf16 or f16.
 struct Elements {
   void* data = nullptr;
+  std::int64_t count = 0;
+  ElementType type = ElementType::f32;
+};
+
+// Likewise, elements of which each rank has a part: of `count`, and in `whole` all parts stand in the order
+// of ranks.
+struct SharedElements {
+  void* whole = nullptr;
+  void* part = nullptr;
   std::int64_t count = 0;
   ElementType type = ElementType::f32;
 };
@@ -47,8 +56,16 @@ class Communicator {
   // every run on the same GPUs; of two ranks it is a + b, rounded once. May be called while a graph is
   // captured.
   void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
+  // Likewise `part` becomes the rank's part of the sum of all ranks' `whole`,
+  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const;
+  // or `whole` the parts of all ranks.
+  void all_gather(std::span<const SharedElements> tensors, const Stream& stream) const;
 
  private:
+  // One kernel of the calls that `each` makes of the tensors.
+  template <class Tensor, class Each>
+  void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
+
   abi::ncclComm_t communicator_ = nullptr;
 };
 

@@ -61,14 +61,38 @@ void CudaStepProgram::join(Ranks& ranks) {
 
 void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction,
                                  const Stream& stream) const {
+  together(stream, reduction == Reduction::sum,
+           [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream); });
+}
+
+void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream) const {
+  together(stream, true, [&](const Communicator& all) { all.reduce_scatter(tensors, stream); });
+}
+
+void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream) const {
+  together(stream, true, [&](const Communicator& all) { all.all_gather(tensors, stream); });
+}
+
+void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream) const {
+  before_call(stream.handle());
+  for (const SharedElements& tensor : tensors) {
+    const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
+    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank() * bytes, bytes,
+                   stream);
+  }
+  after_call(stream.handle());
+}
+
+void CudaStepProgram::together(const Stream& stream, bool is_measured,
+                               const std::function<void(const Communicator&)>& work) const {
   if (is_alone()) {
     before_call(stream.handle());
     return after_call(stream.handle());
   }
   if (!communicator_) throw RunError("a program of several ranks (parallel.data) runs in one process");
-  const bool is_waited_for = &stream == &stream_ && reduction == Reduction::sum;
+  const bool is_waited_for = &stream == &stream_ && is_measured;
   if (is_waited_for) waiting_->begin(stream);
-  communicator_->all_reduce(tensors, reduction, stream);
+  work(*communicator_);
   if (is_waited_for) waiting_->end(stream);
 }
 

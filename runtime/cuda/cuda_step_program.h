@@ -50,6 +50,21 @@ class CudaStepProgram : public LaidOutProgram {
     all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream);
   }
 
+  // Likewise Communicator::reduce_scatter() and all_gather(), and copies from `whole` of the rank's parts.
+  using SharedTensors = std::span<const SharedElements>;
+  void reduce_scatter(SharedTensors tensors, const Stream& stream) const;
+  void all_gather(SharedTensors tensors, const Stream& stream) const;
+  void own_part(SharedTensors tensors, const Stream& stream) const;
+  void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    reduce_scatter(std::span(tensors.begin(), tensors.size()), stream);
+  }
+  void all_gather(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    all_gather(std::span(tensors.begin(), tensors.size()), stream);
+  }
+  void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    own_part(std::span(tensors.begin(), tensors.size()), stream);
+  }
+
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
   // GPU memory that the arena really took.
@@ -107,6 +122,10 @@ class CudaStepProgram : public LaidOutProgram {
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   void launch_timed(const Sequence& functions);
+  // What ranks do together on `stream`: not where this one runs alone. On stream() its time is measured,
+  // unless it is beside the point.
+  void together(const Stream& stream, bool is_measured,
+                const std::function<void(const Communicator&)>& work) const;
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 

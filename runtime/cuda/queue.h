@@ -34,6 +34,12 @@ Elements elements(T* data, std::int64_t count) {
   return {data, count, element_type<T>()};
 }
 
+// A tensor of which ranks have parts, and a rank's part of `count` elements: CudaStepProgram::reduce_scatter.
+template <class T>
+SharedElements shared_elements(T* whole, T* part, std::int64_t count) {
+  return {whole, part, count, element_type<T>()};
+}
+
 class Queue {
  public:
   enum class Branch { first, second };

@@ -1,5 +1,5 @@
-// How long a stream takes between two places, by the GPU's own clock. Unlike events, stamps may be read while
-// later launches of the graph that holds them are on their way.
+// How long a stream takes between pairs of places, by the GPU's own clock. Unlike events, it may be read
+// while later launches of the graph that holds them are on their way.
 #pragma once
 #include <cstdint>
 
@@ -15,19 +15,22 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // Put a kernel of one thread on `stream`; may be captured in a graph.
-  void begin(const Stream& stream) const { stamp(0, stream); }
-  void end(const Stream& stream) const { stamp(1, stream); }
+  // Put a kernel of one thread on `stream`; may be captured in a graph. Each begin() has its end() before the
+  // next one.
+  void begin(const Stream& stream) const { launch(begin_, stream); }
+  void end(const Stream& stream) const { launch(end_, stream); }
 
-  // From the latest begin() that has run to the latest end(); 0 before, and while only the former has.
-  double seconds() const;
+  // Between all pairs of begin() and end() that have run since the last call of this.
+  double seconds();
 
  private:
-  void stamp(int which, const Stream& stream) const;
+  void launch(abi::CUfunction kernel, const Stream& stream) const;
 
   abi::CUmodule module_ = nullptr;
-  abi::CUfunction kernel_ = nullptr;
-  PinnedBuffer stamps_{2 * sizeof(std::uint64_t)};  // nanoseconds
+  abi::CUfunction begin_ = nullptr, end_ = nullptr;
+  PinnedBuffer times_{2 *
+                      sizeof(std::uint64_t)};  // nanoseconds: of the latest begin(), and between all pairs
+  std::uint64_t read_ = 0;                     // of these, by seconds()
 };
 
 }  // namespace hydrac::runtime::cuda

@@ -167,6 +167,53 @@ void Ranks::reduce(std::span<float> data) {
   std::memcpy(data.data(), sum, data.size_bytes());
 }
 
+void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) {
+  const double began = monotonic_seconds();
+  const auto n = static_cast<size_t>(size()), r = static_cast<size_t>(rank());
+  const size_t piece = SharedBoard::kSlotBytes / sizeof(float) / n;  // of each part
+  for (size_t first = 0; first < part.size(); first += piece) {
+    const size_t count = std::min(piece, part.size() - first);
+    auto* own = reinterpret_cast<float*>(board_->slot(rank()).data());
+    for (size_t of = 0; of < n; ++of)
+      std::memcpy(own + of * count, whole.data() + of * part.size() + first, count * sizeof(float));
+    meet();
+    const std::span<float> sum = part.subspan(first, count);
+    std::ranges::fill(sum, 0.0f);
+    for (int other = 0; other < size(); ++other) {
+      const auto* term = reinterpret_cast<const float*>(board_->slot(other).data()) + r * count;
+      for (size_t i = 0; i < count; ++i) sum[i] += term[i];
+    }
+    meet();
+  }
+  seconds_ += monotonic_seconds() - began;
+}
+
+void Ranks::all_gather(std::span<const float> part, std::span<float> whole) {
+  const double began = monotonic_seconds();
+  exchange(std::as_bytes(part), [&](int from, size_t first, std::span<const std::byte> bytes) {
+    std::byte* to =
+        reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(from) * part.size_bytes();
+    std::memcpy(to + first, bytes.data(), bytes.size());
+  });
+  seconds_ += monotonic_seconds() - began;
+}
+
+void Ranks::collect(std::span<const std::byte> own, const Take& take) {
+  exchange(
+      own, leads() ? take : [](int, size_t, std::span<const std::byte>) {});
+}
+
+void Ranks::exchange(std::span<const std::byte> own, const Take& take) {
+  constexpr size_t piece = SharedBoard::kSlotBytes;
+  for (size_t first = 0; first < own.size(); first += piece) {
+    const size_t count = std::min(piece, own.size() - first);
+    std::memcpy(board_->slot(rank()).data(), own.data() + first, count);
+    meet();
+    for (int other = 0; other < size(); ++other) take(other, first, board_->slot(other).first(count));
+    meet();
+  }
+}
+
 // The watcher: the only one that reads the sockets.
 void Ranks::watch() {
   while (!ending_ && !all_done_ && failure().empty()) {

@@ -5,6 +5,7 @@
 // of them share. Every rank calls the members below in the same order; each returns when all have called it.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -45,8 +46,17 @@ class Ranks {
   // Every rank's data becomes their sum, 0 + rank 0's + rank 1's + ..., in f32: the same bits everywhere, and
   // those of one process that adds the same tensors to zeros in this order.
   void all_reduce(std::span<float> data);
+  // `whole` is as many equal parts as there are ranks, and `part` becomes rank r's r-th part of what
+  // all_reduce() would make of it.
+  void reduce_scatter(std::span<const float> whole, std::span<float> part);
+  // `whole` becomes the parts of all ranks, which are of equal size, in their order.
+  void all_gather(std::span<const float> part, std::span<float> whole);
+  // Rank 0 sees the bytes of all ranks, as many of each: take(rank, first, bytes) those from byte `first` of
+  // them on, a stretch at a time.
+  using Take = std::function<void(int rank, size_t first, std::span<const std::byte> bytes)>;
+  void collect(std::span<const std::byte> own, const Take& take);
 
-  // Spent in all_reduce() so far, waiting for slower ranks included.
+  // Spent in the functions on numbers so far, waiting for slower ranks included.
   double seconds() const { return seconds_; }
 
   // This rank cannot go on, and the others should know why. Does not wait.
@@ -70,6 +80,7 @@ class Ranks {
   void put(std::span<std::byte> place, const std::string& text) const;
   std::string get(std::span<const std::byte> place) const;
   void reduce(std::span<float> data);
+  void exchange(std::span<const std::byte> own, const Take& take);
 
   void watch();
   bool watch_once();

@@ -15,6 +15,7 @@
 #include "runtime/program/initialize.h"
 #include "runtime/program/nf4.h"
 #include "runtime/program/non_finite.h"
+#include "runtime/program/shared_bytes.h"
 
 namespace hydrac::runtime {
 
@@ -37,9 +38,32 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
 
 }  // namespace
 
-void LaidOutProgram::all_reduce(std::span<float> data) const {
+LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
+  for (NamedTensor& tensor : layout_.parameters)
+    tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
+}
+
+Ranks& LaidOutProgram::ranks() const {
   if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
-  ranks_->all_reduce(data);
+  return *ranks_;
+}
+
+void LaidOutProgram::all_reduce(std::span<float> data) const {
+  ranks().all_reduce(data);
+}
+
+void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size())}, {tensor.part, count});
+}
+
+void LaidOutProgram::all_gather(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size())});
+}
+
+void LaidOutProgram::own_part(const SharedFloats& tensor) const {
+  std::copy_n(tensor.whole + ranks().rank() * tensor.count, tensor.count, tensor.part);
 }
 
 void LaidOutProgram::initialize() {
@@ -48,6 +72,7 @@ void LaidOutProgram::initialize() {
   for (const ParameterStart& start : layout_.starts) write_start(start, stream++);
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
+  if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
   if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
   if (layout_.rope) {
@@ -67,20 +92,27 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
     next += matrix.elements;
   }
   if (!start.nf4.empty()) return;
-  const int64_t element = dtype_bytes(start.dtype);
+  const int64_t element = dtype_bytes(start.dtype), bytes = start.place.elements * element;
   std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
-  copy_in_pieces(start.place.offset, start.place.elements * element,
-                 [&](int64_t first, std::span<std::byte> piece) {
-                   const size_t count = piece.size() / static_cast<size_t>(element);
-                   if (start.dtype == SafetensorsDtype::f32) {
-                     initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), count),
-                                          first / element, start, layout_.seed, stream);
-                     return;
-                   }
-                   rounded.resize(count);
-                   initialize_parameter(rounded, first / element, start, layout_.seed, stream);
-                   encode_in_parallel(rounded, start.dtype, piece.data());
-                 });
+  // `count` bytes of it from `begin` on, to be written to `offset`.
+  const auto write = [&](int64_t offset, int64_t begin, int64_t count) {
+    copy_in_pieces(offset, count, [&](int64_t first, std::span<std::byte> piece) {
+      const size_t numbers = piece.size() / static_cast<size_t>(element);
+      const int64_t from = (begin + first) / element;
+      if (start.dtype == SafetensorsDtype::f32) {
+        initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), numbers), from, start,
+                             layout_.seed, stream);
+        return;
+      }
+      rounded.resize(numbers);
+      initialize_parameter(rounded, from, start, layout_.seed, stream);
+      encode_in_parallel(rounded, start.dtype, piece.data());
+    });
+  };
+  const std::vector<SharedBytes> shared = shared_at(layout_.divided, start.place.offset, bytes);
+  if (shared.empty()) return write(start.place.offset, 0, bytes);
+  const OwnBytes own = own_bytes(shared[0], ranks().rank());
+  if (own.count > 0) write(own.address, own.first, own.count);
 }
 
 void LaidOutProgram::write_nf4(const Nf4Place& place, std::span<const float> numbers) {
@@ -147,7 +179,71 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
   if (next != times.end()) throw std::logic_error("more calls were timed than the program has");
 }
 
+bool LaidOutProgram::shares_state() const {
+  const auto is_shared = [](const NamedTensor& tensor) { return !tensor.shared.empty(); };
+  return std::ranges::any_of(layout_.optimizer_state, is_shared) ||
+         std::ranges::any_of(layout_.parameters, is_shared);
+}
+
+// Rank 0 asks for tensors by name; the others send what they have of them until it asks for none.
+void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
+  if (!shares_state()) return work();
+  if (ranks().leads()) {
+    state_is_whole_ = true;
+    work();
+    state_is_whole_ = false;
+    ranks().share("");
+    return;
+  }
+  std::vector<NamedTensor> tensors = layout_.parameters;
+  tensors.insert(tensors.end(), layout_.optimizer_state.begin(), layout_.optimizer_state.end());
+  for (std::string name; !(name = ranks().share("")).empty();)
+    collect(*std::ranges::find(tensors, name, &NamedTensor::name), {});
+}
+
+// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most.
+void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
+  std::vector<std::byte> own;
+  for (const SharedBytes& stretch : tensor.shared) {
+    int64_t most = 0;
+    for (int rank = 0; rank < ranks().size(); ++rank) most = std::max(most, own_bytes(stretch, rank).count);
+    own.resize(static_cast<size_t>(most));
+    const OwnBytes mine = own_bytes(stretch, ranks().rank());
+    if (mine.count > 0) copy_out(mine.address, std::span(own).first(static_cast<size_t>(mine.count)));
+    ranks().collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
+      const OwnBytes theirs = own_bytes(stretch, rank);
+      const int64_t begin = static_cast<int64_t>(first);
+      const int64_t count = std::min(static_cast<int64_t>(bytes.size()), theirs.count - begin);
+      if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + theirs.first + begin);
+    });
+  }
+}
+
+// What this rank has of tensors, those that ranks share stretch by stretch.
+std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
+  std::vector<NamedTensor> own;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.shared.empty()) own.push_back(tensor);
+    for (const SharedBytes& stretch : tensor.shared) {
+      const OwnBytes mine = own_bytes(stretch, ranks().rank());
+      own.push_back({.name = tensor.name,
+                     .shape = {mine.count / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype,
+                     .address = static_cast<uint64_t>(mine.address)});
+    }
+  }
+  return own;
+}
+
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
+  if (!tensor.shared.empty()) {
+    if (!state_is_whole_)
+      throw InputError(fmt::format(
+          "{} is on no rank whole (parallel.zero); checkpoints, which all ranks save together, hold it",
+          tensor.name));
+    ranks().share(tensor.name);
+    return collect(tensor, to);
+  }
   if (!tensor.nf4) return copy_out(static_cast<int64_t>(tensor.address), to);
   const std::vector<float> numbers = read_nf4(*tensor.nf4);
   std::ranges::copy(std::as_bytes(std::span(numbers)), to.begin());
@@ -159,7 +255,12 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
     std::memcpy(numbers.data(), from.data(), from.size());  // which may begin anywhere in a file
     return write_nf4(*tensor.nf4, numbers);
   }
-  copy_in(static_cast<int64_t>(tensor.address), from);
+  for (const SharedBytes& stretch : tensor.shared) {
+    const OwnBytes own = own_bytes(stretch, ranks().rank());
+    if (own.count > 0)
+      copy_in(own.address, from.subspan(static_cast<size_t>(own.first), static_cast<size_t>(own.count)));
+  }
+  if (tensor.shared.empty()) copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
 }
 
@@ -356,9 +457,10 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
 std::string LaidOutProgram::explain_divergence() {
   if (layout_.calls.empty()) return "";
   const ReadArena read = reader_of(*this);
-  if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
+  if (const auto found = non_finite_tensor(own_tensors(layout_.parameters), "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
-  if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
+  if (const auto found = non_finite_tensor(own_tensors(layout_.optimizer_state), "optimizer state", read))
+    return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;
   if (ranks_) return "";
   return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";

@@ -18,9 +18,17 @@ namespace hydrac::runtime {
 
 class Ranks;
 
+// Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
+// in the order of ranks.
+struct SharedFloats {
+  float* whole = nullptr;
+  float* part = nullptr;
+  int64_t count = 0;
+};
+
 class LaidOutProgram : public StepProgram {
  public:
-  explicit LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {}
+  explicit LaidOutProgram(ProgramLayout layout);
 
   const ProgramLayout& layout() const { return layout_; }
 
@@ -48,6 +56,8 @@ class LaidOutProgram : public StepProgram {
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
   std::vector<NamedTensor> optimizer_state() override { return layout_.optimizer_state; }
+  bool shares_state() const override;
+  void with_whole_state(const std::function<void()>& work) override;
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
   Counters counters() override;
@@ -67,6 +77,10 @@ class LaidOutProgram : public StepProgram {
   // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
   // where this program runs alone.
   void all_reduce(std::span<float> data) const;
+  // Likewise Ranks::reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part.
+  void reduce_scatter(const SharedFloats& tensor) const;
+  void all_gather(const SharedFloats& tensor) const;
+  void own_part(const SharedFloats& tensor) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
@@ -83,6 +97,8 @@ class LaidOutProgram : public StepProgram {
  protected:
   // Whether collectives are left out: this rank repeats its own part of a step, and the others may not.
   bool is_alone() const { return alone_; }
+  // Those that this program joined. RunError where it runs alone.
+  Ranks& ranks() const;
 
   // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
   // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
@@ -150,9 +166,12 @@ class LaidOutProgram : public StepProgram {
   // ends at the first that writes NaN or infinity, which is described.
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
+  void collect(const NamedTensor& tensor, std::span<std::byte> to);
+  std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;
   Ranks* ranks_ = nullptr;
+  bool state_is_whole_ = false;  // within with_whole_state()
   bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
   std::vector<float> result_;

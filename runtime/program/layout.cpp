@@ -36,6 +36,7 @@ std::optional<NamedTensor> gradient_of(const ProgramLayout& layout, const NamedT
     if (first < 0 || first >= place.parameters.elements * bytes) continue;
     NamedTensor gradient = parameter;
     gradient.dtype = place.dtype;
+    gradient.shared.clear();  // each rank has its own, all of it
     gradient.address =
         static_cast<uint64_t>(place.gradients.offset + first / bytes * dtype_bytes(place.dtype));
     return gradient;

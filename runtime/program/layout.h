@@ -62,6 +62,7 @@ struct StatePlaces {
   Place step;        // i32: optimizer steps done
   Place rng_step;    // u32: micro-batches done
   Place rng_seed;    // u32
+  Place rank;        // i32: of this process; where ranks share the update
   Place loss_scale;  // f32; fp16 only
   float initial_loss_scale = 0;
   // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.
@@ -137,6 +138,8 @@ struct ProgramLayout {
 
   // As in a checkpoint; addresses count from the arena's start. See StepProgram.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
+  // Parameters that no rank has whole: `first` is their address, which no memory has.
+  std::vector<SharedBytes> divided;
   bool working_copies = false;  // of parameters, which Function::load makes anew
   std::vector<GradientPlace> gradients;
 

@@ -9,6 +9,7 @@
 
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
+#include "runtime/program/shared_bytes.h"
 #include "runtime/program/slots.h"
 
 namespace hydrac {
@@ -142,6 +143,13 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   NamedTensor result{.name = std::move(name), .shape = std::move(shape), .dtype = stored_type<T>()};
   result.address = static_cast<uint64_t>(offset_of(tensor));
   return result;
+}
+
+// Parameters of which each of `ranks` has `own_elements`; `whole` are addresses alone.
+template <class T>
+SharedBytes divided(const T* whole, const T* own, int64_t ranks, int64_t own_elements) {
+  const int64_t bytes = own_elements * static_cast<int64_t>(sizeof(T));
+  return {offset_of(whole), ranks * bytes, static_cast<uint64_t>(offset_of(own)), bytes};
 }
 
 // How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]

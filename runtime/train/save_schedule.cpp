@@ -8,8 +8,8 @@ void SaveSchedule::adopt(const std::optional<BestEvaluation>& best) {
   if (keeps_best_) best_ = best;
 }
 
-void SaveSchedule::look_at_clock() {
-  too_old_ = every_seconds_ > 0 && monotonic_seconds() - saved_at_ >= every_seconds_;
+bool SaveSchedule::look_at_clock() {
+  return too_old_ = every_seconds_ > 0 && monotonic_seconds() - saved_at_ >= every_seconds_;
 }
 
 void SaveSchedule::evaluated(int64_t step, double loss) {

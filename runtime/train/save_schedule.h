@@ -20,8 +20,10 @@ class SaveSchedule {
 
   // Of the run that is continued.
   void adopt(const std::optional<BestEvaluation>& best);
-  // Before each step; due() holds to its answer until the next look, so that all who ask hear the same.
-  void look_at_clock();
+  // Before each step: whether the newest checkpoint is too old. due() holds to the answer until the next
+  // look, so that all who ask hear the same; or to what is decided elsewhere.
+  bool look_at_clock();
+  void decide(bool is_too_old) { too_old_ = is_too_old; }
   void evaluated(int64_t step, double loss);
   // Of the step begun last, whose evaluation may still be ahead.
   bool due(int64_t step) const;

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -38,6 +39,15 @@ struct Nf4Place {
   int64_t elements = 0;
 };
 
+// Bytes of a tensor that ranks share, from `first` on. They lie `before` bytes behind the start of what all
+// ranks have together, of which rank r has the r-th `own` bytes at `address`; the last ones' end may be
+// padding.
+struct SharedBytes {
+  int64_t first = 0, bytes = 0;
+  uint64_t address = 0;
+  int64_t own = 0, before = 0;
+};
+
 // A tensor of the program's memory, dense and row-major, under its name in a checkpoint, which stores the
 // same elements bit for bit.
 struct NamedTensor {
@@ -48,6 +58,9 @@ struct NamedTensor {
   bool transposed = false;  // the checkpoint stores [in, out], memory holds [out, in]
   // Kept so instead of at `address`: uploaded numbers are quantized, downloaded ones are the codes'. F32.
   std::optional<Nf4Place> nf4 = {};
+  // Not empty: no rank has all of it, and its bytes are these, one stretch behind the other. Downloaded only
+  // within StepProgram::with_whole_state().
+  std::vector<SharedBytes> shared = {};
 
   int64_t bytes() const {
     int64_t count = dtype_bytes(dtype);
@@ -207,6 +220,11 @@ class StepProgram {
   virtual std::vector<NamedTensor> base_parameters() { return {}; }
   // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
   virtual std::vector<NamedTensor> optimizer_state() = 0;
+  // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
+  virtual bool shares_state() const { return false; }
+  // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls
+  // `work`, in which those tensors can be downloaded; elsewhere that is an InputError.
+  virtual void with_whole_state(const std::function<void()>& work) { work(); }
   // Copies a whole tensor of these to or from memory of the host: tensor.bytes() bytes as they lie in the
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;

@@ -64,6 +64,8 @@ class Trainer {
   std::optional<Checkpoint> agree_on_start();
   void open_rank_log();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
+  // Whether this rank saves, or sends what it has of the state to the one that does.
+  bool takes_part_in_saving() const { return leads() || program_.shares_state(); }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
   bool all_go_on();
   std::string explain_divergence();
@@ -349,16 +351,17 @@ void Trainer::open_logs() {
 // Steps are begun ahead of the oldest result, except where something needs the program to stand still.
 void Trainer::train_to_end() {
   while (!is_last(pipeline_->begun()) && all_go_on()) {
-    saving_.look_at_clock();
+    const bool is_too_old = saving_.look_at_clock();
+    if (program_.shares_state()) saving_.decide(options_.ranks->any(leads() && is_too_old));
     if (trace_.begins_after(step_)) trace_.begin();
     begin_step();
     finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
     if (trace_.ends_after(step_)) write_trace();
-    if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
+    if (takes_part_in_saving() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
   if (trace_.recording()) write_trace();
-  if (leads() && saved_step_ != step_) save();
+  if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
 // Where rewards cannot be had, what was trained before is saved.
@@ -454,6 +457,8 @@ void Trainer::notice_move() {
 
 void Trainer::save() {
   const double began = monotonic_seconds();
+  saved_step_ = step_;
+  if (!leads()) return program_.with_whole_state({});
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files, options_.zero_tensors};
   contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_,
                        eval_loss_,          saving_.best()};
@@ -461,9 +466,8 @@ void Trainer::save() {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
   }
-  checkpoint_ = write_checkpoint(contents);
+  program_.with_whole_state([&] { checkpoint_ = write_checkpoint(contents); });
   const bool first = !std::exchange(said_note_, true);
-  saved_step_ = step_;
   if (saving_.best_step() == step_) link_best(place_, step_);
   remove_old_checkpoints(place_, options_.save_total_limit, saving_.best_step());
   saving_.saved();

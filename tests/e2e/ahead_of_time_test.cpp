@@ -188,6 +188,29 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
+TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
+  const Workplace place;
+  const Words ranks = {"parallel.data=2",         "parallel.zero=1",   "train.gradient_accumulation_steps=2",
+                       "optimizations.threads=1", "train.max_steps=6", "train.max_grad_norm=0.1",
+                       "data.shuffle=false",      "train.eval_steps=3"};
+  build_program(place, ranks);
+  Words jit = {"base.yaml", "output.dir=runs/jit", "-q"};
+  jit.insert(jit.end(), ranks.begin(), ranks.end());
+  ASSERT_EQ(place.run(jit).code, 0);
+  const Outcome run = shell(place.path(), "program/build/train --output runs/built --steps 3");
+  ASSERT_EQ(run.code, 0) << run.out;
+  const Outcome resumed = shell(place.path(), "program/build/train --quiet --output runs/built --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.out;
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6");
+  const std::string own = "python3 '" + hydrac::test::source_dir() +
+                          "/examples/own-loop/own_loop.py' program/build/libtrain.so corpus.txt 6 runs/own";
+  const Outcome loop = shell(place.path(), "sh program/test/ranks.sh 2 " + own);
+  ASSERT_EQ(loop.code, 0) << loop.out;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(slurp(place / "runs/own/checkpoint-6" / name), slurp(place / "runs/jit/checkpoint-6" / name))
+        << name;
+}
+
 // Two micro-batches a rank: ranks sum in another order than one process would, and choices.json says so.
 TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
   const Workplace place;

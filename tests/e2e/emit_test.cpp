@@ -504,5 +504,25 @@ TEST(Emit, MatmulsOfEightBitsAreEmitted) {
   }
 }
 
+// A rank's part of the fp32 weights, whose copies of 16 bits all ranks get; the whole ones are addresses.
+TEST(Emit, ASharedUpdateIsEmitted) {
+  const Workplace place;
+  const Outcome outcome = place.run({"emit", hydrac::test::source_dir() + "/specs/llama-1b.yaml", "-o",
+                                     "program", "-q", "target=h200", "parallel.data=4", "parallel.zero=1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string memory = slurp(place / "program/memory.h"),
+                    update = slurp(place / "program/optimizer.cpp"),
+                    layout = slurp(place / "program/layout.cpp");
+  for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
+    EXPECT_NE(memory.find(line), std::string::npos) << line;
+  for (const char* line : {"run.ranks.reduce_scatter(", "run.ranks.all_gather({shared_elements(copies.all, ",
+                           "run.ranks.all_reduce({elements(master.vectors, "})
+    EXPECT_NE(update.find(line), std::string::npos) << line;
+  for (const char* line :
+       {"layout.state.rank = place(", "divided(m.weights.all, m.master.own_parameters, 4, ",
+        "shared_by_ranks(named(\"adam.m\", "})
+    EXPECT_NE(layout.find(line), std::string::npos) << line;
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

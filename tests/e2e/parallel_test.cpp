@@ -85,6 +85,68 @@ TEST(Parallel, FourRanksTrainAsOneProcessThatAccumulates) {
   EXPECT_EQ(metrics_of(place / "runs/four"), metrics_of(place / "runs/one"));
 }
 
+Words sharing(int ranks) {
+  return with(by_ranks(ranks), {"parallel.zero=1"});
+}
+
+// The first checkpoint of two ranks that share the update is continued by one process, that one's by four
+// that share it, and theirs by two that do not: moments are those of one model.
+TEST(Zero, RanksThatShareTheUpdateTrainAsOneProcess) {
+  const Workplace place;
+  const Words base = with(kBase, {"train.max_grad_norm=0.1"});
+  const auto train = [&](const Words& how, const std::string& run, int steps) {
+    run_well(place, with(with(with(base, how), in_folder(run)), {fmt::format("train.max_steps={}", steps)}));
+  };
+  const auto shares = [](int ranks, int each) {
+    return with(sharing(ranks), {fmt::format("train.gradient_accumulation_steps={}", each)});
+  };
+  train(by_one(2), "one", 12);
+  train(sharing(2), "two", 12);
+  for (const char* step : {"checkpoint-2", "checkpoint-12"})
+    expect_checkpoint_of_one(place / "runs/two" / step, place / "runs/one" / step);
+  EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
+
+  const Words resumed = {"--resume", "--exact"};
+  train(sharing(2), "mixed", 3);
+  train(with(by_one(2), resumed), "mixed", 6);
+  train(with(by_ranks(2), resumed), "mixed", 9);
+  train(with(sharing(2), resumed), "mixed", 12);
+  expect_checkpoint_of_one(place / "runs/mixed/checkpoint-12", place / "runs/one/checkpoint-12");
+
+  // In sums of two micro-batches each bits are others than one process's, and not than zero: 0's.
+  train(with(by_ranks(2), {"train.gradient_accumulation_steps=2"}), "whole", 4);
+  train(shares(2, 2), "shared", 4);
+  expect_checkpoint_of_one(place / "runs/shared/checkpoint-4", place / "runs/whole/checkpoint-4");
+}
+
+// Frozen layers, groups of exact and of 8-bit moments, parts that end in padding.
+TEST(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
+  const Workplace place;
+  test::spill(place / "documents.jsonl", documents());
+  const std::vector<Words> optimizers = {
+      {"train.optimizer.name=lion", "train.freeze=[model.layers.0.mlp.*]", "data.path=documents.jsonl"},
+      {"train.optimizer.name=sgd"},
+      {"optimizations.optimizer_state=int8"},
+      {"adapter.type=lora", "train.lr_scheduler.name=adaptive"},
+  };
+  int number = 0;
+  for (const Words& optimizer : optimizers) {
+    SCOPED_TRACE(optimizer[0]);
+    const Words words = with(with(kBase, {"train.max_steps=4", "train.max_grad_norm=0.1"}), optimizer);
+    const std::string one = fmt::format("one-{}", number), four = fmt::format("four-{}", number++);
+    run_well(place, with(with(words, by_one(4)), in_folder(one)));
+    run_well(place, with(with(words, sharing(4)), in_folder(four)));
+    const bool adapts = optimizer[0].starts_with("adapter");
+    for (const char* name :
+         {adapts ? "adapter_model.safetensors" : "model.safetensors", "optimizer.safetensors"}) {
+      const std::string saved = slurp(place / "runs" / four / "checkpoint-4" / name);
+      EXPECT_FALSE(saved.empty());
+      EXPECT_TRUE(saved == slurp(place / "runs" / one / "checkpoint-4" / name)) << name;
+    }
+    EXPECT_EQ(metrics_of(place / "runs" / four), metrics_of(place / "runs" / one));
+  }
+}
+
 // Its kernels are compiled by the first test.
 class Ends : public testing::Test {
  protected:
@@ -150,6 +212,15 @@ TEST_F(Ends, AKilledRankEndsAllAndNothingIsLost) {
   expect_same_as_one(saved + 10);
 }
 
+TEST_F(Ends, RanksThatShareTheUpdateSaveTogether) {
+  start({"parallel.zero=1"});
+  ASSERT_EQ(::kill(rank_1_, SIGTERM), 0);
+  const Outcome stopped = process_->finish();
+  EXPECT_EQ(stopped.code, 4) << stopped.err;
+  EXPECT_TRUE(rank_1_is_gone_soon());
+  expect_same_as_one(newest());
+}
+
 TEST_F(Ends, WithRank0AllRanksEnd) {
   start();
   process_->send(SIGKILL);
@@ -197,10 +268,34 @@ TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
   ASSERT_EQ(checked.code, 0) << checked.err;
   const nlohmann::json json = nlohmann::json::parse(checked.out);
   const int64_t gradients = json["memory"]["bytes"]["gradient"];
-  EXPECT_EQ(json["ranks"],
-            (nlohmann::json{{"count", 4}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
+  EXPECT_EQ(
+      json["ranks"],
+      (nlohmann::json{{"count", 4}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, by_ranks(4)));
   EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
+}
+
+// As many bytes, but for the padding, the squares of rows, and the gradients' norm; a quarter of the moments.
+TEST(Zero, ThePlanSaysWhatARankNeedsAndSends) {
+  const Workplace place;
+  const auto checked = [&](const Words& words) {
+    const Outcome outcome = place.run(with({"check", "base.yaml", "--json"}, words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json whole = checked(by_ranks(4)), shared = checked(sharing(4));
+  const int64_t gradients = shared["memory"]["bytes"]["gradient"], row = 1024 * 4;
+  EXPECT_LT(gradients - whole["memory"]["bytes"]["gradient"].get<int64_t>(), 4 * row);
+  EXPECT_EQ(shared["memory"]["bytes"]["optimizer_state"].get<int64_t>(), 2 * gradients / 4);
+  EXPECT_EQ(shared["ranks"],
+            (nlohmann::json{{"count", 4},
+                            {"zero", 1},
+                            {"bytes_sent_per_step", 3 * (2 * gradients + gradients / 1024 + 2 * 4) / 4}}));
+  const Outcome text = place.run(with({"check", "base.yaml"}, sharing(4)));
+  EXPECT_NE(text.out.find(", and the optimizer's state of 1/4 of the parameters; a rank sends "),
+            std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find(" of sums and parameters a step"), std::string::npos) << text.out;
 }
 
 TEST(Parallel, WhatCannotBeIsRefused) {

@@ -49,7 +49,8 @@ struct CpuProgram::Step {
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
-  std::vector<size_t> reduced = {};  // all_reduce: elements of each tensor
+  std::vector<std::span<float>> reduced = {};      // all_reduce
+  std::vector<runtime::SharedFloats> shared = {};  // of a call that has_parts()
   const program::Section* section = nullptr;
   const Call* call = nullptr;
 };
@@ -82,16 +83,22 @@ void CpuProgram::resolve() {
       step.layer = section.first_layer + layer;
       step.section = &section;
       step.call = &call;
+      const auto address = [&](ir::Use use) {
+        return arena() + plan::address(compiled().graph, compiled().plan, use, layer);
+      };
+      const auto floats = [&](ir::Use use) { return reinterpret_cast<float*>(address(use)); };
+      const auto count = [&](ir::Use use) { return element_count(compiled().graph.value(use).shape); };
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
       else if (call.kind == Call::Kind::all_reduce)
         for (const ir::Use use : call.arguments)
-          step.reduced.push_back(static_cast<size_t>(element_count(compiled().graph.value(use).shape)));
+          step.reduced.emplace_back(floats(use), static_cast<size_t>(count(use)));
+      else if (call.has_parts())
+        for (const auto& [whole, part] : shared_tensors(call))
+          step.shared.push_back({floats(whole), floats(part), count(part)});
       else
         step.gemm = matmul_of(shape_at(call.gemm, iteration));
-      for (ir::Use use : call.arguments) {
-        step.arguments.push_back(arena() + plan::address(compiled().graph, compiled().plan, use, layer));
-      }
+      for (ir::Use use : call.arguments) step.arguments.push_back(address(use));
       steps.push_back(std::move(step));
     });
   }
@@ -104,10 +111,14 @@ void CpuProgram::execute(const Step& step) const {
     runtime::after_call();
     return;
   }
-  if (!step.reduced.empty()) {
+  if (step.call->kind == Call::Kind::all_reduce || step.call->has_parts()) {
     runtime::before_call();
-    for (size_t i = 0; i < step.reduced.size(); ++i)
-      all_reduce({static_cast<float*>(step.arguments[i]), step.reduced[i]});
+    for (const std::span<float> tensor : step.reduced) all_reduce(tensor);
+    for (const runtime::SharedFloats& tensor : step.shared) {
+      if (step.call->kind == Call::Kind::reduce_scatter) reduce_scatter(tensor);
+      if (step.call->kind == Call::Kind::all_gather) all_gather(tensor);
+      if (step.call->kind == Call::Kind::own_part) own_part(tensor);
+    }
     runtime::after_call();
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -46,6 +47,20 @@ std::vector<cuda::Elements> elements_of(const ir::Graph& graph, const Call& call
   return tensors;
 }
 
+std::vector<cuda::SharedElements> shared_elements(const ir::Graph& graph, const Call& call,
+                                                  const std::vector<void*>& arguments) {
+  const auto address = [&](ir::Use use) {
+    return arguments[static_cast<size_t>(std::ranges::find(call.arguments, use) - call.arguments.begin())];
+  };
+  std::vector<cuda::SharedElements> tensors;
+  for (const auto& [whole, part] : shared_tensors(call)) {
+    const ir::Value& tensor = graph.value(part);
+    tensors.push_back(
+        {address(whole), address(part), element_count(tensor.shape), element_type(tensor.dtype)});
+  }
+  return tensors;
+}
+
 // "block 3: gemm NT 16384x3072x768 for mlp.up", as a profiler shows it.
 std::string range_name(const program::Program& program, const ResolvedCall& call) {
   const std::string of = call.call->kind == Call::Kind::gemm ? " for " + call.call->label : "";
@@ -73,6 +88,7 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
       if (call.kind == Call::Kind::all_reduce)
         resolved.reduced = elements_of(compiled.graph, call, resolved.arguments);
+      if (call.has_parts()) resolved.shared = shared_elements(compiled.graph, call, resolved.arguments);
       calls.push_back(std::move(resolved));
     });
   }
@@ -99,6 +115,12 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
       cuda::copy_anywhere(call.arguments[1], call.arguments[0],
                           call.accesses[0].last - call.accesses[0].first, stream);
       return runtime::after_call(stream.handle());
+    case Call::Kind::reduce_scatter:
+      return collectives_.reduce_scatter(call.shared, stream);
+    case Call::Kind::all_gather:
+      return collectives_.all_gather(call.shared, stream);
+    case Call::Kind::own_part:
+      return collectives_.own_part(call.shared, stream);
   }
 }
 

@@ -29,7 +29,8 @@ struct ResolvedCall {
   std::vector<program::Access> accesses = {};
   const runtime::cuda::Gemm* matmul = nullptr;
   std::optional<runtime::cudnn::Plan> attention = {};
-  std::vector<runtime::cuda::Elements> reduced = {};  // of a sum over ranks
+  std::vector<runtime::cuda::Elements> reduced = {};       // of a sum over ranks
+  std::vector<runtime::cuda::SharedElements> shared = {};  // of a call that has_parts()
 };
 
 class ResolvedCalls {
@@ -39,6 +40,9 @@ class ResolvedCalls {
     std::function<void(std::span<const runtime::cuda::Elements>, runtime::cuda::Reduction,
                        const runtime::cuda::Stream&)>
         all_reduce;
+    using WithParts =
+        std::function<void(std::span<const runtime::cuda::SharedElements>, const runtime::cuda::Stream&)>;
+    WithParts reduce_scatter, all_gather, own_part;
     std::function<void()> await_sums;
   };
   // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention

@@ -39,6 +39,9 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
       calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream(),
              {[this](std::span<const cuda::Elements> tensors, cuda::Reduction reduction,
                      const cuda::Stream& stream) { all_reduce(tensors, reduction, stream); },
+              [this](SharedTensors tensors, const cuda::Stream& stream) { reduce_scatter(tensors, stream); },
+              [this](SharedTensors tensors, const cuda::Stream& stream) { all_gather(tensors, stream); },
+              [this](SharedTensors tensors, const cuda::Stream& stream) { own_part(tensors, stream); },
               [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph && compiled().spec.parallel.data == 1) capture_graphs();

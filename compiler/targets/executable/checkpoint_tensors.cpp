@@ -7,6 +7,7 @@
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/program/nf4.h"
+#include "runtime/program/shared_bytes.h"
 
 namespace hydrac::targets {
 
@@ -115,7 +116,9 @@ std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
     NamedTensor tensor{.name = value.name, .dtype = stored_type(value.dtype)};
     for (const ir::Dim& dim : value.shape) tensor.shape.push_back(dim.size);
     tensor.address = address_of(compiled, value.id, 0);
-    tensors.push_back(std::move(tensor));
+    std::vector<runtime::SharedRows> stretches;
+    for (const ir::SharedRows& rows : value.shared) stretches.push_back({rows.rows, rows.own});
+    tensors.push_back(stretches.empty() ? tensor : shared_by_ranks(tensor, stretches));
   }
   return tensors;
 }

@@ -32,6 +32,7 @@ class LayoutMaker {
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
   std::vector<runtime::GradientPlace> gradients() const;
+  std::vector<runtime::SharedBytes> divided() const;
   double flop_per_target() const;
 
   const driver::Compiled& compiled_;
@@ -86,6 +87,7 @@ runtime::StatePlaces LayoutMaker::state() const {
   places.step = place(graph_.find("step"));
   places.rng_step = place(io.rng_step);
   places.rng_seed = place(io.rng_seed);
+  places.rank = place(graph_.find("rank"));
   places.loss_scale = place(io.loss_scale);
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
   places.rate_digits = place(graph_.find("learning_rate.digits"));
@@ -190,6 +192,16 @@ std::vector<runtime::GradientPlace> LayoutMaker::gradients() const {
   return places;
 }
 
+std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
+  std::vector<runtime::SharedBytes> all;
+  if (!compiled_.pack.is_divided) return all;
+  for (const models::ParameterGroup& group : compiled_.pack.groups) {
+    const Place whole = place(group.parameters), own = place(group.own_parameters);
+    all.push_back({whole.offset, whole.elements * 4, static_cast<uint64_t>(own.offset), own.elements * 4});
+  }
+  return all;
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
@@ -216,6 +228,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.base_parameters = base_tensors(compiled_);
   layout.optimizer_state = optimizer_tensors(compiled_);
   layout.gradients = gradients();
+  layout.divided = divided();
   layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
     return f.name == to_string(runtime::Function::load);
   });

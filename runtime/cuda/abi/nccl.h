@@ -31,6 +31,10 @@ constexpr ncclRedOp_t kNcclSum = 0, kNcclMax = 2;
   X(ncclResult_t, ncclCommAbort, (ncclComm_t communicator))                                                      \
   X(ncclResult_t, ncclAllReduce, (const void* from, void* to, std::size_t count, ncclDataType_t type,            \
                                   ncclRedOp_t op, ncclComm_t communicator, CUstream stream))                     \
+  X(ncclResult_t, ncclReduceScatter, (const void* from, void* to, std::size_t count_of_part, ncclDataType_t type, \
+                                      ncclRedOp_t op, ncclComm_t communicator, CUstream stream))                  \
+  X(ncclResult_t, ncclAllGather, (const void* from, void* to, std::size_t count_of_part, ncclDataType_t type,     \
+                                  ncclComm_t communicator, CUstream stream))                                      \
   X(ncclResult_t, ncclGroupStart, ())                                                                            \
   X(ncclResult_t, ncclGroupEnd, ())                                                                              \
   X(const char*, ncclGetErrorString, (ncclResult_t result))                                                      \

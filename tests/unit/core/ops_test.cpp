@@ -251,6 +251,8 @@ TEST(OpTable, EveryOpIsTested) {
   covered.insert("zero");        // ZeroWritesZeros
   covered.insert("all_reduce");  // AllReduceSumsWhatRanksHave, and parallel_test
   covered.insert("transfer");    // TransferCopies, and offload_test
+  // WhatRanksHaveInPartsCostsWhatTheySend, and parallel_test
+  covered.insert({"reduce_scatter", "all_gather", "own_part"});
   for (const ops::OpInfo* op : ops::all_ops())
     EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
 }
@@ -300,6 +302,24 @@ TEST(OpTable, TransferCopies) {
   op.reference(node, {{{2}, {1, 2}}}, copy);
   EXPECT_EQ(copy[0].data, (std::vector<double>{1, 2}));
   EXPECT_DOUBLE_EQ(op.cost(graph, node).bytes, 6 * 4 * 4);
+}
+
+// Together the first two send as many bytes as an all_reduce.
+TEST(OpTable, WhatRanksHaveInPartsCostsWhatTheySend) {
+  ir::Graph graph;
+  ir::Value value;
+  value.name = "gradients";
+  value.shape = {{6, ""}, {4, ""}};
+  const ir::Use whole{graph.add(value), {}};
+  value.shape[0].size = 2;
+  const ir::Use part{graph.add(value), {}};
+  const auto bytes = [&](const std::string& op, ir::Use from, ir::Use to) {
+    const ir::Node node{.op = op, .attributes = {{"ranks", int64_t{3}}}, .inputs = {from}, .outputs = {to}};
+    return ops::op_info(op).cost(graph, node).bytes;
+  };
+  EXPECT_DOUBLE_EQ(bytes("reduce_scatter", whole, part), 2.0 / 3 * 24 * 4);
+  EXPECT_DOUBLE_EQ(bytes("all_gather", part, whole), 2.0 / 3 * 24 * 4);
+  EXPECT_DOUBLE_EQ(bytes("own_part", whole, part), 2 * 8 * 4);  // within its own memory
 }
 
 TEST(OpTable, ZeroWritesZeros) {

@@ -25,6 +25,7 @@ struct Config {
   bool int8_state = false;    // moments of 8 bits
   bool nf4_base = false;      // adapters beside matrices of 4 bits
   int replies = 0;            // above 0: of an objective, and an adapter with kl
+  int ranks = 1;              // that share the update
 };
 
 spec::Spec spec_of(const Config& config) {
@@ -32,6 +33,8 @@ spec::Spec spec_of(const Config& config) {
   spec.optimizations.optimizer_state = config.int8_state     ? spec::StateType::int8
                                        : config.narrow_state ? spec::StateType::bf16
                                                              : spec::StateType::fp32;
+  spec.parallel.data = config.ranks;
+  spec.parallel.zero = config.ranks > 1 ? 1 : 0;
   if (config.nf4_base) {
     spec.adapter.type = spec::AdapterType::lora;
     spec.adapter.base = spec::AdapterBase::nf4;
@@ -134,6 +137,26 @@ INSTANTIATE_TEST_SUITE_P(
                ir::DType::bf16},
         Config{
             "LlamaBf16State", kLlama, "sequence_len: 7, micro_batch_size: 3", ir::DType::bf16, "", {}, true},
+        Config{"LlamaShared",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 3",
+               ir::DType::bf16,
+               "",
+               {},
+               false,
+               false,
+               false,
+               3},
+        Config{"LlamaSharedBf16State",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 3",
+               ir::DType::bf16,
+               "",
+               {},
+               true,
+               false,
+               false,
+               3},
         Config{"Gpt2Fp16State",
                kGpt2,
                "sequence_len: 7, micro_batch_size: 2, optimizer: {name: lion}",

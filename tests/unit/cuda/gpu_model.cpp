@@ -108,6 +108,7 @@ void randomize(const GpuModel& model, Interpreter& state) {
     }
   }
   take_inputs(model, state);
+  if (const ir::ValueId rank = model.graph.find("rank"); rank != ir::kNoValue) state.write({rank, {}}, {1});
 }
 
 }  // namespace hydrac::test

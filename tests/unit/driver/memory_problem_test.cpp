@@ -195,6 +195,23 @@ TEST(MemoryProblem, NamesNarrowStateOnGpus) {
       << suggestion(three);
 }
 
+TEST(MemoryProblem, NamesASharedUpdateWhereSeveralRanksTrain) {
+  const auto of = [](std::vector<std::string> overrides) {
+    for (const char* one :
+         {"target=h200", "model.head_dim=64", "train.micro_batch_size=1", "parallel.data=4"})
+      overrides.emplace_back(one);
+    return small_head(overrides);
+  };
+  const int64_t shared = bytes_of(of({"parallel.zero=1"}));
+  ASSERT_LT(shared, bytes_of(of({})));
+  const auto suggestion = [&](const std::vector<std::string>& overrides) {
+    return memory_problem(compile(of(overrides), CompileOptions{}), within(shared))->suggestion;
+  };
+  EXPECT_TRUE(suggestion({}).starts_with("it fits with parallel.zero: 1")) << suggestion({});
+  const std::string muon = suggestion({"train.optimizer.name=muon"});
+  EXPECT_EQ(muon.find("zero"), std::string::npos) << muon;
+}
+
 TEST(MemoryProblem, SaysThatNoBatchFits) {
   const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(1 << 20));
   ASSERT_TRUE(problem.has_value());

@@ -7,38 +7,13 @@
 #include <memory>
 
 #include "runtime/error.h"
-#include "tests/unit/support/child.h"
+#include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
 namespace {
 
-using test::Child;
+using test::on_ranks;
 using test::tell;
-
-// Runs `body` on each rank, in a process of its own, and gives what each one told, by rank. A RunError is
-// told too, behind "! ".
-std::vector<std::string> on_ranks(int size, const std::function<void(Ranks&, int pipe)>& body) {
-  static int run = 0;
-  const std::string meeting = "ranks_test " + std::to_string(::getpid()) + " " + std::to_string(++run);
-  std::vector<std::unique_ptr<Child>> children;
-  for (int rank = 0; rank < size; ++rank) {
-    children.push_back(std::make_unique<Child>([&, rank](int pipe) {
-      Ranks ranks({rank, size, meeting, "torchrun"}, {});
-      try {
-        ranks.assemble();
-        body(ranks, pipe);
-        ranks.finish();
-      } catch (const RunError& error) {
-        ranks.fail(error.what());
-        tell(pipe, std::string("! ") + error.what());
-      }
-    }));
-  }
-  std::vector<std::string> told;
-  for (const auto& child : children) told.push_back(child->read());
-  for (const auto& child : children) child->wait();
-  return told;
-}
 
 TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
   constexpr int kRanks = 4;
@@ -62,6 +37,43 @@ TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
     tell(pipe, std::to_string(wrong) + " wrong" + (ranks.seconds() > 0 ? "" : ", and no time"));
   });
   EXPECT_EQ(told, std::vector<std::string>(kRanks, "0 wrong"));
+}
+
+// Of a tensor of several pieces a part, whose size is no multiple of anything.
+TEST(Ranks, GetTheirPartsOfSumsAndThePartsOfAll) {
+  constexpr int kRanks = 3;
+  constexpr size_t kPart = 300'001;
+  const auto value = [](int rank, size_t i) {
+    return static_cast<float>(static_cast<double>((i * 2654435761u + static_cast<size_t>(rank)) % 1000003) *
+                              (rank % 2 == 0 ? 1e-3 : -1e4));
+  };
+  const auto told = on_ranks(kRanks, [&](Ranks& ranks, int pipe) {
+    std::vector<float> data(kRanks * kPart), part(kPart), gathered(data.size());
+    for (size_t i = 0; i < data.size(); ++i) data[i] = value(ranks.rank(), i);
+    ranks.reduce_scatter(data, part);
+    ranks.all_gather(part, gathered);
+    ranks.all_reduce(data);
+    const size_t first = static_cast<size_t>(ranks.rank()) * kPart;
+    const bool own = std::equal(part.begin(), part.end(), data.begin() + static_cast<std::ptrdiff_t>(first));
+    tell(pipe, std::string(own ? "own" : "not own") + (gathered == data ? ", all" : ", not all"));
+  });
+  EXPECT_EQ(told, std::vector<std::string>(kRanks, "own, all"));
+}
+
+TEST(Ranks, Rank0CollectsBytes) {
+  constexpr size_t kBytes = (1 << 20) + 77;  // two pieces
+  const auto told = on_ranks(3, [&](Ranks& ranks, int pipe) {
+    const std::vector<std::byte> own(kBytes, std::byte(ranks.rank() + 1));
+    std::vector<std::byte> all(3 * kBytes);
+    ranks.collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
+      std::ranges::copy(bytes, all.begin() + static_cast<std::ptrdiff_t>(rank * kBytes + first));
+    });
+    std::string text;
+    for (const size_t at : {size_t{0}, kBytes - 1, kBytes, 2 * kBytes - 1, 2 * kBytes, 3 * kBytes - 1})
+      text += std::to_string(static_cast<int>(all[at]));
+    tell(pipe, text);
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"112233", "000000", "000000"}));
 }
 
 TEST(Ranks, ExchangeTextsAndFlags) {

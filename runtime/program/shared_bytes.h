@@ -1,0 +1,29 @@
+// What ranks share of tensors: each has a part.
+#pragma once
+#include <vector>
+
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
+// where these are more than `rows`, the last ranks' end in padding.
+struct SharedRows {
+  int64_t rows = 0, own = 0;
+};
+
+// `own`: the tensor as a rank has it, [the sum of its own rows, ...]. The result is that of all ranks.
+NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stretches);
+
+// Of bytes from `address` on, those that are shared: where `all` begin at addresses of their own (`first`),
+// which no memory has.
+std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t address, int64_t bytes);
+
+// What a rank has of a stretch: `count` bytes at `address`, those of the tensor from `first` on.
+struct OwnBytes {
+  int64_t first = 0, count = 0;
+  int64_t address = 0;
+};
+OwnBytes own_bytes(const SharedBytes& stretch, int rank);
+
+}  // namespace hydrac::runtime

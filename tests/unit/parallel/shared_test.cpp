@@ -1,0 +1,143 @@
+// Tensors that ranks share: how each rank's part starts, and how they come together in a checkpoint.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+#include "runtime/error.h"
+#include "runtime/program/laid_out_program.h"
+#include "runtime/program/shared_bytes.h"
+#include "tests/unit/support/on_ranks.h"
+
+namespace hydrac::runtime {
+namespace {
+
+// Two parameters of 1000 and 500 numbers, and as many moments, of which each of 3 ranks has 512: the last
+// one's end in padding. Or of one process, which has all.
+constexpr int kRanks = 3;
+constexpr int64_t kFirst = 1000, kSecond = 500, kAll = kFirst + kSecond, kOwn = 512;
+constexpr int64_t kMoments = kRanks * kOwn * 4, kState = 2 * kMoments, kBehind = kState + 64;
+
+class TwoParameters final : public LaidOutProgram {
+ public:
+  explicit TwoParameters(bool is_shared) : LaidOutProgram(layout_of(is_shared)), memory(kBehind) {}
+
+  std::string description() const override { return "memory"; }
+  void copy_out(int64_t offset, std::span<std::byte> to) override {
+    check(offset, to.size());
+    std::memcpy(to.data(), &memory[static_cast<size_t>(offset)], to.size());
+  }
+  void copy_in(int64_t offset, std::span<const std::byte> from) override {
+    check(offset, from.size());
+    std::memcpy(&memory[static_cast<size_t>(offset)], from.data(), from.size());
+  }
+  void micro_step(const Batch&, float) override { throw std::logic_error("it cannot run"); }
+  void update() override { throw std::logic_error("it cannot run"); }
+  StepResult finish_step() override { throw std::logic_error("it cannot run"); }
+  double evaluate(const Batch&) override { throw std::logic_error("it cannot run"); }
+
+  std::vector<std::byte> memory;
+
+ protected:
+  void clear_persistent() override { std::ranges::fill(memory, std::byte{0}); }
+  void run(Function) override { throw std::logic_error("it cannot run"); }
+  void wait() const override {}
+  LastRun last_run() const override { return {}; }
+
+ private:
+  void check(int64_t offset, size_t bytes) const {
+    if (offset < 0 || offset + static_cast<int64_t>(bytes) > kBehind)
+      throw std::logic_error("no such memory");
+  }
+
+  // Shared parameters lie in memory at 0, and their addresses behind it.
+  static ProgramLayout layout_of(bool is_shared) {
+    const int64_t at = is_shared ? kBehind : 0;
+    ProgramLayout layout;
+    layout.state.rng_seed = {kState, 1};
+    if (is_shared) layout.state.rank = {kState + 4, 1};
+    layout.seed = 7;
+    layout.starts = {{{at, kFirst}, ParameterStart::Kind::normal, 0.02},
+                     {{at + kFirst * 4, kSecond}, ParameterStart::Kind::uniform, 1}};
+    NamedTensor a{.name = "a", .shape = {kFirst}}, b{.name = "b", .shape = {kSecond}},
+        m{.name = "m", .shape = {is_shared ? kOwn : kAll}};
+    a.address = static_cast<uint64_t>(at);
+    b.address = static_cast<uint64_t>(at + kFirst * 4);
+    m.address = kMoments;
+    layout.parameters = {a, b};
+    layout.optimizer_state = {is_shared ? shared_by_ranks(m, {{kAll, kOwn}}) : m};
+    if (is_shared) layout.divided = {{kBehind, kMoments, 0, kOwn * 4}};
+    return layout;
+  }
+};
+
+std::vector<NamedTensor> tensors_of(TwoParameters& program) {
+  std::vector<NamedTensor> all = program.parameters();
+  all.push_back(program.optimizer_state()[0]);
+  return all;
+}
+
+std::vector<std::byte> downloaded(TwoParameters& program) {
+  std::vector<std::byte> all;
+  for (const NamedTensor& tensor : tensors_of(program)) {
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
+    program.download(tensor, bytes);
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+// Other bytes than any start.
+void upload_others(TwoParameters& program) {
+  unsigned char next = 0;
+  for (const NamedTensor& tensor : tensors_of(program)) {
+    std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
+    for (std::byte& byte : bytes) byte = std::byte{next = static_cast<unsigned char>(next * 5 + 13)};
+    program.upload(tensor, bytes);
+  }
+}
+
+TEST(Shared, RanksStartAndSaveAsOneProcess) {
+  const auto told = test::on_ranks(kRanks, [](Ranks& ranks, int pipe) {
+    TwoParameters whole(false), program(true);  // here: what forks must not have started OpenMP's threads
+    whole.initialize();
+    const std::vector<std::byte> started = downloaded(whole);
+    upload_others(whole);
+    const std::vector<std::byte> uploaded = downloaded(whole);
+    program.join(ranks);
+    program.initialize();
+    std::string text = started == uploaded ? "nothing is uploaded " : "";
+    const auto compare = [&](const std::vector<std::byte>& expected) {
+      program.with_whole_state([&] { text += downloaded(program) == expected ? "same " : "different "; });
+    };
+    compare(started);
+    upload_others(program);
+    compare(uploaded);
+    compare(uploaded);
+    try {
+      downloaded(program);
+    } catch (const InputError& error) {
+      text += error.what();
+    }
+    test::tell(pipe, text);
+  });
+  const std::string alone =
+      "a is on no rank whole (parallel.zero); checkpoints, which all ranks save together, hold it";
+  EXPECT_EQ(told, (std::vector<std::string>{"same same same " + alone, alone, alone}));
+}
+
+TEST(Shared, ARankHasItsPartOfWhatAllHave) {
+  // 10 bytes of a tensor from 100 on, 5 behind the start of what ranks have 8 of each.
+  const SharedBytes stretch{100, 10, 1000, 8, 5};
+  const auto own = [&](int rank) {
+    const OwnBytes bytes = own_bytes(stretch, rank);
+    return std::vector<int64_t>{bytes.first, bytes.count, bytes.address};
+  };
+  EXPECT_EQ(own(0), (std::vector<int64_t>{100, 3, 1005}));
+  EXPECT_EQ(own(1), (std::vector<int64_t>{103, 7, 1000}));
+  EXPECT_EQ(own(2)[1], 0);
+}
+
+}  // namespace
+}  // namespace hydrac::runtime
