@@ -205,6 +205,7 @@ std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
 }
 
 void Emitter::add_kernels() {
+  const std::vector<KernelFamily> families = kernel_families(compiled_.program);
   std::vector<std::string> includes = {"<cstdint>", ""};
   std::string usings;
   if (!cpu_) {
@@ -215,18 +216,18 @@ void Emitter::add_kernels() {
   header("kernels/kernels.h",
          {cpu_ ? "The kernels of the program."
                : "The kernels of the program, as functions that launch them on a stream.",
-          includes, usings + kernel_declarations(compiled_), ""});
+          includes, usings + kernel_declarations(compiled_, families), ""});
   // Clang takes tenths of a second for each group.
   std::vector<std::future<Files>> templates;
   for (const TemplateKernels& group : template_kernels(compiled_))
     templates.push_back(std::async(std::launch::async, [this, group] { return template_group(group); }));
-  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled_.program, families)) {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
     const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
     if (cpu_ || !may_contract(first)) uncontracted_.push_back(name);
     if (is_specialized(first)) continue;  // below
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
-    const std::string definitions = kernel_definitions(compiled_, kernels);
+    const std::string definitions = kernel_definitions(compiled_, families, kernels);
     for (const std::string& include : kernel_includes(first, definitions)) text.includes.push_back(include);
     if (!cpu_) text.body = launch_using(first);
     text.body += definitions;

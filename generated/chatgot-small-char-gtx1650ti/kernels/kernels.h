@@ -71,11 +71,6 @@ void dropout_add_layernorm(const f16* matmul,  // [B,T,C]
                            float* rstd,               // [B,T]
                            int layer, cudaStream_t stream);
 
-void gelu(const f16* matmul,  // [B,T,F]
-          const f16* bias,    // [F]
-          f16* y,             // [B,T,F]
-          std::int64_t rows, cudaStream_t stream);
-
 void dropout_add_layernorm_mlp(const f16* matmul,  // [B,T,C]
                                const f16* bias,    // [C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
@@ -87,6 +82,11 @@ void dropout_add_layernorm_mlp(const f16* matmul,  // [B,T,C]
                                float* mean,               // [B,T]
                                float* rstd,               // [B,T]
                                int layer, cudaStream_t stream);
+
+void gelu(const f16* matmul,  // [B,T,F]
+          const f16* bias,    // [F]
+          f16* y,             // [B,T,F]
+          std::int64_t rows, cudaStream_t stream);
 
 // ---- block_backward.cu
 

@@ -70,7 +70,7 @@ class CudaBuild : public testing::Test {
 TEST_F(CudaBuild, ContractsWhatHydracItselfContracts) {
   std::set<std::string> expected;
   int contracted = 0;
-  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled_.program, kernel_families(compiled_.program))) {
     for (const int kernel : kernels) {
       if (may_contract(compiled_.program.kernels[static_cast<size_t>(kernel)]))
         ++contracted;

@@ -1,0 +1,247 @@
+#include "emit/kernel_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "ir/words.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+using Kind = LineEdit::Kind;
+
+std::string unindented(const std::string& line) {
+  const size_t first = line.find_first_not_of(' ');
+  return first == std::string::npos ? "" : line.substr(first);
+}
+
+// Pairs of equal lines, as many as possible, in the order of both.
+std::vector<std::pair<size_t, size_t>> common_lines(const Lines& a, const Lines& b) {
+  std::vector<std::vector<int>> most(a.size() + 1, std::vector<int>(b.size() + 1, 0));
+  for (size_t i = a.size(); i-- > 0;) {
+    for (size_t j = b.size(); j-- > 0;)
+      most[i][j] = a[i] == b[j] ? most[i + 1][j + 1] + 1 : std::max(most[i + 1][j], most[i][j + 1]);
+  }
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i] == b[j]) {
+      pairs.emplace_back(i++, j++);
+    } else {
+      most[i + 1][j] >= most[i][j + 1] ? ++i : ++j;
+    }
+  }
+  return pairs;
+}
+
+// The name that a line declares for those behind it.
+std::optional<std::string> declared_by(const std::string& line) {
+  static const std::regex declaration(R"((?:const(?:expr)? )?[\w:]+(?:<.*>)?\*? (\w+)(?:\[.*\])*(?: = .*)?;)");
+  std::smatch match;
+  if (!std::regex_match(line, match, declaration) || line.starts_with("return ")) return std::nullopt;
+  return match[1].str();
+}
+
+// `const float x = a + b;`: x and its value.
+std::optional<std::pair<std::string, std::string>> value_of(const std::string& line) {
+  static const std::regex constant(R"(const [\w:]+ (\w+) = (.+);)");
+  std::smatch match;
+  if (!std::regex_match(line, match, constant)) return std::nullopt;
+  return std::pair{match[1].str(), match[2].str()};
+}
+
+// Whether `line` is `other` where it names one of the values that stand before it.
+bool is_same_but_named(const std::string& line, const std::string& other,
+                       const std::vector<std::pair<std::string, std::string>>& values) {
+  return std::ranges::any_of(values, [&](const auto& value) {
+    const auto& [name, text] = value;
+    return ir::with_words(line, {{name, text}}) == other ||
+           ir::with_words(line, {{name, "(" + text + ")"}}) == other;
+  });
+}
+
+int depth_of(const std::string& line) {
+  if (is_comment(line)) return 0;
+  return static_cast<int>(std::ranges::count(line, '{') - std::ranges::count(line, '}'));
+}
+
+class KernelComparison {
+ public:
+  KernelComparison(const Lines& larger, const Lines& smaller, const std::vector<std::string>& missing)
+      : missing_(missing) {
+    for (const std::string& line : larger) larger_.push_back(unindented(line));
+    for (const std::string& line : smaller) smaller_.push_back(unindented(line));
+  }
+
+  std::optional<KernelDifference> run() {
+    std::vector<std::pair<size_t, size_t>> pairs = common_lines(larger_, smaller_);
+    for (const auto& [i, j] : pairs) result_.shared += is_comment(larger_[i]) ? 0 : 1;
+    pairs.emplace_back(larger_.size(), smaller_.size());
+    size_t i = 0, j = 0;
+    for (const auto& [next_i, next_j] : pairs) {
+      if (!take(i, next_i, j, next_j)) return std::nullopt;
+      i = next_i + 1, j = next_j + 1;
+    }
+    if (!own_.empty() && missing_.empty()) return std::nullopt;
+    if (!wrap_own()) return std::nullopt;
+    if (!result_.edits.empty() && missing_.empty()) return std::nullopt;
+    return std::move(result_);
+  }
+
+ private:
+  // Lines between two that are equal.
+  bool take(size_t i, size_t end, size_t j, size_t other_end) {
+    std::vector<std::pair<std::string, std::string>> values;
+    std::vector<size_t> own;
+    for (; i < end; ++i) {
+      if (is_comment(larger_[i])) continue;  // it stays
+      while (j < other_end && is_comment(smaller_[j])) ++j;
+      if (j < other_end && (differ_in_constant(i, j) || is_same_but_named(larger_[i], smaller_[j], values))) {
+        ++result_.shared, ++j;
+        continue;
+      }
+      if (const auto value = value_of(larger_[i])) values.push_back(*value);
+      own.push_back(i);
+    }
+    while (j < other_end && is_comment(smaller_[j])) ++j;
+    if (j == other_end) {
+      own_.insert(own_.end(), own.begin(), own.end());
+      return true;
+    }
+    if (other_end - j != 1 || own.size() != 1 || !is_statement(larger_[own[0]]) || !is_statement(smaller_[j]))
+      return false;
+    result_.edits[own[0]] = {Kind::exchanged, own[0], smaller_[j]};
+    return true;
+  }
+
+  static bool is_statement(const std::string& line) {
+    return line.ends_with(";") && depth_of(line) == 0 && !declared_by(line);
+  }
+
+  bool differ_in_constant(size_t i, size_t j) {
+    static const std::regex rows(R"(for \(std::int64_t r = 0; r < (.+); \+\+r\) \{)");
+    std::smatch a, b;
+    if (std::regex_match(larger_[i], a, rows) && std::regex_match(smaller_[j], b, rows)) {
+      result_.constants.push_back({"std::int64_t", "kRows", a[1], b[1]});
+      result_.replaced[i] = "for (std::int64_t r = 0; r < kRows; ++r) {";
+      return true;
+    }
+    auto constant = constant_of(larger_[i]);
+    const auto other = constant_of(smaller_[j]);
+    if (!constant || !other || constant->type != other->type || constant->name != other->name) return false;
+    constant->smaller = other->larger;
+    result_.constants.push_back(std::move(*constant));
+    result_.replaced[i] = "";
+    return true;
+  }
+
+  // What only the larger kernel has, in blocks; what later lines need is declared before them.
+  bool wrap_own() {
+    for (size_t at = 0; at < own_.size();) {
+      size_t end = at + 1;
+      while (end < own_.size() && follows(own_[end - 1], own_[end])) ++end;
+      if (!wrap_run(own_[at], own_[end - 1])) return false;
+      at = end;
+    }
+    return true;
+  }
+
+  // With nothing but own comments between them.
+  bool follows(size_t before, size_t line) const {
+    return std::all_of(larger_.begin() + static_cast<std::ptrdiff_t>(before) + 1,
+                       larger_.begin() + static_cast<std::ptrdiff_t>(line), is_comment);
+  }
+
+  bool wrap_run(size_t first, size_t last) {
+    std::optional<size_t> open;
+    int depth = 0;
+    for (size_t i = first; i <= last; ++i) {
+      const auto name = depth == 0 ? declared_by(larger_[i]) : std::nullopt;
+      if (name && is_needed_outside(*name, first, last)) {
+        if (open) result_.edits[*open] = {Kind::opens, i - 1, ""};
+        open.reset();
+        if (!declare_for_both(i)) return false;
+        continue;
+      }
+      if (!open) open = i;
+      depth += depth_of(larger_[i]);
+      if (depth < 0) return false;
+    }
+    if (open) result_.edits[*open] = {Kind::opens, last, ""};
+    return depth == 0;
+  }
+
+  bool is_needed_outside(const std::string& name, size_t first, size_t last) const {
+    for (size_t i = 0; i < larger_.size(); ++i) {
+      if ((i < first || i > last) && ir::has_word(larger_[i], name)) return true;
+    }
+    return false;
+  }
+
+  // A declaration that the smaller kernel has too, for nothing: unless it points into an output that is left
+  // out.
+  bool declare_for_both(size_t i) {
+    const bool points = std::ranges::any_of(
+        missing_, [&](const std::string& output) { return ir::has_word(larger_[i], output); });
+    if (!points) return true;
+    static const std::regex pointer(R"((?:const )?[\w:]+\* \w+ = \w+ \+ .+;)");
+    result_.edits[i] = {Kind::guarded, i, ""};
+    return std::regex_match(larger_[i], pointer);
+  }
+
+  Lines larger_, smaller_;
+  const std::vector<std::string>& missing_;
+  std::vector<size_t> own_;  // lines of the larger kernel only
+  KernelDifference result_;
+};
+
+}  // namespace
+
+bool is_comment(const std::string& line) {
+  return line.compare(std::min(line.find_first_not_of(' '), line.size()), 2, "//") == 0 ||
+         line.find_first_not_of(' ') == std::string::npos;
+}
+
+std::optional<DifferentConstant> constant_of(const std::string& line) {
+  static const std::regex constant(R"(\s*constexpr ([\w:]+) (\w+) = (.+?);(?:\s*//.*)?)");
+  std::smatch match;
+  if (!std::regex_match(line, match, constant)) return std::nullopt;
+  return DifferentConstant{match[1], match[2], match[3], ""};
+}
+
+std::optional<KernelDifference> kernel_difference(const Lines& larger, const Lines& smaller,
+                                                  const std::vector<std::string>& missing) {
+  return KernelComparison(larger, smaller, missing).run();
+}
+
+std::string template_body(const Lines& larger, const std::map<size_t, std::string>& replaced,
+                          const std::map<size_t, LineEdit>& edits, const std::string& flag) {
+  std::string text;
+  size_t closes = larger.size();
+  for (size_t i = 0; i < larger.size(); ++i) {
+    std::string line = larger[i];
+    if (const auto found = replaced.find(i); found != replaced.end()) line = found->second;
+    if (const auto found = edits.find(i); found != edits.end()) {
+      const LineEdit& edit = found->second;
+      if (edit.kind == Kind::opens && edit.closes == i) {
+        line = fmt::format("if constexpr ({}) {}", flag, line);
+      } else if (edit.kind == Kind::opens) {
+        text += fmt::format("if constexpr ({}) {{\n", flag);
+        closes = edit.closes;
+      } else if (edit.kind == Kind::guarded) {
+        const size_t value = line.find(" = ") + 3;
+        line = fmt::format("{}{} ? {} : nullptr;", line.substr(0, value), flag,
+                           line.substr(value, line.rfind(';') - value));
+      } else {
+        line = fmt::format("if constexpr ({})\n{}\nelse\n{}", flag, line, edit.other);
+      }
+    }
+    if (!line.empty() || larger[i].empty()) text += line + "\n";
+    if (i == closes) text += "}\n";
+  }
+  return text;
+}
+
+}  // namespace hydrac::emit
