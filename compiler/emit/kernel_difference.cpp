@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "ir/words.h"
 
@@ -52,14 +53,21 @@ std::optional<std::pair<std::string, std::string>> value_of(const std::string& l
   return std::pair{match[1].str(), match[2].str()};
 }
 
-// Whether `line` is `other` where it names one of the values that stand before it.
-bool is_same_but_named(const std::string& line, const std::string& other,
-                       const std::vector<std::pair<std::string, std::string>>& values) {
-  return std::ranges::any_of(values, [&](const auto& value) {
-    const auto& [name, text] = value;
-    return ir::with_words(line, {{name, text}}) == other ||
-           ir::with_words(line, {{name, "(" + text + ")"}}) == other;
-  });
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+// Whether `line` is `other` where it names some of the first `count` values, the later of which may name the
+// earlier ones.
+bool is_same_but_named(const std::string& line, const std::string& other, const NamedValues& values,
+                       size_t count) {
+  if (line == other) return true;
+  for (size_t i = count; i-- > 0;) {
+    const auto& [name, text] = values[i];
+    if (!ir::has_word(line, name)) continue;
+    for (const std::string& written : {text, "(" + text + ")"}) {
+      if (is_same_but_named(ir::with_words(line, {{name, written}}), other, values, i)) return true;
+    }
+  }
+  return false;
 }
 
 int depth_of(const std::string& line) {
@@ -93,12 +101,13 @@ class KernelComparison {
  private:
   // Lines between two that are equal.
   bool take(size_t i, size_t end, size_t j, size_t other_end) {
-    std::vector<std::pair<std::string, std::string>> values;
+    NamedValues values;
     std::vector<size_t> own;
     for (; i < end; ++i) {
       if (is_comment(larger_[i])) continue;  // it stays
       while (j < other_end && is_comment(smaller_[j])) ++j;
-      if (j < other_end && (differ_in_constant(i, j) || is_same_but_named(larger_[i], smaller_[j], values))) {
+      if (j < other_end && (differ_in_constant(i, j) ||
+                            is_same_but_named(larger_[i], smaller_[j], values, values.size()))) {
         ++result_.shared, ++j;
         continue;
       }
@@ -155,11 +164,11 @@ class KernelComparison {
   }
 
   bool wrap_run(size_t first, size_t last) {
+    const std::set<size_t> declarations = needed_declarations(first, last);
     std::optional<size_t> open;
     int depth = 0;
     for (size_t i = first; i <= last; ++i) {
-      const auto name = depth == 0 ? declared_by(larger_[i]) : std::nullopt;
-      if (name && is_needed_outside(*name, first, last)) {
+      if (declarations.contains(i)) {
         if (open) result_.edits[*open] = {Kind::opens, i - 1, ""};
         open.reset();
         if (!declare_for_both(i)) return false;
@@ -173,22 +182,33 @@ class KernelComparison {
     return depth == 0;
   }
 
-  bool is_needed_outside(const std::string& name, size_t first, size_t last) const {
-    for (size_t i = 0; i < larger_.size(); ++i) {
-      if ((i < first || i > last) && ir::has_word(larger_[i], name)) return true;
+  // Those of the lines, outside of blocks, that others or such declarations name.
+  std::set<size_t> needed_declarations(size_t first, size_t last) const {
+    std::set<size_t> needed;
+    int depth = 0;
+    for (size_t i = last + 1; i-- > first;) {
+      depth -= depth_of(larger_[i]);
+      const auto name = depth == 0 ? declared_by(larger_[i]) : std::nullopt;
+      if (!name) continue;
+      for (size_t user = 0; user < larger_.size(); ++user) {
+        const bool is_outside = user < first || user > last || (user > i && needed.contains(user));
+        if (is_outside && ir::has_word(larger_[user], *name)) needed.insert(i);
+      }
     }
-    return false;
+    return needed;
   }
 
-  // A declaration that the smaller kernel has too, for nothing: unless it points into an output that is left
+  // A declaration that the smaller kernel has too, for nothing: unless it takes from a parameter that is left
   // out.
   bool declare_for_both(size_t i) {
-    const bool points = std::ranges::any_of(
-        missing_, [&](const std::string& output) { return ir::has_word(larger_[i], output); });
-    if (!points) return true;
-    static const std::regex pointer(R"((?:const )?[\w:]+\* \w+ = \w+ \+ .+;)");
-    result_.edits[i] = {Kind::guarded, i, ""};
-    return std::regex_match(larger_[i], pointer);
+    const bool takes = std::ranges::any_of(
+        missing_, [&](const std::string& parameter) { return ir::has_word(larger_[i], parameter); });
+    if (!takes) return true;
+    static const std::regex pointer(R"((?:const )?[\w:]+\* \w+ = \w+ \+ .+;)"),
+        scalar(R"(const float \w+ = \w+\[0\];)");
+    const bool is_pointer = std::regex_match(larger_[i], pointer);
+    result_.edits[i] = {Kind::guarded, i, is_pointer ? "nullptr" : "0.0f"};
+    return is_pointer || std::regex_match(larger_[i], scalar);
   }
 
   Lines larger_, smaller_;
@@ -232,8 +252,8 @@ std::string template_body(const Lines& larger, const std::map<size_t, std::strin
         closes = edit.closes;
       } else if (edit.kind == Kind::guarded) {
         const size_t value = line.find(" = ") + 3;
-        line = fmt::format("{}{} ? {} : nullptr;", line.substr(0, value), flag,
-                           line.substr(value, line.rfind(';') - value));
+        line = fmt::format("{}{} ? {} : {};", line.substr(0, value), flag,
+                           line.substr(value, line.rfind(';') - value), edit.other);
       } else {
         line = fmt::format("if constexpr ({})\n{}\nelse\n{}", flag, line, edit.other);
       }

@@ -15,7 +15,7 @@ using Lines = std::vector<std::string>;
 struct LineEdit {
   enum class Kind {
     opens,      // it and those up to `closes` are the larger kernel's only
-    guarded,    // a pointer into an output that may be left out: null then
+    guarded,    // takes from a parameter that may be left out: `other` is its value then
     exchanged,  // the smaller kernel has `other` here
   } kind = Kind::opens;
   size_t closes = 0;
@@ -35,7 +35,7 @@ struct KernelDifference {
   size_t shared = 0;                       // lines that both have, comments apart
 };
 
-// Of two bodies, a statement a line. `missing`: the larger kernel's outputs that the smaller one has not.
+// Of two bodies, a statement a line. `missing`: the larger kernel's parameters that the smaller one has not.
 // Nothing where they differ in more.
 std::optional<KernelDifference> kernel_difference(const Lines& larger, const Lines& smaller,
                                                   const std::vector<std::string>& missing);

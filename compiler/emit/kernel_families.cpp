@@ -97,6 +97,15 @@ std::optional<std::vector<std::string>> missing_parameters(const std::vector<Par
   return missing;
 }
 
+// That the flag is named after.
+std::string first_output(const std::vector<Parameter>& parameters, const std::vector<std::string>& missing) {
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.type.starts_with("const ") && std::ranges::count(missing, parameter.name) > 0)
+      return parameter.name;
+  }
+  return missing.front();
+}
+
 // Constants of the namespaces in which two kernels differ: they become parameters if their launches name none
 // of them.
 std::optional<KernelDifference> size_difference(const KernelParts& larger, const KernelParts& smaller,
@@ -148,7 +157,7 @@ class FamilyBuilder {
     if (!found->body.edits.empty()) {
       if (!edits_.empty() && edits_ != found->body.edits) return;
       edits_ = found->body.edits;
-      family_.flag = "has_" + found->missing.front();
+      family_.flag = "has_" + first_output(parts_.parameters, found->missing);
     }
     for (const KernelDifference* part : {&found->sizes, &found->body}) {
       for (const DifferentConstant& c : part->constants) constants_.try_emplace(c.name, c);

@@ -234,8 +234,12 @@ std::string template_call(const driver::Compiled& compiled, int index, const Fam
 std::string commented_template(const driver::Compiled& compiled, const KernelFamily& family, bool cpu) {
   Kernel kernel = compiled.program.kernels[static_cast<size_t>(family.variants.front().kernel)];
   kernel.text = family.text;
-  if (!family.flag.empty())
-    kernel.comment += fmt::format("\nWithout {}, {} is null.", family.flag, family.flag.substr(4));
+  if (!family.flag.empty()) {
+    const auto least = std::ranges::max_element(
+        family.variants, {}, [](const KernelVariant& variant) { return variant.missing.size(); });
+    kernel.comment += fmt::format("\nWithout {}, {} {} null.", family.flag,
+                                  fmt::join(least->missing, " and "), least->missing.size() > 1 ? "are" : "is");
+  }
   if (!cpu) return commented_definition(kernel, cpu);
   return comment_of(kernel) +
          replaced(kernel.text, "static void " + kernel.name, "static void " + kernel.name + "_kernel");
