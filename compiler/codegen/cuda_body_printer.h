@@ -166,6 +166,7 @@ class CudaBodyPrinter : BodyNames {
   void open_elements(int space);
   void close_elements(int space);
   void print_columns_variables(int space);
+  bool names_variables(int space) const;
   void print_loads(int space, const std::set<ir::ExprId>& ids);
   void print_load(int space, ir::ExprId id);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);

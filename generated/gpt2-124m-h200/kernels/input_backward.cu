@@ -68,13 +68,11 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
   const int column = (tile * kLanes + lanes.lane) * kVector;
-  const int c = column % C;
-  const int t = column / C;
 
 #pragma unroll 4
   for (std::int64_t r = 0; r < B; ++r) {
     const float* d_embedded_row = d_embedded + r * T * C;
-    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + t * C + c);
+    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + column);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_position_table_sum[j] += d_embedded_in.at[j];
@@ -84,7 +82,7 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   // This block has seen all rows of its columns.
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    d_position_table[t * C + c + j] += d_position_table_sum[j];
+    d_position_table[column + j] += d_position_table_sum[j];
   }
 }
 
