@@ -54,8 +54,9 @@ std::string BodyNames::rows_text(int operand, const Affine& rows) const {
 }
 
 std::string BodyNames::position_text(const Affine& position) const {
+  // As the width of columns first: rows may be as many.
   const auto number = [&](int64_t value) {
-    for (int space = kRowSpace; space < static_cast<int>(body_.spaces.size()); ++space) {
+    for (int space = static_cast<int>(body_.spaces.size()); space-- > kRowSpace;) {
       ir::Shape shape = body_.row_shape();
       for (const ir::Dim& dim : body_.space_shape(space)) shape.push_back(dim);
       for (size_t d = shape.size(); d-- > 0;) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <regex>
 #include <set>
 
@@ -39,7 +40,8 @@ std::vector<std::pair<size_t, size_t>> common_lines(const Lines& a, const Lines&
 
 // The name that a line declares for those behind it.
 std::optional<std::string> declared_by(const std::string& line) {
-  static const std::regex declaration(R"((?:const(?:expr)? )?[\w:]+(?:<.*>)?\*? (\w+)(?:\[.*\])*(?: = .*)?;)");
+  static const std::regex declaration(
+      R"((?:const(?:expr)? )?[\w:]+(?:<.*>)?\*? (\w+)(?:\[.*\]|\(.*\))*(?: = .*)?;)");
   std::smatch match;
   if (!std::regex_match(line, match, declaration) || line.starts_with("return ")) return std::nullopt;
   return match[1].str();
@@ -93,7 +95,7 @@ class KernelComparison {
       i = next_i + 1, j = next_j + 1;
     }
     if (!own_.empty() && missing_.empty()) return std::nullopt;
-    if (!wrap_own()) return std::nullopt;
+    if (!wrap_own() || hides_declarations()) return std::nullopt;
     if (!result_.edits.empty() && missing_.empty()) return std::nullopt;
     return std::move(result_);
   }
@@ -209,6 +211,34 @@ class KernelComparison {
     const bool is_pointer = std::regex_match(larger_[i], pointer);
     result_.edits[i] = {Kind::guarded, i, is_pointer ? "nullptr" : "0.0f"};
     return is_pointer || std::regex_match(larger_[i], scalar);
+  }
+
+  // Whether a name between these is a function's: not that of a variable with arguments, which follows its type.
+  static bool is_called(const std::string& before, const std::string& behind) {
+    const bool follows_type = before.ends_with(" ") && before.size() > 1 &&
+                              (std::isalnum(static_cast<unsigned char>(before[before.size() - 2])) != 0 ||
+                               before[before.size() - 2] == '>');
+    return (behind.starts_with("(") || behind.starts_with("<")) && !follows_type;
+  }
+
+  // Whether a name that comes up first in a block that was made here is used behind it: whatever declares it, it
+  // would be out of scope.
+  bool hides_declarations() const {
+    static const std::regex word(R"([A-Za-z_]\w*)");
+    std::map<std::string, size_t> ends;  // of the block that a name came up in first, or 0
+    for (size_t i = 0, end = 0; i < larger_.size(); ++i) {
+      const auto edit = result_.edits.find(i);
+      if (edit != result_.edits.end() && edit->second.kind == Kind::opens) end = edit->second.closes + 1;
+      if (i >= end) end = 0;
+      if (is_comment(larger_[i])) continue;
+      for (std::sregex_iterator it(larger_[i].begin(), larger_[i].end(), word), last; it != last; ++it) {
+        const auto at = static_cast<size_t>(it->position());
+        if (is_called(larger_[i].substr(0, at), it->suffix())) continue;
+        const size_t first_end = ends.try_emplace(it->str(), end).first->second;
+        if (first_end != 0 && i >= first_end) return true;
+      }
+    }
+    return false;
   }
 
   Lines larger_, smaller_;
