@@ -117,15 +117,20 @@ class KernelComparison {
       own.push_back(i);
     }
     while (j < other_end && is_comment(smaller_[j])) ++j;
-    if (j == other_end) {
-      own_.insert(own_.end(), own.begin(), own.end());
-      return true;
+    if (j < other_end) {
+      const auto counterpart = std::ranges::find_if(own, [&](size_t line) {
+        return is_statement(larger_[line]) && head_of(larger_[line]) == head_of(smaller_[j]);
+      });
+      if (other_end - j != 1 || counterpart == own.end() || !is_statement(smaller_[j])) return false;
+      result_.edits[*counterpart] = {Kind::exchanged, *counterpart, smaller_[j]};
+      own.erase(counterpart);
     }
-    if (other_end - j != 1 || own.size() != 1 || !is_statement(larger_[own[0]]) || !is_statement(smaller_[j]))
-      return false;
-    result_.edits[own[0]] = {Kind::exchanged, own[0], smaller_[j]};
+    own_.insert(own_.end(), own.begin(), own.end());
     return true;
   }
+
+  // What a statement calls or writes.
+  static std::string head_of(const std::string& line) { return line.substr(0, line.find_first_of("([ ")); }
 
   static bool is_statement(const std::string& line) {
     return line.ends_with(";") && depth_of(line) == 0 && !declared_by(line);
@@ -176,6 +181,7 @@ class KernelComparison {
         if (!declare_for_both(i)) return false;
         continue;
       }
+      if (!open && is_comment(larger_[i])) continue;
       if (!open) open = i;
       depth += depth_of(larger_[i]);
       if (depth < 0) return false;

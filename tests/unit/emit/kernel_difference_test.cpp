@@ -63,10 +63,11 @@ TEST(KernelDifference, WhatAnOutputNeedsStandsUnderTheFlag) {
             "y_row[j] = x[j];\n"
             "if constexpr (flag) copy_out[j] = x[j];\n"
             "}\n"
-            "if constexpr (flag) {\n"
-            "store(copy_row, copy_out);\n"
+            "if constexpr (flag) store(copy_row, copy_out);\n"
+            "if constexpr (flag)\n"
             "add(a, b);\n"
-            "}\n");
+            "else\n"
+            "add(a);\n");
   EXPECT_EQ(merged(larger, smaller), "");
 }
 
