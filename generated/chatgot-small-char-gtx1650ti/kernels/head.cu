@@ -20,10 +20,10 @@ constexpr int kBlocks = 32;               // that share the rows
 constexpr int kVector = 8;                // columns that a thread moves at once
 }  // namespace cross_entropy_loss_and_gradient_sizes
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
+// lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
-// d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
+// d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
 // Without has_d_logits, gradient_scale and d_logits are null.

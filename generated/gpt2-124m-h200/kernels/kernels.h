@@ -13,7 +13,6 @@
 namespace hydrac::gpt2_124m_program {
 
 using hydrac::bf16;
-using hydrac::f16;
 
 // ---- attention_forward.cu
 
