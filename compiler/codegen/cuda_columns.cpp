@@ -120,9 +120,9 @@ void CudaBodyPrinter::close_chunks(int space) {
   const std::string inside = out_.text();
   out_ = std::move(outside_);
   const std::vector<int>& variables = body_.spaces[space];
-  const bool is_named =
-      ir::has_word(inside, "column") ||
-      std::ranges::any_of(variables, [&](int v) { return ir::has_word(inside, variables_[v]); });
+  const bool is_named = ir::has_word(inside, "column") || std::ranges::any_of(variables, [&](int v) {
+                          return ir::has_word(inside, variables_[v]);
+                        });
   if (declares_columns(space) && is_named) print_columns_variables(space);
   out_.append(inside);
   if (columns(space).chunks > 1 || declares_columns(space)) out_.close();

@@ -9,7 +9,8 @@
 
 namespace hydrac::codegen {
 
-CudaKernels cuda_embedding_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+CudaKernels cuda_embedding_backward(const ir::Graph& graph, const ir::Node& node,
+                                    const targets::Target& gpu) {
   const ir::Value &d_y = graph.value(node.inputs[1]), &table = graph.value(node.outputs[0]);
   const cuda::EmbeddingGradient g{static_cast<int>(element_count(graph.value(node.inputs[0]).shape)),
                                   static_cast<int>(table.shape[1].size),

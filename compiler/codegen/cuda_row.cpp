@@ -36,7 +36,8 @@ void CudaBodyPrinter::print_row() {
 
 void CudaBodyPrinter::print_row_variables(const std::string& named_by) {
   if (!needs_row_variables_) return;
-  // 32-bit divisions are far cheaper. Where r is computed from 32-bit numbers, the compiler knows that it is one.
+  // 32-bit divisions are far cheaper. Where r is computed from 32-bit numbers, the compiler knows that it is
+  // one.
   const bool narrows = walks_rows_ && body_.row_count() < (int64_t{1} << 31);
   for (int v = body_.row_variables; v-- > 0;) {
     if (!ir::has_word(named_by, variables_[v])) continue;

@@ -147,7 +147,8 @@ std::string CallText::definition(int index, const std::string& name, const std::
       body.line(fmt::format("{}.mark(run.{});", queue(call), found->second));
   }
   codegen::Writer out;
-  if (const std::string comment = section_comment(function_.name, section.name); !comment.empty()) out.line("// " + comment);
+  if (const std::string comment = section_comment(function_.name, section.name); !comment.empty())
+    out.line("// " + comment);
   out.open(fmt::format("void {}(const Memory& m, {}{}) {{", name, run_parameter(compiled_), layer));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))

@@ -122,8 +122,8 @@ void Emitter::add_dims() {
   }
   out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
   if (const int parts = head_parts(compiled_.program); parts > 0)
-    out.line(fmt::format("inline constexpr int kHeadParts = {};  // of a batch, one after another in the head",
-                         parts));
+    out.line(fmt::format(
+        "inline constexpr int kHeadParts = {};  // of a batch, one after another in the head", parts));
   if (compiled_.spec.model.vocab_size > 0)
     out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
                          compiled_.spec.model.vocab_size));

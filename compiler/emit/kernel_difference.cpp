@@ -108,8 +108,8 @@ class KernelComparison {
     for (; i < end; ++i) {
       if (is_comment(larger_[i])) continue;  // it stays
       while (j < other_end && is_comment(smaller_[j])) ++j;
-      if (j < other_end && (differ_in_constant(i, j) ||
-                            is_same_but_named(larger_[i], smaller_[j], values, values.size()))) {
+      if (j < other_end &&
+          (differ_in_constant(i, j) || is_same_but_named(larger_[i], smaller_[j], values, values.size()))) {
         ++result_.shared, ++j;
         continue;
       }
@@ -219,7 +219,8 @@ class KernelComparison {
     return is_pointer || std::regex_match(larger_[i], scalar);
   }
 
-  // Whether a name between these is a function's: not that of a variable with arguments, which follows its type.
+  // Whether a name between these is a function's: not that of a variable with arguments, which follows its
+  // type.
   static bool is_called(const std::string& before, const std::string& behind) {
     const bool follows_type = before.ends_with(" ") && before.size() > 1 &&
                               (std::isalnum(static_cast<unsigned char>(before[before.size() - 2])) != 0 ||
@@ -227,8 +228,8 @@ class KernelComparison {
     return (behind.starts_with("(") || behind.starts_with("<")) && !follows_type;
   }
 
-  // Whether a name that comes up first in a block that was made here is used behind it: whatever declares it, it
-  // would be out of scope.
+  // Whether a name that comes up first in a block that was made here is used behind it: whatever declares it,
+  // it would be out of scope.
   bool hides_declarations() const {
     static const std::regex word(R"([A-Za-z_]\w*)");
     std::map<std::string, size_t> ends;  // of the block that a name came up in first, or 0

@@ -42,8 +42,8 @@ Lines kernel_lines(const std::string& text) {
 std::optional<KernelParts> kernel_parts(const Kernel& kernel) {
   if (!kernel.header.empty() || !kernel.maps.empty()) return std::nullopt;
   const std::string sizes = kernel.name + "_sizes";
-  std::string text = ir::with_words(
-      kernel.text, {{kernel.name, kName}, {sizes, std::string(kName) + "_sizes"}});
+  std::string text =
+      ir::with_words(kernel.text, {{kernel.name, kName}, {sizes, std::string(kName) + "_sizes"}});
   const size_t open = text.find(") {\n");
   if (open == std::string::npos || !text.ends_with("}\n")) return std::nullopt;
   KernelParts parts;
@@ -128,7 +128,7 @@ struct KernelRelation {
 };
 
 std::optional<KernelRelation> relation(const Kernel& a, const KernelParts& larger, const Kernel& b,
-                                 const KernelParts& smaller) {
+                                       const KernelParts& smaller) {
   if (a.block != b.block || a.takes_layer != b.takes_layer || a.blocks_of_rows != b.blocks_of_rows ||
       larger.signature.front() != smaller.signature.front())
     return std::nullopt;
@@ -179,12 +179,12 @@ class FamilyBuilder {
       family_.variants[v].arguments = arguments(v == 0 ? nullptr : &relations_[v - 1]);
     std::string text;
     if (!parts_.sizes.empty())
-      text = template_body(parts_.sizes, sizes_, {}, "") +
-             fmt::format("}}  // namespace {}_sizes\n\n", kName);
+      text =
+          template_body(parts_.sizes, sizes_, {}, "") + fmt::format("}}  // namespace {}_sizes\n\n", kName);
     text += fmt::format("template <{}>\n{}\n", fmt::join(parameters, ", "), fmt::join(signature_, "\n")) +
             template_body(parts_.body, body_, edits_, family_.flag) + "}\n";
-    family_.text = ir::with_words(
-        text, {{kName, first_.name}, {std::string(kName) + "_sizes", first_.name + "_sizes"}});
+    family_.text =
+        ir::with_words(text, {{kName, first_.name}, {std::string(kName) + "_sizes", first_.name + "_sizes"}});
     return std::move(family_);
   }
 
@@ -193,8 +193,8 @@ class FamilyBuilder {
     std::vector<std::string> list;
     for (const auto& [name, constant] : constants_) {
       std::string value = constant.larger;
-      for (const KernelDifference* part : {relation ? &relation->sizes : nullptr,
-                                           relation ? &relation->body : nullptr}) {
+      for (const KernelDifference* part :
+           {relation ? &relation->sizes : nullptr, relation ? &relation->body : nullptr}) {
         if (!part) continue;
         for (const DifferentConstant& c : part->constants) {
           if (c.name == name) value = c.smaller;

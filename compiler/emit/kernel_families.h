@@ -16,8 +16,8 @@ struct KernelVariant {
 };
 
 struct KernelFamily {
-  std::string text;  // the largest kernel's, as the template's
-  std::string flag;  // "has_copy"; empty where all have the same outputs
+  std::string text;                     // the largest kernel's, as the template's
+  std::string flag;                     // "has_copy"; empty where all have the same outputs
   std::vector<KernelVariant> variants;  // the largest one first: the template has its name and file
 };
 

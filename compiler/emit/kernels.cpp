@@ -211,11 +211,9 @@ Instance instance_of(const driver::Compiled& compiled, int index, const FamilyMe
   const int named_after = member.family ? member.family->variants.front().kernel : index;
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(named_after)];
   Instance instance{kernel.name, kernel.name + "_kernel", {}};
-  if (member.family)
-    instance.function += fmt::format("<{}>", fmt::join(member.variant->arguments, ", "));
+  if (member.family) instance.function += fmt::format("<{}>", fmt::join(member.variant->arguments, ", "));
   for (const Parameter& parameter : parameters_of(kernel)) {
-    const bool is_missing =
-        member.family && std::ranges::count(member.variant->missing, parameter.name) > 0;
+    const bool is_missing = member.family && std::ranges::count(member.variant->missing, parameter.name) > 0;
     instance.arguments.push_back(is_missing ? "nullptr" : parameter.name);
   }
   return instance;
@@ -237,8 +235,9 @@ std::string commented_template(const driver::Compiled& compiled, const KernelFam
   if (!family.flag.empty()) {
     const auto least = std::ranges::max_element(
         family.variants, {}, [](const KernelVariant& variant) { return variant.missing.size(); });
-    kernel.comment += fmt::format("\nWithout {}, {} {} null.", family.flag,
-                                  fmt::join(least->missing, " and "), least->missing.size() > 1 ? "are" : "is");
+    kernel.comment +=
+        fmt::format("\nWithout {}, {} {} null.", family.flag, fmt::join(least->missing, " and "),
+                    least->missing.size() > 1 ? "are" : "is");
   }
   if (!cpu) return commented_definition(kernel, cpu);
   return comment_of(kernel) +
@@ -283,8 +282,7 @@ std::string launch_using(const Kernel& kernel) {
                      kernel.maps.empty() ? "" : "using hydrac::runtime::cuda::tensor_map;\n");
 }
 
-std::string kernel_declarations(const driver::Compiled& compiled,
-                                const std::vector<KernelFamily>& families) {
+std::string kernel_declarations(const driver::Compiled& compiled, const std::vector<KernelFamily>& families) {
   const bool cpu = on_cpu(compiled);
   std::string text;
   for (const auto& [file, kernels] : kernel_files(compiled.program, families)) {

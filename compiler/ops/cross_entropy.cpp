@@ -152,21 +152,19 @@ std::string gradient_formula(const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kCrossEntropy{
-    .name = "cross_entropy",
-    .formula = kSmoothLosses,
-    .inputs = {"logits", "targets"},
-    .outputs = {"losses", "lse"},
-    .formula_of = losses_formula,
-    .body = cross_entropy_body,
-    .gradient = cross_entropy_gradient,
-    .reference = cross_entropy_reference};
-extern const OpInfo kCrossEntropyBackward{
-    .name = "cross_entropy_backward",
-    .formula = kSmoothGradient,
-    .inputs = {"logits", "targets", "lse", "d_losses"},
-    .outputs = {"d_logits"},
-    .formula_of = gradient_formula,
-    .body = cross_entropy_backward_body};
+extern const OpInfo kCrossEntropy{.name = "cross_entropy",
+                                  .formula = kSmoothLosses,
+                                  .inputs = {"logits", "targets"},
+                                  .outputs = {"losses", "lse"},
+                                  .formula_of = losses_formula,
+                                  .body = cross_entropy_body,
+                                  .gradient = cross_entropy_gradient,
+                                  .reference = cross_entropy_reference};
+extern const OpInfo kCrossEntropyBackward{.name = "cross_entropy_backward",
+                                          .formula = kSmoothGradient,
+                                          .inputs = {"logits", "targets", "lse", "d_losses"},
+                                          .outputs = {"d_logits"},
+                                          .formula_of = gradient_formula,
+                                          .body = cross_entropy_backward_body};
 
 }  // namespace hydrac::ops

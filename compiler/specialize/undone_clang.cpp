@@ -135,8 +135,8 @@ class UndoneFinder : public Visitor {
       std::vector<const Expr*> scale = factors, divisor;
       scale.erase(scale.begin() + static_cast<std::ptrdiff_t>(i));
       add_factors(operation->getRHS(), divisor);
-      parts.push_back({operation->getOpcode() == BO_Div, identity(operation->getLHS()),
-                       product_of(divisor), product_of(scale)});
+      parts.push_back({operation->getOpcode() == BO_Div, identity(operation->getLHS()), product_of(divisor),
+                       product_of(scale)});
     }
   }
 

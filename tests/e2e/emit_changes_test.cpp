@@ -43,7 +43,8 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
        "kernels/update.cpp\n"
        "changed  layout.cpp\nchanged  memory.h\nchanged  settings.cpp\nchanged  spec.inc\n"},
   };
-  for (const auto& [override, files] : touched) EXPECT_EQ(changed_files(place, {override}), files) << override;
+  for (const auto& [override, files] : touched)
+    EXPECT_EQ(changed_files(place, {override}), files) << override;
 }
 
 // The same on a GPU, where a precision is the type of most tensors, and an attention by cuDNN has no kernels.

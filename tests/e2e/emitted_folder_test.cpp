@@ -1,4 +1,5 @@
-// `hydrac diff`, and `hydrac emit` into a folder that is there: what is current, edited, owned or somebody else's.
+// `hydrac diff`, and `hydrac emit` into a folder that is there: what is current, edited, owned or somebody
+// else's.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -71,8 +71,8 @@ class CudaBuild : public testing::Test {
     for (const KernelFamily& family : kernel_families(compiled_.program)) {
       for (const KernelVariant& variant : family.variants) {
         if (compiled_.program.kernels[static_cast<size_t>(variant.kernel)].name == kernel)
-          return symbol(
-              compiled_.program.kernels[static_cast<size_t>(family.variants.front().kernel)].name, 'I');
+          return symbol(compiled_.program.kernels[static_cast<size_t>(family.variants.front().kernel)].name,
+                        'I');
       }
     }
     return symbol(kernel, 'E');

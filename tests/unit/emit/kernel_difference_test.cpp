@@ -1,4 +1,5 @@
-// Two kernels as one template: what becomes a parameter, what stands under the flag, and what keeps them apart.
+// Two kernels as one template: what becomes a parameter, what stands under the flag, and what keeps them
+// apart.
 #include "emit/kernel_difference.h"
 
 #include <gtest/gtest.h>
@@ -48,12 +49,8 @@ TEST(KernelDifference, WhatAnOutputNeedsStandsUnderTheFlag) {
                         "}",
                         "store(copy_row, copy_out);",
                         "add(a, b);"},
-              smaller = {"float* y_row = y + r * C;",
-                         "// Store y.",
-                         "for (int j = 0; j < 4; ++j) {",
-                         "y_row[j] = x[j];",
-                         "}",
-                         "add(a);"};
+              smaller = {"float* y_row = y + r * C;", "// Store y.", "for (int j = 0; j < 4; ++j) {",
+                         "y_row[j] = x[j];",          "}",           "add(a);"};
   EXPECT_EQ(merged(larger, smaller, {"copy"}),
             "float* y_row = y + r * C;\n"
             "float* copy_row = flag ? copy + r * C : nullptr;\n"
@@ -72,8 +69,8 @@ TEST(KernelDifference, WhatAnOutputNeedsStandsUnderTheFlag) {
 }
 
 TEST(KernelDifference, AStatementThatTheOtherHasInAnotherFormIsExchanged) {
-  EXPECT_EQ(merged({"a[0] = 1;", "loss[0] += total;", "b[0] = 1;"}, {"a[0] = 1;", "loss[0] = total;", "b[0] = 1;"},
-                   {"b"}),
+  EXPECT_EQ(merged({"a[0] = 1;", "loss[0] += total;", "b[0] = 1;"},
+                   {"a[0] = 1;", "loss[0] = total;", "b[0] = 1;"}, {"b"}),
             "a[0] = 1;\nif constexpr (flag)\nloss[0] += total;\nelse\nloss[0] = total;\nb[0] = 1;\n");
 }
 
@@ -95,7 +92,8 @@ TEST(KernelDifference, WhatWouldGoOutOfScopeKeepsThemApart) {
 TEST(KernelDifference, OtherWorkKeepsThemApart) {
   EXPECT_EQ(merged({"y[0] = x[0];"}, {"y[0] = x[0];", "z[0] = x[0];"}), "");
   EXPECT_EQ(merged({"for (;;) {", "a();", "b();", "}"}, {"a();", "b();"}, {"x"}), "");
-  EXPECT_EQ(merged({"const float a = 1.0f;", "y[0] = a;"}, {"const float a = 2.0f;", "y[0] = a;"}, {"y"}), "");
+  EXPECT_EQ(merged({"const float a = 1.0f;", "y[0] = a;"}, {"const float a = 2.0f;", "y[0] = a;"}, {"y"}),
+            "");
 }
 
 }  // namespace

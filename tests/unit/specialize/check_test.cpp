@@ -75,8 +75,11 @@ std::string refusal_in_kernel(const std::string& body) {
 
 TEST(Check, AnIndexThatIsSplitAndPutTogetherAgainIsFound) {
   const std::string found = "an index that is split and put together again";
-  const auto at = [&](const std::string& place) { return kBegin + "\n  kernels/k.cu:" + place + ": " + found; };
-  EXPECT_EQ(refusal_in_kernel("  const int c = i % C;\n  const int t = i / C;\n  x[t * C + c] = 1;\n"), at("6:5"));
+  const auto at = [&](const std::string& place) {
+    return kBegin + "\n  kernels/k.cu:" + place + ": " + found;
+  };
+  EXPECT_EQ(refusal_in_kernel("  const int c = i % C;\n  const int t = i / C;\n  x[t * C + c] = 1;\n"),
+            at("6:5"));
   EXPECT_EQ(refusal_in_kernel("  x[i / D * C + i % D] = 1;\n"), at("4:5"));
   EXPECT_EQ(refusal_in_kernel("  const int c = i % n * 8, t = i / n;\n  x[c + 3 + t * (8 * n)] = 1;\n"),
             at("5:5"));

@@ -9,7 +9,7 @@ namespace hydrac::specialize::test {
 
 // `header` in the templates' namespace, and an entry that includes it.
 inline SpecializeRequest request(const std::string& header, const std::string& entry,
-                          Dialect dialect = Dialect::cuda) {
+                                 Dialect dialect = Dialect::cuda) {
   SpecializeRequest request;
   request.entries = {{"entry.cu", "#include \"lib.h\"\n" + entry}};
   request.headers = {
@@ -22,7 +22,7 @@ inline SpecializeRequest request(const std::string& header, const std::string& e
 
 // What stands in the namespace, and the entry behind it.
 inline std::string specialized(const std::string& header, const std::string& entry,
-                        Dialect dialect = Dialect::cuda) {
+                               Dialect dialect = Dialect::cuda) {
   const std::string text = whole_text(request(header, entry, dialect));
   const std::string begin = "namespace hydrac::made {\n\n", end = "}  // namespace hydrac::made\n\n";
   std::string result = text.substr(text.find(begin) + begin.size());
