@@ -25,6 +25,7 @@ TEST(KernelDifference, AConstantOfBothBecomesAParameter) {
   EXPECT_EQ(difference->constants[0].smaller, "9");
   EXPECT_EQ(merged(larger, smaller), "x[0] = kSite;\n");
   EXPECT_EQ(merged(larger, {"constexpr long kSite = 9;", "x[0] = kSite;"}), "");
+  EXPECT_EQ(merged({"constexpr float kScale = 2.0f;"}, {"constexpr float kScale = 3.0f;"}), "");
 }
 
 TEST(KernelDifference, SoDoTheRowsOfALoop) {
