@@ -1,6 +1,9 @@
 // Where elements lie, as text: addresses of loads and stores, and of the partial sums of columns.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "codegen/body_names.h"
 
 namespace hydrac::codegen {
@@ -51,8 +54,9 @@ std::string BodyNames::rows_text(int operand, const Affine& rows) const {
 }
 
 std::string BodyNames::position_text(const Affine& position) const {
+  // As the width of columns first: rows may be as many.
   const auto number = [&](int64_t value) {
-    for (int space = kRowSpace; space < static_cast<int>(body_.spaces.size()); ++space) {
+    for (int space = static_cast<int>(body_.spaces.size()); space-- > kRowSpace;) {
       ir::Shape shape = body_.row_shape();
       for (const ir::Dim& dim : body_.space_shape(space)) shape.push_back(dim);
       for (size_t d = shape.size(); d-- > 0;) {
@@ -66,13 +70,36 @@ std::string BodyNames::position_text(const Affine& position) const {
     (term.first < body_.row_variables ? rows : columns).terms.push_back(term);
   const std::string row = rows_text(rows, number);
   if (columns == Affine{} && !row.empty()) return row;
-  const std::string column = affine_text(columns, variables_, number);
+  const std::string column = columns_text(columns, number);
   if (row.empty()) return column;
   return column.starts_with("-") ? row + " - " + column.substr(1) : row + " + " + column;
 }
 
 std::string BodyNames::affine(int operand, const Affine& affine) const {
-  return affine_text(affine, variables_, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+  return columns_text(affine, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+}
+
+bool BodyNames::is_flat_column(const Affine& columns) const {
+  if (columns.constant != 0 || columns.terms.empty()) return false;
+  const std::map<int, int64_t> coefficients(columns.terms.begin(), columns.terms.end());
+  return std::ranges::any_of(body_.spaces, [&](const std::vector<int>& space) {
+    size_t found = 0;
+    int64_t below = 1;
+    for (size_t v = space.size(); v-- > 0; below *= body_.variables[space[v]].size) {
+      const auto coefficient = coefficients.find(space[v]);
+      if (coefficient != coefficients.end() ? coefficient->second != below
+                                            : body_.variables[space[v]].size > 1)
+        return false;
+      found += coefficient != coefficients.end() ? 1 : 0;
+    }
+    return space.size() > 1 && found == coefficients.size();
+  });
+}
+
+std::string BodyNames::columns_text(const Affine& columns, const Numbers& numbers) const {
+  if (flat_column_.empty() || !is_flat_column(columns)) return affine_text(columns, variables_, numbers);
+  const std::string& last = variables_[columns.terms.back().first];
+  return flat_column_ + (last.ends_with(" + j") ? " + j" : "");
 }
 
 // An offset within a row is a width of columns.

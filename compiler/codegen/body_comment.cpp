@@ -58,16 +58,16 @@ std::string BodyNames::traffic() const {
     writes.insert(store.operand);
     if (store.kind == StoreKind::add_column_sum) reads.insert(store.operand);
   }
-  const auto gathers = [&](int operand) {
-    return std::ranges::any_of(body_.exprs, [&](const Expr& e) {
-      return e.op == ExprOp::load && e.operand == operand &&
+  const auto only_gathers = [&](int operand) {
+    return std::ranges::all_of(body_.exprs, [&](const Expr& e) {
+      return e.op != ExprOp::load || e.operand != operand ||
              std::ranges::any_of(e.index, [](const auto& dim) { return dim.gather >= 0; });
     });
   };
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     if ((!reads.contains(operand) && !writes.contains(operand)) ||
-        (gathers(operand) && !writes.contains(operand)))
+        (only_gathers(operand) && !writes.contains(operand)))
       continue;
     const int64_t size = element_count(body_.operands[o].shape);
     if (size <= most) continue;

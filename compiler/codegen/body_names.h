@@ -52,6 +52,9 @@ class BodyNames {
   std::string rows_text(int operand, const ir::Affine& rows) const;
   std::string position_text(const ir::Affine& position) const;
   std::string affine(int operand, const ir::Affine& affine) const;
+  // Whether columns of a space of several variables follow each other as its elements do: then their flat
+  // number is the offset.
+  bool is_flat_column(const ir::Affine& columns) const;
   // Text for an offset or a stride of the operand, by its shape.
   Size size_in(int operand, int64_t value) const;
   Size rows_size() const { return dimensions_.of(body_.row_shape()); }
@@ -91,6 +94,8 @@ class BodyNames {
   std::map<ir::ExprId, std::string> constant_names_;
   std::vector<int> uses_;
   std::set<std::string> taken_;
+  // The flat column of a space of several variables, where the text has it.
+  std::string flat_column_;
   mutable bool needs_row_variables_ = false;  // the text so far names them
   std::vector<int> sums_;                     // the stores that are column sums
   int64_t sum_width_ = 0;
@@ -98,6 +103,7 @@ class BodyNames {
  private:
   using Numbers = std::function<std::string(int64_t)>;
   std::string rows_text(const ir::Affine& rows, const Numbers& numbers) const;
+  std::string columns_text(const ir::Affine& columns, const Numbers& numbers) const;
   void name_variables();
   void name_constants();
   void count_uses();

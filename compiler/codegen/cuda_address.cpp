@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <numeric>
+#include <ranges>
 
 #include "codegen/cuda_body_printer.h"
 
@@ -13,19 +15,38 @@ std::string CudaBodyPrinter::c_type(int operand) const {
   return std::string(codegen::c_type(body_.operands[operand].dtype, kCudaDialect));
 }
 
+// Whether offsets in a tensor count as the flat index does, and begin with the thread's first element.
+bool CudaBodyPrinter::counts_as_flat_index(const ir::Affine& offset) const {
+  if (!counts_elements_ || offset.constant != 0) return false;
+  std::vector<int> counted(static_cast<size_t>(body_.row_variables));
+  std::iota(counted.begin(), counted.end(), 0);
+  if (flat_space_ != ir::kRowSpace)
+    counted.insert(counted.end(), body_.spaces[flat_space_].begin(), body_.spaces[flat_space_].end());
+  std::map<int, int64_t> coefficients(offset.terms.begin(), offset.terms.end());
+  int64_t below = 1;
+  for (const int v : counted | std::views::reverse) {
+    const int64_t size = body_.variables[v].size;
+    if (size > 1 && (!coefficients.contains(v) || coefficients[v] != below)) return false;
+    coefficients.erase(v);
+    below *= size;
+  }
+  return coefficients.empty();
+}
+
+// Whether the text is inside a loop over the elements of a thread's vector.
+bool CudaBodyPrinter::is_in_vector() const {
+  return flat_space_ != ir::kRowSpace && variables_[body_.spaces[flat_space_].back()].ends_with(" + j");
+}
+
 // Whether the address is that of the thread's first element in a tensor which lies as the flat index counts.
 bool CudaBodyPrinter::is_dense(const Address& at) const {
-  if (!counts_elements_ || !at.gathered.empty() || at.columns.constant != 0) return false;
-  std::map<int, int64_t> coefficients(at.rows.terms.begin(), at.rows.terms.end());
-  coefficients.insert(at.columns.terms.begin(), at.columns.terms.end());
-  int64_t below = 1;
-  for (int v = static_cast<int>(body_.variables.size()); v-- > 0;) {
-    const bool is_last = v + 1 == static_cast<int>(body_.variables.size());
-    if (is_last && variables_[v].ends_with(" + j")) return false;
-    if (body_.variables[v].size > 1 && (!coefficients.contains(v) || coefficients[v] != below)) return false;
-    below *= body_.variables[v].size;
-  }
-  return true;
+  return at.gathered.empty() && counts_as_flat_index(at.rows + at.columns) && !is_in_vector();
+}
+
+// "first + j" where that is the position's element.
+std::string CudaBodyPrinter::position(const ir::Affine& position) const {
+  if (!counts_as_flat_index(position)) return position_text(position);
+  return is_in_vector() ? "first + j" : "first";
 }
 
 // Pointers to rows are declared once; what expressions or columns add stands where it is used.

@@ -62,8 +62,10 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
           body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },
           [this](ExprId constant, ExprId beside) { return constant_text(constant, beside); },
-          [this](const ir::Affine& position) { return position_text(position); }, variables_, kCudaDialect),
-      reuse_(plan_reuse()) {}
+          [this](const ir::Affine& at) { return position(at); }, variables_, kCudaDialect),
+      reuse_(plan_reuse()) {
+  flat_column_ = "column";
+}
 
 CudaKernels CudaBodyPrinter::print() {
   if (node_.matmul.value != ir::kNoValue) return print_matmul();

@@ -147,7 +147,10 @@ class CudaBodyPrinter : BodyNames {
   std::string narrowed(int operand, const std::string& text) const;
   std::string load_text(const ir::Expr& expr);
   std::string row_pointer(int operand, const std::string& rows);
+  bool counts_as_flat_index(const ir::Affine& offset) const;
+  bool is_in_vector() const;
   bool is_dense(const Address& at) const;
+  std::string position(const ir::Affine& position) const;
 
   // cuda_pass.cpp: a pass over the columns of a space.
   std::set<ir::ExprId> in_pass(const Loop& loop) const;
@@ -166,6 +169,7 @@ class CudaBodyPrinter : BodyNames {
   void open_elements(int space);
   void close_elements(int space);
   void print_columns_variables(int space);
+  bool names_variables(int space) const;
   void print_loads(int space, const std::set<ir::ExprId>& ids);
   void print_load(int space, ir::ExprId id);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
@@ -262,6 +266,7 @@ class CudaBodyPrinter : BodyNames {
   bool overlaps_rows_ = false;        // overlaps_rows(), once that is known
   bool reduce_takes_row_ = false;     // reduce(r, start)
   bool counts_elements_ = false;      // a flat kernel's text may name `first`, its first element
+  int flat_space_ = ir::kRowSpace;    // whose columns it counts beside the rows
   std::set<ir::ExprId> plain_;        // conditions of the pass that plain vectors need not ask
   std::set<int> declared_spaces_;     // whose column variables stand before the row
   std::string start_;                 // the step's first column, in a row that is walked in steps

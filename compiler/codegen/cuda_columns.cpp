@@ -62,9 +62,32 @@ void CudaBodyPrinter::print_columns_variables(int space) {
   if (layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1) chunk = "tile * kLanes + lanes.lane";
   if (layout.vector > 1) chunk = fmt::format("{} * {}", parenthesized(chunk), vector(space).text);
   if (!start_.empty()) chunk = fmt::format("{} + {}", start_, chunk);
-  std::string all = "column";
-  for (int variable : body_.spaces[space]) all += " " + variables_[variable];
-  print_column_variables(space, chunk, all);
+  std::string named = "column";
+  if (names_variables(space)) {
+    for (int variable : body_.spaces[space]) named += " " + variables_[variable];
+  }
+  print_column_variables(space, chunk, named);
+}
+
+// Whether the text of a space needs more than its flat column.
+bool CudaBodyPrinter::names_variables(int space) const {
+  if (body_.spaces[space].size() == 1) return true;
+  const auto names_some = [&](const ir::Affine& affine) {
+    ir::Affine columns{affine.constant, {}};
+    for (const auto& term : affine.terms) {
+      if (std::ranges::count(body_.spaces[space], term.first) > 0) columns.terms.push_back(term);
+    }
+    return !columns.terms.empty() && !is_flat_column(columns);
+  };
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    const ir::Expr& expr = body_.exprs[i];
+    if (!live_[i]) continue;
+    if (expr.op == ExprOp::load && names_some(address(expr.operand, expr.index, text_).columns)) return true;
+    if (expr.op == ExprOp::position && names_some(expr.index[0].affine)) return true;
+  }
+  return std::ranges::any_of(body_.stores, [&](const Store& store) {
+    return names_some(address(store.operand, store.index, text_).columns);
+  });
 }
 
 // A space of which a thread holds one chunk has the same column variables in every row.
@@ -97,8 +120,9 @@ void CudaBodyPrinter::close_chunks(int space) {
   const std::string inside = out_.text();
   out_ = std::move(outside_);
   const std::vector<int>& variables = body_.spaces[space];
-  const bool is_named =
-      std::ranges::any_of(variables, [&](int v) { return ir::has_word(inside, variables_[v]); });
+  const bool is_named = ir::has_word(inside, "column") || std::ranges::any_of(variables, [&](int v) {
+                          return ir::has_word(inside, variables_[v]);
+                        });
   if (declares_columns(space) && is_named) print_columns_variables(space);
   out_.append(inside);
   if (columns(space).chunks > 1 || declares_columns(space)) out_.close();

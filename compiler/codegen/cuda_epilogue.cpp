@@ -219,6 +219,7 @@ std::string CudaBodyPrinter::epilogue_text() {
                             of_rows = take_row_loads(fields);
   for (size_t s = 0; s < sums_.size(); ++s) sum_names_[sums_[s]] = fmt::format("sum[{}][j]", s);
   counts_elements_ = body_.spaces.size() == 1;
+  flat_space_ = epilogue_space();
   Writer types(1), members(1);
   for (const std::string& line : named_constants()) types.line("static " + line);
   types.line(fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));

@@ -36,11 +36,13 @@ void CudaBodyPrinter::print_row() {
 
 void CudaBodyPrinter::print_row_variables(const std::string& named_by) {
   if (!needs_row_variables_) return;
-  const bool is_small = body_.row_count() < (int64_t{1} << 31);  // 32-bit divisions are far cheaper
+  // 32-bit divisions are far cheaper. Where r is computed from 32-bit numbers, the compiler knows that it is
+  // one.
+  const bool narrows = walks_rows_ && body_.row_count() < (int64_t{1} << 31);
   for (int v = body_.row_variables; v-- > 0;) {
     if (!ir::has_word(named_by, variables_[v])) continue;
     const Size below = rows_below(v);
-    std::string value = is_small && (below.value > 1 || v > 0) ? "static_cast<unsigned>(r)" : "r";
+    std::string value = narrows && (below.value > 1 || v > 0) ? "static_cast<unsigned>(r)" : "r";
     if (below.value > 1) value += fmt::format(" / {}", parenthesized(below.text));
     if (v > 0) value += fmt::format(" % {}", parenthesized(dimensions_.of(body_.variables[v]).text));
     out_.line(fmt::format("const std::int64_t {} = {};", variables_[v], value));

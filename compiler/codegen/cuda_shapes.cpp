@@ -23,8 +23,8 @@ void CudaBodyPrinter::print_flat() {
   const Size rows = rows_size();
   const Size a_row = space == kRowSpace ? Size{} : vectors(space);
   const int64_t chunks = rows.value * a_row.value;
-  // With one space, variables are those of the rows and then the columns: what the flat index counts.
-  counts_elements_ = chunks > 1 && static_cast<int>(body_.spaces.size()) == (space == kRowSpace ? 0 : 1);
+  counts_elements_ = chunks > 1;
+  flat_space_ = space;
   Writer outside = std::move(out_);
   out_ = Writer(outside.indent());
   print_row();

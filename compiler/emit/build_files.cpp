@@ -117,7 +117,7 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
     // CMake before 3.26 does not know that nvcc has C++20.
     text +=
         "set(CMAKE_CUDA_STANDARD 20)\nset(CMAKE_CUDA_EXTENSIONS OFF)\nif(NOT "
-        "CMAKE_CUDA20_STANDARD_COMPILE_OPTION)\n"
+        "CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc has it\n"
         "  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)\nendif()\n";
   }
   text += with(with(kRuntime, "@TEXT@", data == DataKind::text ? "ON" : "OFF"), "@VERSION@", HYDRAC_VERSION);

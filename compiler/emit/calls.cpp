@@ -30,13 +30,15 @@ bool is_block(const Section& section) {
 
 }  // namespace
 
-std::string section_comment(std::string section) {
+std::string section_comment(const std::string& function, std::string section) {
   std::erase_if(section, [](char c) { return '0' <= c && c <= '9'; });  // the loop's first layer
+  if (section == "head" && function == "evaluate") return "Logits, and their loss.";
+  if (section == "head" && function != "micro_step") return "The logits of the next token.";
   static const std::map<std::string, std::string> comments = {
       {"input", "The input's embedding, and the first layer's norm of it."},
       {"block", "One layer: attention, then the mlp. It ends with the norm that the next one begins with."},
       {"before_head", "What the head's parts add to begins at zero."},
-      {"head", "Logits, their loss and its gradient, and what that says of the head's matrix."},
+      {"head", "Logits, their loss and its gradient, and the gradient of the head's matrix."},
       {"after_head",
        "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
@@ -145,7 +147,8 @@ std::string CallText::definition(int index, const std::string& name, const std::
       body.line(fmt::format("{}.mark(run.{});", queue(call), found->second));
   }
   codegen::Writer out;
-  if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
+  if (const std::string comment = section_comment(function_.name, section.name); !comment.empty())
+    out.line("// " + comment);
   out.open(fmt::format("void {}(const Memory& m, {}{}) {{", name, run_parameter(compiled_), layer));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))

@@ -53,7 +53,7 @@ class CallText {
 // What functions are given to make their calls with: "Run& run".
 std::string run_parameter(const driver::Compiled& compiled);
 
-// "block_backward" -> what such a section is, as a comment.
-std::string section_comment(std::string section);
+// What a section of a function of the program is, as a comment: "micro_step" and "block_backward".
+std::string section_comment(const std::string& function, std::string section);
 
 }  // namespace hydrac::emit

@@ -18,6 +18,7 @@
 #include "emit/readme.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
+#include "emit/sizes.h"
 #include "emit/source_file.h"
 #include "emit/template_kernels.h"
 #include "specialize/check.h"
@@ -105,7 +106,9 @@ std::string meaning(const std::string& symbol) {
       {"Rank", "rank of the adapters"},
       {"T", "tokens of a sequence"},
       {"V", "rows of the vocabulary's matrices, padding included"},
+      {"Width", "parameters that the optimizer sees as a row"},
   };
+  if (symbol.starts_with("Rows")) return "rows of Width parameters";
   const auto found = meanings.find(symbol);
   return found == meanings.end() ? "" : found->second;
 }
@@ -118,12 +121,9 @@ void Emitter::add_dims() {
                          comment.empty() ? "" : "  // " + comment));
   }
   out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
-  for (const program::Section& section : compiled_.program.functions.front().sections) {
-    if (section.name == "head" && section.layers > 0)
-      out.line(
-          fmt::format("inline constexpr int kHeadParts = {};  // of a batch, one after another in the head",
-                      section.layers));
-  }
+  if (const int parts = head_parts(compiled_.program); parts > 0)
+    out.line(fmt::format(
+        "inline constexpr int kHeadParts = {};  // of a batch, one after another in the head", parts));
   if (compiled_.spec.model.vocab_size > 0)
     out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
                          compiled_.spec.model.vocab_size));
@@ -134,10 +134,10 @@ void Emitter::add_dims() {
                       ""});
 }
 
-// The names of a GPU's storage types.
+// The names of a GPU's storage types, as far as the program has tensors of them.
 std::string Emitter::narrow_types() const {
-  std::string usings = "using hydrac::bf16;\nusing hydrac::f16;\n";
-  for (const ir::DType dtype : {ir::DType::f8e4m3, ir::DType::f8e5m2}) {
+  std::string usings;
+  for (const ir::DType dtype : {ir::DType::bf16, ir::DType::f16, ir::DType::f8e4m3, ir::DType::f8e5m2}) {
     if (std::ranges::any_of(compiled_.graph.values, [&](const ir::Value& v) { return v.dtype == dtype; }))
       usings += fmt::format("using hydrac::{};\n", c_type(dtype));
   }
@@ -205,6 +205,7 @@ std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
 }
 
 void Emitter::add_kernels() {
+  const std::vector<KernelFamily> families = kernel_families(compiled_.program);
   std::vector<std::string> includes = {"<cstdint>", ""};
   std::string usings;
   if (!cpu_) {
@@ -215,18 +216,18 @@ void Emitter::add_kernels() {
   header("kernels/kernels.h",
          {cpu_ ? "The kernels of the program."
                : "The kernels of the program, as functions that launch them on a stream.",
-          includes, usings + kernel_declarations(compiled_), ""});
+          includes, usings + kernel_declarations(compiled_, families), ""});
   // Clang takes tenths of a second for each group.
   std::vector<std::future<Files>> templates;
   for (const TemplateKernels& group : template_kernels(compiled_))
     templates.push_back(std::async(std::launch::async, [this, group] { return template_group(group); }));
-  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled_.program, families)) {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
     const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
     if (cpu_ || !may_contract(first)) uncontracted_.push_back(name);
     if (is_specialized(first)) continue;  // below
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
-    const std::string definitions = kernel_definitions(compiled_, kernels);
+    const std::string definitions = kernel_definitions(compiled_, families, kernels);
     for (const std::string& include : kernel_includes(first, definitions)) text.includes.push_back(include);
     if (!cpu_) text.body = launch_using(first);
     text.body += definitions;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "emit/kernel_families.h"
 #include "emit/on_cpu.h"
 #include "ir/words.h"
 
@@ -78,22 +79,36 @@ bool is_specialized(const Kernel& kernel) {
   return std::filesystem::path(kernel.header).filename().string().starts_with("attention.");
 }
 
-std::map<std::string, std::vector<int>> kernel_files(const program::Program& program) {
+namespace {
+
+// The file of a kernel that a section calls first.
+std::string file_of(const Kernel& kernel, const program::Function& function,
+                    const program::Section& section) {
+  if (is_specialized(kernel) || !kernel.maps.empty()) return kernel.name;
+  if (!kernel.header.empty()) return std::filesystem::path(kernel.header).stem().string();
+  const bool of_step = function.name == "micro_step";
+  return of_step ? section.name : function.name == "load" ? "update" : function.name;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<int>> kernel_files(const program::Program& program,
+                                                     const std::vector<KernelFamily>& families) {
   std::map<std::string, std::vector<int>> files;
   std::set<int> seen;
   for (const program::Function& function : program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
         if (call.kind != program::Call::Kind::launch || !seen.insert(call.kernel).second) continue;
-        const Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
-        const bool of_step = function.name == "micro_step";
-        std::string file = of_step ? section.name : function.name == "load" ? "update" : function.name;
-        if (is_specialized(kernel) || !kernel.maps.empty()) {
-          file = kernel.name;
-        } else if (!kernel.header.empty()) {
-          file = std::filesystem::path(kernel.header).stem().string();
+        const FamilyMember member = member_of(families, call.kernel);
+        if (member.family && !member.is_first()) continue;
+        std::vector<int>& list =
+            files[file_of(program.kernels[static_cast<size_t>(call.kernel)], function, section)];
+        list.push_back(call.kernel);
+        if (!member.family) continue;
+        for (const KernelVariant& variant : member.family->variants) {
+          if (variant.kernel != call.kernel) list.push_back(variant.kernel);
         }
-        files[file].push_back(call.kernel);
       }
     }
   }
@@ -185,6 +200,50 @@ std::string commented_definition(const Kernel& kernel, bool cpu) {
 
 namespace {
 
+// How a kernel is called: it is a function, or an instance of its family's template.
+struct Instance {
+  std::string named_after;             // whose constants it has
+  std::string function;                // "add_layernorm_kernel<16>"
+  std::vector<std::string> arguments;  // names of its own parameters, null for those that it has not
+};
+
+Instance instance_of(const driver::Compiled& compiled, int index, const FamilyMember& member) {
+  const int named_after = member.family ? member.family->variants.front().kernel : index;
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(named_after)];
+  Instance instance{kernel.name, kernel.name + "_kernel", {}};
+  if (member.family) instance.function += fmt::format("<{}>", fmt::join(member.variant->arguments, ", "));
+  for (const Parameter& parameter : parameters_of(kernel)) {
+    const bool is_missing = member.family && std::ranges::count(member.variant->missing, parameter.name) > 0;
+    instance.arguments.push_back(is_missing ? "nullptr" : parameter.name);
+  }
+  return instance;
+}
+
+// The cpu's functions of a family call their template.
+std::string template_call(const driver::Compiled& compiled, int index, const FamilyMember& member) {
+  const Instance instance = instance_of(compiled, index, member);
+  return fmt::format("void {}({} {{\n  {}({});\n}}\n",
+                     compiled.program.kernels[static_cast<size_t>(index)].name,
+                     without_shapes(host_parameters(compiled, index)), instance.function,
+                     fmt::join(instance.arguments, ", "));
+}
+
+// The template under the comment of its largest kernel.
+std::string commented_template(const driver::Compiled& compiled, const KernelFamily& family, bool cpu) {
+  Kernel kernel = compiled.program.kernels[static_cast<size_t>(family.variants.front().kernel)];
+  kernel.text = family.text;
+  if (!family.flag.empty()) {
+    const auto least = std::ranges::max_element(
+        family.variants, {}, [](const KernelVariant& variant) { return variant.missing.size(); });
+    kernel.comment +=
+        fmt::format("\nWithout {}, {} {} null.", family.flag, fmt::join(least->missing, " and "),
+                    least->missing.size() > 1 ? "are" : "is");
+  }
+  if (!cpu) return commented_definition(kernel, cpu);
+  return comment_of(kernel) +
+         replaced(kernel.text, "static void " + kernel.name, "static void " + kernel.name + "_kernel");
+}
+
 // What the kernel's text relies on, for each number of rows that it is called with.
 std::string assertions(const driver::Compiled& compiled, int index) {
   std::set<std::string> lines;
@@ -197,13 +256,13 @@ std::string assertions(const driver::Compiled& compiled, int index) {
 
 }  // namespace
 
-std::string launcher(const driver::Compiled& compiled, int index) {
+std::string launcher(const driver::Compiled& compiled, int index, const FamilyMember& member) {
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
-  std::string names;
-  const std::vector<Parameter> parameters = parameters_of(kernel);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = parameters[i].name;
-    names +=
+  const Instance instance = instance_of(compiled, index, member);
+  std::string arguments;
+  for (size_t i = 0; i < instance.arguments.size(); ++i) {
+    const std::string& name = instance.arguments[i];
+    arguments +=
         ", " + (i < kernel.maps.size() ? fmt::format("tensor_map({}, {})", name, map_text(compiled, index, i))
                                        : name);
   }
@@ -211,10 +270,11 @@ std::string launcher(const driver::Compiled& compiled, int index) {
                                  ? kernel.blocks_of_rows
                                  : grids_of(compiled.program, index).at(0).text;
   return fmt::format(
-      "void {0}({1} {{\n  using namespace {0}_sizes;\n{2}  {3}(\"{0}\", {0}_kernel, {{{4}, kThreads{5}}}, "
-      "stream{6});\n}}\n",
-      kernel.name, without_shapes(host_parameters(compiled, index)), assertions(compiled, index),
-      launch_function(kernel), blocks, kernel.block.shared_bytes == 0 ? "" : ", kSharedBytes", names);
+      "void {0}({1} {{\n  using namespace {2}_sizes;\n{3}  {4}(\"{0}\", {5}, {{{6}, kThreads{7}}}, "
+      "stream{8});\n}}\n",
+      kernel.name, without_shapes(host_parameters(compiled, index)), instance.named_after,
+      assertions(compiled, index), launch_function(kernel), instance.function, blocks,
+      kernel.block.shared_bytes == 0 ? "" : ", kSharedBytes", arguments);
 }
 
 std::string launch_using(const Kernel& kernel) {
@@ -222,10 +282,10 @@ std::string launch_using(const Kernel& kernel) {
                      kernel.maps.empty() ? "" : "using hydrac::runtime::cuda::tensor_map;\n");
 }
 
-std::string kernel_declarations(const driver::Compiled& compiled) {
+std::string kernel_declarations(const driver::Compiled& compiled, const std::vector<KernelFamily>& families) {
   const bool cpu = on_cpu(compiled);
   std::string text;
-  for (const auto& [file, kernels] : kernel_files(compiled.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled.program, families)) {
     text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
     for (int k : kernels) {
       const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
@@ -235,12 +295,19 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
   return text;
 }
 
-std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {
+std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<KernelFamily>& families,
+                               const std::vector<int>& kernels) {
   std::string text;
   const bool cpu = on_cpu(compiled);
   for (int k : kernels) {
-    text += "\n" + commented_definition(compiled.program.kernels[static_cast<size_t>(k)], cpu);
-    if (!cpu) text += "\n" + launcher(compiled, k);
+    const FamilyMember member = member_of(families, k);
+    if (!member.family) {
+      text += "\n" + commented_definition(compiled.program.kernels[static_cast<size_t>(k)], cpu);
+    } else if (member.is_first()) {
+      text += "\n" + commented_template(compiled, *member.family, cpu);
+    }
+    if (!cpu) text += "\n" + launcher(compiled, k, member);
+    if (cpu && member.family) text += "\n" + template_call(compiled, k, member);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "codegen/dimensions.h"
 #include "driver/compile.h"
+#include "emit/kernel_families.h"
 
 namespace hydrac::emit {
 
@@ -28,18 +29,21 @@ bool takes_rows(const program::Program& program, int kernel);
 bool is_specialized(const program::Kernel& kernel);
 
 // Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
-// calls them first. One that is made of a template is in a file of its own, or in the template's.
-std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
+// calls them first. One that is made of a template is in a file of its own, or in the template's. A family's
+// kernels follow on its first one.
+std::map<std::string, std::vector<int>> kernel_files(const program::Program& program,
+                                                     const std::vector<KernelFamily>& families);
 
 // kernels/kernels.h: a declaration of each, under its comment.
-std::string kernel_declarations(const driver::Compiled& compiled);
+std::string kernel_declarations(const driver::Compiled& compiled, const std::vector<KernelFamily>& families);
 // The body of kernels/FILE.cu, or of kernels/FILE.cpp for the cpu.
-std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels);
+std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<KernelFamily>& families,
+                               const std::vector<int>& kernels);
 
 // One kernel as it stands in these bodies, under its comment. On a GPU it has `_kernel` behind its name.
 std::string commented_definition(const program::Kernel& kernel, bool cpu);
-// The host function that launches a kernel.
-std::string launcher(const driver::Compiled& compiled, int kernel);
+// The host function that launches a kernel; `member` of a family, or not.
+std::string launcher(const driver::Compiled& compiled, int kernel, const FamilyMember& member);
 // What that function uses of the runtime.
 std::string launch_using(const program::Kernel& kernel);
 

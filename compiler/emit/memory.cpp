@@ -14,8 +14,11 @@ namespace hydrac::emit {
 
 namespace {
 
-std::string layers_text(const driver::Compiled& compiled, int slots) {
-  const int layers = static_cast<int>(compiled.spec.model.num_hidden_layers);
+std::string slots_text(const driver::Compiled& compiled, const Field& field) {
+  const int layers = static_cast<int>(compiled.spec.model.num_hidden_layers), slots = field.count;
+  const ir::Shape& shape = compiled.graph.value(field.value).shape;
+  if (slots == head_parts(compiled.program) && !shape.empty() && shape.front().symbol == "R")
+    return "kHeadParts";
   if (slots == layers) return "L";
   if (slots == layers + 1) return "L + 1";
   return std::to_string(slots);
@@ -40,12 +43,16 @@ std::string grouped(int64_t number) {  // 11'972'356'096
   return digits;
 }
 
-// Bytes from a slot to the next, in elements of the field.
+// Bytes from a slot to the next, in elements of the field. What lies inside another tensor has that one's.
 std::string stride_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                         const Field& field) {
   const ir::Value& value = compiled.graph.value(field.value);
   const int64_t elements = field.stride / size_of(value.dtype);
-  return elements == element_count(value.shape) ? elements_text(dimensions, value.shape) : grouped(elements);
+  const ir::Value& storage = compiled.graph.value(storage_of(compiled.graph, field.value));
+  for (const ir::Shape* shape : {&value.shape, &storage.shape}) {
+    if (elements == element_count(*shape)) return elements_text(dimensions, *shape);
+  }
+  return grouped(elements);
 }
 
 class MemoryText {
@@ -80,8 +87,8 @@ std::vector<const Field*> MemoryText::fields(size_t group) const {
 std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) const {
   const std::string offset = grouped((field.offset - from) / unit);
   if (field.count == 1) return offset;
-  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field),
-                     layers_text(compiled_, field.count), offset);
+  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field), slots_text(compiled_, field),
+                     offset);
 }
 
 // What is packed likewise is a struct of the same type.

@@ -42,7 +42,7 @@ checksum; from then on the test compares with them.
     build/train --data {3} --output runs/first --resume
     build/train --data {3} --output runs/smoke --steps 2 --check-kernels
 
-The last one looks for infinities after every call and names the kernel, tensor and line of the spec. `build/train --help` lists the options{6}.
+The last one looks for infinities after every call and names the kernel, tensor and key of the spec. `build/train --help` lists the options{6}.
 {8}
 `build/libtrain.so` has the same program for a loop of your own, in C, C++ or any language that calls C: `train.h` says how.
 

@@ -4,6 +4,13 @@
 
 namespace hydrac::emit {
 
+int head_parts(const program::Program& program) {
+  for (const program::Section& section : program.functions.front().sections) {
+    if (section.name == "head") return section.layers;
+  }
+  return 0;
+}
+
 MatmulText matmul_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
                        const program::Call& gemm) {
   const program::GemmShape& g = gemm.gemm;

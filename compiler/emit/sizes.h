@@ -15,6 +15,9 @@ inline std::string elements_text(const codegen::Dimensions& dimensions, const ir
   return dimensions.of(shape).text;
 }
 
+// Into how many parts the head cuts a batch, kHeadParts; 0 where it takes all at once.
+int head_parts(const program::Program& program);
+
 // A matmul as emitted code writes it.
 struct MatmulText {
   std::string name;     // by the transposed operand: "nn", "nt", "tn"

@@ -79,7 +79,7 @@ std::string in_namespace(const std::string& name, const std::string& text) {
 std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) {
   // By header, and whether they read documents.
   std::map<std::pair<std::string, bool>, TemplateKernels> groups;
-  for (const auto& [file, kernels] : kernel_files(compiled.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled.program, {})) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (!is_specialized(kernel)) continue;
     const std::vector<Parameter> parameters = parameters_of(kernel);
@@ -141,7 +141,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
     } else {
       file.includes.push_back("\"runtime/cuda/launch.cuh\"");
       file.body += launch_using(compiled.program.kernels[static_cast<size_t>(index)]) + text + "\n" +
-                   launcher(compiled, index);
+                   launcher(compiled, index, {});
     }
   }
   return files;

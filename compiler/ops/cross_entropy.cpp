@@ -133,19 +133,38 @@ void cross_entropy_reference(const ir::Node& node, const std::vector<Tensor64>& 
 
 }  // namespace
 
-extern const OpInfo kCrossEntropy{
-    .name = "cross_entropy",
-    .formula = "lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)",
-    .inputs = {"logits", "targets"},
-    .outputs = {"losses", "lse"},
-    .body = cross_entropy_body,
-    .gradient = cross_entropy_gradient,
-    .reference = cross_entropy_reference};
-extern const OpInfo kCrossEntropyBackward{
-    .name = "cross_entropy_backward",
-    .formula = "d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses",
-    .inputs = {"logits", "targets", "lse", "d_losses"},
-    .outputs = {"d_logits"},
-    .body = cross_entropy_backward_body};
+namespace {
+
+constexpr std::string_view kSmoothLosses =
+    "lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)";
+constexpr std::string_view kSmoothGradient =
+    "d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses";
+
+std::string losses_formula(const ir::Node& node) {
+  return node.number("label_smoothing") > 0 ? std::string(kSmoothLosses)
+                                            : "lse = logsumexp(logits), losses = lse - logits[target]";
+}
+
+std::string gradient_formula(const ir::Node& node) {
+  return node.number("label_smoothing") > 0 ? std::string(kSmoothGradient)
+                                            : "d_logits = (exp(logits - lse) - [v = target]) d_losses";
+}
+
+}  // namespace
+
+extern const OpInfo kCrossEntropy{.name = "cross_entropy",
+                                  .formula = kSmoothLosses,
+                                  .inputs = {"logits", "targets"},
+                                  .outputs = {"losses", "lse"},
+                                  .formula_of = losses_formula,
+                                  .body = cross_entropy_body,
+                                  .gradient = cross_entropy_gradient,
+                                  .reference = cross_entropy_reference};
+extern const OpInfo kCrossEntropyBackward{.name = "cross_entropy_backward",
+                                          .formula = kSmoothGradient,
+                                          .inputs = {"logits", "targets", "lse", "d_losses"},
+                                          .outputs = {"d_logits"},
+                                          .formula_of = gradient_formula,
+                                          .body = cross_entropy_backward_body};
 
 }  // namespace hydrac::ops

@@ -34,6 +34,8 @@ struct OpInfo {
   // The outputs behind the first are a value a row. Kernels store them in every function, also where nobody
   // reads them: then training, evaluation and generation run the same kernel.
   bool stores_statistics = false;
+  // The formula where a node's attributes leave something of it out.
+  std::string (*formula_of)(const ir::Node&) = nullptr;
   // The kernel's name where that is not the op's.
   std::string (*kernel)(const ir::Node&) = nullptr;
   ir::Body (*body)(const ir::Graph&, const ir::Node&) = nullptr;

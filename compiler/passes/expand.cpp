@@ -52,7 +52,7 @@ void name_operands(const ops::OpInfo& op, const Node& node, ir::Body& body, std:
 void make_fused(const ir::Graph& graph, Node& node) {
   const ops::OpInfo& op = ops::op_info(node.op);
   ir::Body body = op.body(graph, node);
-  std::string formula(op.formula);
+  std::string formula = op.formula_of ? op.formula_of(node) : std::string(op.formula);
   name_operands(op, node, body, formula);
   node.body = std::make_shared<const ir::Body>(std::move(body));
   node.attributes = {{"name", op.kernel ? op.kernel(node) : node.op}, {"formula", formula}};

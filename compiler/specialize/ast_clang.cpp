@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "specialize/needless.h"
+#include "specialize/undone.h"
 
 namespace hydrac::specialize {
 
@@ -165,7 +166,10 @@ std::string Ast::path_of(clang::SourceLocation location) const {
 ParseResult parse(const ParseRequest& request) {
   const std::unique_ptr<Ast> ast = Ast::parse(request);
   ParseResult result{ast->problems(), {}};
-  if (request.refuses_unused && result.problems.empty()) result.problems = needless_parts(*ast);
+  if (request.refuses_unused && result.problems.empty()) {
+    result.problems = needless_parts(*ast);
+    for (Problem& problem : undone_parts(*ast)) result.problems.push_back(std::move(problem));
+  }
   const clang::SourceManager& sources = ast->sources();
   for (auto file = sources.fileinfo_begin(); file != sources.fileinfo_end(); ++file)
     result.files.push_back(without_root(file->first.getName()));

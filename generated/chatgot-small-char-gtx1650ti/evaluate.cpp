@@ -60,7 +60,7 @@ void block(const Memory& m, Run& run, int l) {
                 eval.normed_rstd, B * T, main.stream());
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, and their loss.
 void head(const Memory& m, Run& run) {
   const Inputs& in = m.in;
   const Copies& copies = m.copies;

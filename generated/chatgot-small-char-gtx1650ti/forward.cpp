@@ -65,7 +65,7 @@ void block(const Memory& m, Run& run, int l) {
                             act.normed_rstd[l + 1], l, main.stream());
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, their loss and its gradient, and the gradient of the head's matrix.
 void head(const Memory& m, Run& run) {
   const Inputs& in = m.in;
   const Gradients& grads = m.grads;

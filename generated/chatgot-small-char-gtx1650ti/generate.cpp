@@ -60,7 +60,7 @@ void block(const Memory& m, Run& run, int l) {
                 gen.normed_rstd, T, main.stream());
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// The logits of the next token.
 void head(const Memory& m, Run& run) {
   const Inputs& in = m.in;
   const Copies& copies = m.copies;

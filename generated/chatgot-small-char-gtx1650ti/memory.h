@@ -12,7 +12,6 @@
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::bf16;
 using hydrac::f16;
 using hydrac::runtime::Arena;
 using hydrac::runtime::Pack;

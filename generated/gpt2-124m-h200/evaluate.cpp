@@ -70,7 +70,7 @@ void before_head(const Memory& m, Run& run) {
   main.zero(state.eval_loss, 1);
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, and their loss.
 void head(const Memory& m, Run& run, int part) {
   const Inputs& in = m.in;
   const Copies& copies = m.copies;

@@ -62,7 +62,7 @@ void block(const Memory& m, Run& run, int l) {
                 act.normed_mean[l + 1], act.normed_rstd[l + 1], B * T, main.stream());
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, their loss and its gradient, and the gradient of the head's matrix.
 void head(const Memory& m, Run& run, int part) {
   const Inputs& in = m.in;
   const Gradients& grads = m.grads;

@@ -13,7 +13,6 @@
 namespace hydrac::gpt2_124m_program {
 
 using hydrac::bf16;
-using hydrac::f16;
 using hydrac::runtime::Arena;
 using hydrac::runtime::Pack;
 using hydrac::runtime::Slots;
@@ -21,14 +20,14 @@ using hydrac::runtime::Slots;
 // What the host writes before a step; in the arena they lie together, at its start.
 struct Inputs {
   Arena at;
-  std::int32_t* tokens = at.tensor<std::int32_t>(0);                            // [B,T]
-  std::int32_t* targets = at.tensor<std::int32_t>(262'144);                     // [B,T]
-  float* inv_count = at.tensor<float>(524'288);                                 // scalar
-  std::int32_t* prompt = at.tensor<std::int32_t>(524'544);                      // [1,T]
-  std::int32_t* position = at.tensor<std::int32_t>(528'640);                    // scalar
-  Slots<std::int32_t> targets_part = at.slots<std::int32_t>(R, 16, 262'144);    // [R], inside targets
-  Slots<std::int32_t> targets_part_2 = at.slots<std::int32_t>(R, 16, 262'144);  // [R], inside targets
-  std::int32_t* token_order = at.tensor<std::int32_t>(528'896);                 // [BT]
+  std::int32_t* tokens = at.tensor<std::int32_t>(0);                                    // [B,T]
+  std::int32_t* targets = at.tensor<std::int32_t>(262'144);                             // [B,T]
+  float* inv_count = at.tensor<float>(524'288);                                         // scalar
+  std::int32_t* prompt = at.tensor<std::int32_t>(524'544);                              // [1,T]
+  std::int32_t* position = at.tensor<std::int32_t>(528'640);                            // scalar
+  Slots<std::int32_t> targets_part = at.slots<std::int32_t>(R, kHeadParts, 262'144);    // [R], inside targets
+  Slots<std::int32_t> targets_part_2 = at.slots<std::int32_t>(R, kHeadParts, 262'144);  // [R], inside targets
+  std::int32_t* token_order = at.tensor<std::int32_t>(528'896);                         // [BT]
 };
 
 // All parameters, or one value for each of them, in one pack.
@@ -95,24 +94,24 @@ struct Activations {
   Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 25'404'664'320);     // [B,T]
   Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 25'408'072'192);     // [B,T]
   Slots<bf16> attn_qkv = at.slots<bf16>(B * T * 3 * H * D, L, 11'972'356'352);  // [B,T,3HD]
-  Slots<bf16> attn_q = at.slots<bf16>(150'994'944, L, 11'972'356'352);          // [B,T,H,D], inside attn_qkv
-  Slots<bf16> attn_k = at.slots<bf16>(150'994'944, L, 11'972'357'888);          // [B,T,H,D], inside attn_qkv
-  Slots<bf16> attn_v = at.slots<bf16>(150'994'944, L, 11'972'359'424);          // [B,T,H,D], inside attn_qkv
+  Slots<bf16> attn_q = at.slots<bf16>(B * T * 3 * H * D, L, 11'972'356'352);    // [B,T,H,D], inside attn_qkv
+  Slots<bf16> attn_k = at.slots<bf16>(B * T * 3 * H * D, L, 11'972'357'888);    // [B,T,H,D], inside attn_qkv
+  Slots<bf16> attn_v = at.slots<bf16>(B * T * 3 * H * D, L, 11'972'359'424);    // [B,T,H,D], inside attn_qkv
   Slots<bf16> attn_mixed = at.slots<bf16>(B * T * H * D, L, 21'938'022'656);    // [B,T,HD]
   Slots<float> attn_mixed_lse = at.slots<float>(B * H * T, L, 25'366'915'584);  // [B,H,T]
   Slots<bf16> attn_out_matmul = at.slots<bf16>(B * T * C, L, 23'145'982'208);   // [B,T,C]
   Slots<float> residual_mid = at.slots<float>(B * T * C, L, 18'213'480'704);    // [B,T,C]
   Slots<bf16> mlp_normed = at.slots<bf16>(B * T * C, L, 23'145'982'208);  // [B,T,C], inside attn_out_matmul
-  Slots<float> mlp_normed_mean = at.slots<float>(B * T, L, 25'411'480'064);  // [B,T]
-  Slots<float> mlp_normed_rstd = at.slots<float>(B * T, L, 25'414'625'792);  // [B,T]
-  Slots<bf16> mlp_up_matmul = at.slots<bf16>(B * T * F, L, 2'308'679'936);   // [B,T,F]
-  Slots<bf16> mlp_act = at.slots<bf16>(B * T * F, L, 7'140'518'144);         // [B,T,F]
-  bf16* mlp_out_matmul = at.tensor<bf16>(24'353'941'760);                    // [B,T,C]
-  Slots<bf16> normed_part = at.slots<bf16>(R * C, 16, 21'837'359'360);       // [R,C], inside normed
-  bf16* logits = at.tensor<bf16>(24'353'941'760);                            // [R,V]
-  bf16* d_logits = at.tensor<bf16>(24'353'941'760);                          // [R,V], inside logits
+  Slots<float> mlp_normed_mean = at.slots<float>(B * T, L, 25'411'480'064);     // [B,T]
+  Slots<float> mlp_normed_rstd = at.slots<float>(B * T, L, 25'414'625'792);     // [B,T]
+  Slots<bf16> mlp_up_matmul = at.slots<bf16>(B * T * F, L, 2'308'679'936);      // [B,T,F]
+  Slots<bf16> mlp_act = at.slots<bf16>(B * T * F, L, 7'140'518'144);            // [B,T,F]
+  bf16* mlp_out_matmul = at.tensor<bf16>(24'353'941'760);                       // [B,T,C]
+  Slots<bf16> normed_part = at.slots<bf16>(R * C, kHeadParts, 21'837'359'360);  // [R,C], inside normed
+  bf16* logits = at.tensor<bf16>(24'353'941'760);                               // [R,V]
+  bf16* d_logits = at.tensor<bf16>(24'353'941'760);                             // [R,V], inside logits
   float* cross_entropy_loss_and_gradient_workspace = at.tensor<float>(24'766'032'128);  // [264]
-  Slots<bf16> d_normed_part = at.slots<bf16>(R * C, 16, 25'266'252'288);          // [R,C], inside d_normed
+  Slots<bf16> d_normed_part = at.slots<bf16>(R * C, kHeadParts, 25'266'252'288);  // [R,C], inside d_normed
   float* d_residual = at.tensor<float>(24'863'599'104);                           // [B,T,C]
   bf16* d_normed = at.tensor<bf16>(25'266'252'288);                               // [B,T,C]
   float* d_residual_sum = at.tensor<float>(25'064'925'696);                       // [B,T,C]
@@ -138,27 +137,27 @@ struct Activations {
 // Activations of evaluating a batch.
 struct Evaluation {
   Arena at;
-  float* residual = at.tensor<float>(2'610'669'824);                      // [B,T,C]
-  bf16* normed = at.tensor<bf16>(2'811'996'416);                          // [B,T,C]
-  float* normed_mean = at.tensor<float>(2'409'343'232);                   // [B,T]
-  float* normed_rstd = at.tensor<float>(2'409'605'376);                   // [B,T]
-  bf16* attn_qkv = at.tensor<bf16>(2'308'679'936);                        // [B,T,3HD]
-  bf16* attn_q = at.tensor<bf16>(2'308'679'936);                          // [B,T,H,D], inside attn_qkv
-  bf16* attn_k = at.tensor<bf16>(2'308'681'472);                          // [B,T,H,D], inside attn_qkv
-  bf16* attn_v = at.tensor<bf16>(2'308'683'008);                          // [B,T,H,D], inside attn_qkv
-  bf16* attn_mixed = at.tensor<bf16>(2'811'996'416);                      // [B,T,HD]
-  float* attn_mixed_lse = at.tensor<float>(2'912'659'712);                // [B,H,T]
-  bf16* attn_out_matmul = at.tensor<bf16>(3'315'312'896);                 // [B,T,C]
-  float* residual_mid = at.tensor<float>(3'113'986'304);                  // [B,T,C]
-  bf16* mlp_normed = at.tensor<bf16>(3'315'312'896);                      // [B,T,C], inside attn_out_matmul
-  float* mlp_normed_mean = at.tensor<float>(2'308'679'936);               // [B,T]
-  float* mlp_normed_rstd = at.tensor<float>(2'308'942'080);               // [B,T]
-  bf16* mlp_up_matmul = at.tensor<bf16>(2'308'679'936);                   // [B,T,F]
-  bf16* mlp_act = at.tensor<bf16>(2'711'333'120);                         // [B,T,F]
-  bf16* mlp_out_matmul = at.tensor<bf16>(2'308'679'936);                  // [B,T,C]
-  Slots<bf16> normed_part = at.slots<bf16>(R * C, 16, 2'811'996'416);     // [R,C], inside normed
-  bf16* logits = at.tensor<bf16>(2'308'679'936);                          // [R,V]
-  float* cross_entropy_loss_workspace = at.tensor<float>(2'720'770'304);  // [264]
+  float* residual = at.tensor<float>(2'610'669'824);         // [B,T,C]
+  bf16* normed = at.tensor<bf16>(2'811'996'416);             // [B,T,C]
+  float* normed_mean = at.tensor<float>(2'409'343'232);      // [B,T]
+  float* normed_rstd = at.tensor<float>(2'409'605'376);      // [B,T]
+  bf16* attn_qkv = at.tensor<bf16>(2'308'679'936);           // [B,T,3HD]
+  bf16* attn_q = at.tensor<bf16>(2'308'679'936);             // [B,T,H,D], inside attn_qkv
+  bf16* attn_k = at.tensor<bf16>(2'308'681'472);             // [B,T,H,D], inside attn_qkv
+  bf16* attn_v = at.tensor<bf16>(2'308'683'008);             // [B,T,H,D], inside attn_qkv
+  bf16* attn_mixed = at.tensor<bf16>(2'811'996'416);         // [B,T,HD]
+  float* attn_mixed_lse = at.tensor<float>(2'912'659'712);   // [B,H,T]
+  bf16* attn_out_matmul = at.tensor<bf16>(3'315'312'896);    // [B,T,C]
+  float* residual_mid = at.tensor<float>(3'113'986'304);     // [B,T,C]
+  bf16* mlp_normed = at.tensor<bf16>(3'315'312'896);         // [B,T,C], inside attn_out_matmul
+  float* mlp_normed_mean = at.tensor<float>(2'308'679'936);  // [B,T]
+  float* mlp_normed_rstd = at.tensor<float>(2'308'942'080);  // [B,T]
+  bf16* mlp_up_matmul = at.tensor<bf16>(2'308'679'936);      // [B,T,F]
+  bf16* mlp_act = at.tensor<bf16>(2'711'333'120);            // [B,T,F]
+  bf16* mlp_out_matmul = at.tensor<bf16>(2'308'679'936);     // [B,T,C]
+  Slots<bf16> normed_part = at.slots<bf16>(R * C, kHeadParts, 2'811'996'416);  // [R,C], inside normed
+  bf16* logits = at.tensor<bf16>(2'308'679'936);                               // [R,V]
+  float* cross_entropy_loss_workspace = at.tensor<float>(2'720'770'304);       // [264]
 };
 
 // Activations of the next token's logits.

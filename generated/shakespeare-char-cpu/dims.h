@@ -7,16 +7,16 @@
 
 namespace hydrac::shakespeare_char_program {
 
-inline constexpr std::int64_t B = 64;    // sequences of a micro-batch
-inline constexpr std::int64_t C = 384;   // width of the residual stream
-inline constexpr std::int64_t D = 64;    // width of an attention head
-inline constexpr std::int64_t F = 1536;  // inner width of the mlp
-inline constexpr std::int64_t H = 6;     // attention heads
-inline constexpr std::int64_t P = 256;   // positions that have an embedding
-inline constexpr std::int64_t Rows = 10494;
-inline constexpr std::int64_t T = 256;  // tokens of a sequence
-inline constexpr std::int64_t V = 65;   // rows of the vocabulary's matrices, padding included
-inline constexpr std::int64_t Width = 1024;
+inline constexpr std::int64_t B = 64;           // sequences of a micro-batch
+inline constexpr std::int64_t C = 384;          // width of the residual stream
+inline constexpr std::int64_t D = 64;           // width of an attention head
+inline constexpr std::int64_t F = 1536;         // inner width of the mlp
+inline constexpr std::int64_t H = 6;            // attention heads
+inline constexpr std::int64_t P = 256;          // positions that have an embedding
+inline constexpr std::int64_t Rows = 10494;     // rows of Width parameters
+inline constexpr std::int64_t T = 256;          // tokens of a sequence
+inline constexpr std::int64_t V = 65;           // rows of the vocabulary's matrices, padding included
+inline constexpr std::int64_t Width = 1024;     // parameters that the optimizer sees as a row
 inline constexpr int L = 6;                     // layers
 inline constexpr std::int64_t kVocabSize = 65;  // tokens
 inline constexpr int kThreads = 8;

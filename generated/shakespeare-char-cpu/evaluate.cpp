@@ -48,7 +48,7 @@ void block(const Memory& m, const Run& run, int l) {
       eval.normed, eval.normed_mean, eval.normed_rstd);
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, and their loss.
 void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;

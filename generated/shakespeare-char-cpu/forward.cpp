@@ -53,7 +53,7 @@ void block(const Memory& m, const Run& run, int l) {
       act.normed_rstd[l + 1], l);
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// Logits, their loss and its gradient, and the gradient of the head's matrix.
 void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;

@@ -48,7 +48,7 @@ void block(const Memory& m, const Run& run, int l) {
       gen.normed, gen.normed_mean, gen.normed_rstd);
 }
 
-// Logits, their loss and its gradient, and what that says of the head's matrix.
+// The logits of the next token.
 void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;

@@ -79,9 +79,9 @@ struct Activations {
   Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 2'816'840'960);       // [B,T]
   Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 2'817'299'712);       // [B,T]
   Slots<float> attn_qkv = at.slots<float>(B * T * 3 * H * D, L, 1'380'029'696);  // [B,T,3HD]
-  Slots<float> attn_q = at.slots<float>(18'874'368, L, 1'380'029'696);           // [B,T,H,D], inside attn_qkv
-  Slots<float> attn_k = at.slots<float>(18'874'368, L, 1'380'031'232);           // [B,T,H,D], inside attn_qkv
-  Slots<float> attn_v = at.slots<float>(18'874'368, L, 1'380'032'768);           // [B,T,H,D], inside attn_qkv
+  Slots<float> attn_q = at.slots<float>(B * T * 3 * H * D, L, 1'380'029'696);    // [B,T,H,D], inside attn_qkv
+  Slots<float> attn_k = at.slots<float>(B * T * 3 * H * D, L, 1'380'031'232);    // [B,T,H,D], inside attn_qkv
+  Slots<float> attn_v = at.slots<float>(B * T * 3 * H * D, L, 1'380'032'768);    // [B,T,H,D], inside attn_qkv
   Slots<float> attn_mixed = at.slots<float>(B * T * H * D, L, 2'185'336'064);    // [B,T,HD]
   Slots<float> attn_mixed_lse = at.slots<float>(B * H * T, L, 2'814'481'664);    // [B,H,T]
   float* attention_forward_workspace = at.tensor<float>(2'638'320'896);          // [67072]

@@ -4,12 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
-#include "runtime/cuda/stream.h"
-#include "runtime/error.h"
-#include "runtime/program/after_call.h"
+#include "runtime/cuda/launch_hooks.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -26,7 +23,7 @@ struct KernelLaunch {
 template <class... Parameters>
 void launch_kernel(const char* name, void (*kernel)(Parameters...), const KernelLaunch& launch,
                    cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
-  before_call(stream);
+  const bool overlaps = before_launch(stream, launch.overlaps_previous);
   const auto code = reinterpret_cast<const void*>(kernel);
   cudaError_t error = cudaSuccess;
   // With its static shared memory a block may need more than the 48 KiB that it gets unasked.
@@ -42,13 +39,11 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
     config.dynamicSmemBytes = static_cast<std::size_t>(launch.shared_bytes);
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs = launch.overlaps_previous && follows_kernels(stream) ? 1 : 0;
+    config.numAttrs = overlaps ? 1 : 0;
     void* pointers[] = {&arguments...};
     error = cudaLaunchKernelExC(&config, code, pointers);
   }
-  if (error != cudaSuccess)
-    throw RunError(std::string("kernel ") + name + " was not launched: " + cudaGetErrorString(error));
-  after_call(stream);
+  after_launch(name, error == cudaSuccess ? nullptr : cudaGetErrorString(error), stream);
 }
 
 // The same for a kernel that begins with wait_for_previous_kernel(): in a graph it may be launched while the

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -139,6 +140,13 @@ Outcome Workplace::run(const Words& words, const std::map<std::string, std::stri
 Words with(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
+}
+
+std::string changed_files(const Workplace& place, const Words& overrides) {
+  const Outcome outcome = place.run(with({"diff", "base.yaml", "program", "-q"}, overrides));
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.code, outcome.out.empty() ? 0 : 1);
+  return std::regex_replace(outcome.out, std::regex("changed  README.md\n"), "");
 }
 
 std::string base_spec() {

@@ -68,6 +68,10 @@ class Workplace {
 
 Words with(Words words, const Words& more);
 
+// What `diff -q` names of the folder "program", which was emitted before, with base.yaml changed; but
+// README.md, whose command has the overrides.
+std::string changed_files(const Workplace& place, const Words& overrides);
+
 // The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one
 // thread (more would let the matmuls sum in another order).
 std::string base_spec();

@@ -28,6 +28,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.dropout.
+template <std::int32_t kSite>
 static __global__ void __launch_bounds__(dropout_add_layernorm_sizes::kThreads)
     dropout_add_layernorm_kernel(const f16* matmul,             // [B,T,C]
                                  const f16* __restrict__ bias,  // [C]
@@ -42,7 +43,6 @@ static __global__ void __launch_bounds__(dropout_add_layernorm_sizes::kThreads)
                                  float* __restrict__ rstd,               // [B,T]
                                  int layer) {
   using namespace dropout_add_layernorm_sizes;
-  constexpr std::int32_t kSite = 131072;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   constexpr float kEpsilon = 1e-05f;
@@ -110,9 +110,19 @@ void dropout_add_layernorm(const f16* matmul, const f16* bias, const std::uint32
                            const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
                            float* rstd, int layer, cudaStream_t stream) {
   using namespace dropout_add_layernorm_sizes;
-  launch_kernel("dropout_add_layernorm", dropout_add_layernorm_kernel, {B * T / kRows, kThreads}, stream,
-                matmul, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd,
-                layer);
+  launch_kernel("dropout_add_layernorm", dropout_add_layernorm_kernel</*kSite=*/131072>,
+                {B * T / kRows, kThreads}, stream, matmul, bias, rng_step, rng_seed, residual, sum,
+                norm_weight, norm_bias, normed, mean, rstd, layer);
+}
+
+void dropout_add_layernorm_mlp(const f16* matmul, const f16* bias, const std::uint32_t* rng_step,
+                               const std::uint32_t* rng_seed, const float* residual, float* sum,
+                               const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
+                               float* rstd, int layer, cudaStream_t stream) {
+  using namespace dropout_add_layernorm_sizes;
+  launch_kernel("dropout_add_layernorm_mlp", dropout_add_layernorm_kernel</*kSite=*/196608>,
+                {B * T / kRows, kThreads}, stream, matmul, bias, rng_step, rng_seed, residual, sum,
+                norm_weight, norm_bias, normed, mean, rstd, layer);
 }
 
 namespace gelu_sizes {
@@ -153,107 +163,6 @@ void gelu(const f16* matmul, const f16* bias, f16* y, std::int64_t rows, cudaStr
   static_assert(T * F / kVector % kThreads == 0);
   static_assert(T * F / kVector < std::int64_t{1} << 31);
   launch_kernel("gelu", gelu_kernel, {rows * F / kVector / kThreads, kThreads}, stream, matmul, bias, y);
-}
-
-namespace dropout_add_layernorm_mlp_sizes {
-constexpr int kLanes = 32;                       // threads of a row
-constexpr int kRows = 4;                         // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;         // of a block
-constexpr int kVector = 8;                       // columns that a thread moves at once
-constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-}  // namespace dropout_add_layernorm_mlp_sizes
-
-// x = matmul + bias
-// y = keep(seed, step, site, i) ? x / (1 - p) : 0
-// sum = residual + y
-// y = (sum - mean) * rstd * w + b
-// Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// Spec: model.dropout.
-static __global__ void __launch_bounds__(dropout_add_layernorm_mlp_sizes::kThreads)
-    dropout_add_layernorm_mlp_kernel(const f16* __restrict__ matmul,  // [B,T,C]
-                                     const f16* __restrict__ bias,    // [C]
-                                     const std::uint32_t* __restrict__ rng_step,
-                                     const std::uint32_t* __restrict__ rng_seed,
-                                     const float* __restrict__ residual,     // [B,T,C]
-                                     float* __restrict__ sum,                // [B,T,C]
-                                     const float* __restrict__ norm_weight,  // [C]
-                                     const float* __restrict__ norm_bias,    // [C]
-                                     f16* __restrict__ normed,               // [B,T,C]
-                                     float* __restrict__ mean,               // [B,T]
-                                     float* __restrict__ rstd,               // [B,T]
-                                     int layer) {
-  using namespace dropout_add_layernorm_mlp_sizes;
-  constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 6553u;
-  constexpr float kKeepScale = 1.1111112f;
-  constexpr float kEpsilon = 1e-05f;
-  const std::uint32_t rng_step_value = rng_step[0];
-  const std::uint32_t rng_seed_value = rng_seed[0];
-  const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  f16* normed_row = normed + r * C;
-
-  // Load bias, matmul, residual; reduce row_sum; store sum.
-  float row_sum = 0.0f;
-  const auto bias_in = load_row<kChunks, kVector>(bias, lanes);
-  const auto matmul_in = load_row<kChunks, kVector>(matmul + r * C, lanes);
-  const auto residual_in = load_row<kChunks, kVector, 4>(residual + r * C, lanes);
-  float sum_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float x = to_float(matmul_in[k].at[j]) + to_float(bias_in[k].at[j]);
-      sum_value[k][j] = residual_in[k].at[j] +
-                        round_to<f16>(random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : x * kKeepScale);
-      row_sum += sum_value[k][j];
-    }
-  }
-  store_row<4>(sum + r * C, sum_value, lanes);
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-  float centered[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      centered[k][j] = sum_value[k][j] - row_mean;
-      sum_of_squares += centered[k][j] * centered[k][j];
-    }
-  }
-  lanes.sum(sum_of_squares);
-  if (lanes.lane == 0) mean[r] = row_mean;
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
-  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      normed_out[j] = centered[k][j] * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
-  if (lanes.lane == 0) rstd[r] = row_rstd;
-}
-
-void dropout_add_layernorm_mlp(const f16* matmul, const f16* bias, const std::uint32_t* rng_step,
-                               const std::uint32_t* rng_seed, const float* residual, float* sum,
-                               const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
-                               float* rstd, int layer, cudaStream_t stream) {
-  using namespace dropout_add_layernorm_mlp_sizes;
-  launch_kernel("dropout_add_layernorm_mlp", dropout_add_layernorm_mlp_kernel, {B * T / kRows, kThreads},
-                stream, matmul, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean,
-                rstd, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

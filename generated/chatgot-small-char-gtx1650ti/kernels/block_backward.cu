@@ -367,7 +367,6 @@ constexpr int kRows = 6;                  // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;  // of a block
 constexpr int kBlocks = 16;               // that share the rows
 constexpr int kVector = 8;                // columns that a thread moves at once
-constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
 }  // namespace layernorm_backward_add_dropout_sizes
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
@@ -378,7 +377,9 @@ constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
 // d_bias = sum over rows of d_x_2
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // d_x_2 may lie where d_normed lies.
+// Without has_d_sum, d_sum is null.
 // Spec: model.norm.
+template <std::int32_t kSite, std::int64_t kSums, bool has_d_sum>
 static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::kThreads, 1)
     layernorm_backward_add_dropout_kernel(const f16* d_normed,                    // [B,T,C]
                                           const float* __restrict__ x,            // [B,T,C]
@@ -393,7 +394,6 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::k
                                           float* __restrict__ workspace,  // [16,kSums]
                                           int layer) {
   using namespace layernorm_backward_add_dropout_sizes;
-  constexpr std::int32_t kSite = 131072;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -410,7 +410,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::k
     const f16* d_normed_row = d_normed + r * C;
     const float* x_row = x + r * C;
     const float* d_residual_row = d_residual + r * C;
-    float* d_sum_row = d_sum + r * C;
+    float* d_sum_row = has_d_sum ? d_sum + r * C : nullptr;
     f16* d_x_2_row = d_x_2 + r * C;
     const float row_rstd = rstd[r];
     const float row_mean = mean[r];
@@ -446,20 +446,23 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::k
       const float d_sum_value = d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
       const float d_x_2_value =
           random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
-      d_sum_out[j] = d_sum_value;
+      if constexpr (has_d_sum) d_sum_out[j] = d_sum_value;
       d_x_2_out[j] = d_x_2_value;
-      d_bias_sum[j] += round_to<f16>(d_x_2_value);
+      if constexpr (has_d_sum) d_bias_sum[j] += round_to<f16>(d_x_2_value);
     }
-    store_columns<4>(d_sum_row + c, d_sum_out);
+    if constexpr (has_d_sum) store_columns<4>(d_sum_row + c, d_sum_out);
     store_columns<kVector>(d_x_2_row + c, d_x_2_out);
   }
 
   // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum, d_bias_sum);
+  if constexpr (has_d_sum)
+    add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum, d_bias_sum);
+  else
+    add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum);
   if (lanes.row == 0) {
     store_columns<4>(workspace + blockIdx.x * kSums + c, d_norm_weight_sum);
     store_columns<4>(workspace + blockIdx.x * kSums + C + c, d_norm_bias_sum);
-    store_columns<4>(workspace + blockIdx.x * kSums + 2 * C + c, d_bias_sum);
+    if constexpr (has_d_sum) store_columns<4>(workspace + blockIdx.x * kSums + 2 * C + c, d_bias_sum);
   }
 }
 
@@ -469,9 +472,21 @@ void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const f
                                     const std::uint32_t* rng_seed, f16* d_x_2, float* workspace, int layer,
                                     cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sizes;
-  launch_kernel("layernorm_backward_add_dropout", layernorm_backward_add_dropout_kernel, {kBlocks, kThreads},
-                stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, rng_step, rng_seed, d_x_2,
-                workspace, layer);
+  launch_kernel("layernorm_backward_add_dropout",
+                layernorm_backward_add_dropout_kernel</*kSite=*/131072, /*kSums=*/3 * C, /*has_d_sum=*/true>,
+                {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum,
+                rng_step, rng_seed, d_x_2, workspace, layer);
+}
+
+void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, const float* norm_weight,
+                                          const float* mean, const float* rstd, const float* d_residual,
+                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                                          f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
+  using namespace layernorm_backward_add_dropout_sizes;
+  launch_kernel("layernorm_backward_add_dropout_input",
+                layernorm_backward_add_dropout_kernel</*kSite=*/0, /*kSums=*/2 * C, /*has_d_sum=*/false>,
+                {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, nullptr,
+                rng_step, rng_seed, d_x_2, workspace, layer);
 }
 
 namespace bias_gradient_sizes {

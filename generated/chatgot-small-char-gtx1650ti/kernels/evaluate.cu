@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const std::int64_t t = static_cast<unsigned>(r) % T;
+  const std::int64_t t = r % T;
   f16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 
@@ -185,66 +185,6 @@ void add_layernorm(const f16* matmul, const f16* bias, const float* residual, fl
   using namespace add_layernorm_sizes;
   launch_kernel("add_layernorm", add_layernorm_kernel, {rows / kRows, kThreads}, stream, matmul, bias,
                 residual, sum, norm_weight, norm_bias, normed, mean, rstd);
-}
-
-namespace cross_entropy_loss_sizes {
-constexpr int kLanes = 16;                // threads of a row
-constexpr int kRows = 32;                 // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;  // of a block
-constexpr int kBlocks = 32;               // that share the rows
-constexpr int kVector = 8;                // columns that a thread moves at once
-}  // namespace cross_entropy_loss_sizes
-
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
-// loss += inv_count * sum of losses
-// Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
-// Spec: optimizations.loss.
-static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
-    cross_entropy_loss_kernel(const f16* __restrict__ logits,            // [B,T,V]
-                              const std::int32_t* __restrict__ targets,  // [B,T]
-                              const float* __restrict__ inv_count,
-                              float* __restrict__ workspace) {  // [32,1]
-  using namespace cross_entropy_loss_sizes;
-  const float inv_count_value = inv_count[0];
-  RowLanes<kLanes, kRows> lanes;
-  float loss_sum = 0.0f;
-  const int v = lanes.lane * kVector;
-
-  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
-    const f16* logits_row = logits + r * V;
-    const std::int32_t target = targets[r];
-    const float target_logit = to_float(logits[max(target, 0) + r * V]);
-    const bool is_ignored = target < 0;
-    float peak = kLowest, exp_sum = 0.0f;
-    const auto logits_in = load_columns<kVector>(logits_row + v);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float logit = element(logits_in, j);
-      peak = larger(peak, logit);
-    }
-    lanes.largest(peak);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float logit = element(logits_in, j);
-      exp_sum += exp_of_16_bits(logit - peak);
-    }
-    lanes.sum(exp_sum);
-    const float row_lse = peak + log(exp_sum);
-    loss_sum += (is_ignored ? 0.0f : row_lse - target_logit) * inv_count_value;
-  }
-
-  // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, loss_sum);
-  if (lanes.row == 0) {
-    if (lanes.lane == 0) workspace[blockIdx.x] = loss_sum;
-  }
-}
-
-void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
-                        float* workspace, cudaStream_t stream) {
-  using namespace cross_entropy_loss_sizes;
-  launch_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {kBlocks, kThreads}, stream, logits, targets,
-                inv_count, workspace);
 }
 
 namespace cross_entropy_loss_sums_sizes {

@@ -20,13 +20,15 @@ constexpr int kBlocks = 32;               // that share the rows
 constexpr int kVector = 8;                // columns that a thread moves at once
 }  // namespace cross_entropy_loss_and_gradient_sizes
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
+// lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
-// d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
+// d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
+// Without has_d_logits, gradient_scale and d_logits are null.
 // Spec: optimizations.loss.
+template <bool has_d_logits>
 static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::kThreads, 2)
     cross_entropy_loss_and_gradient_kernel(const f16* logits,                         // [B,T,V]
                                            const std::int32_t* __restrict__ targets,  // [B,T]
@@ -36,19 +38,19 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
                                            float* __restrict__ workspace) {  // [32,1]
   using namespace cross_entropy_loss_and_gradient_sizes;
   const float inv_count_value = inv_count[0];
-  const float gradient_scale_value = gradient_scale[0];
+  const float gradient_scale_value = has_d_logits ? gradient_scale[0] : 0.0f;
   RowLanes<kLanes, kRows> lanes;
   float loss_sum = 0.0f;
   const int v = lanes.lane * kVector;
 
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const f16* logits_row = logits + r * V;
-    f16* d_logits_row = d_logits + r * V;
+    f16* d_logits_row = has_d_logits ? d_logits + r * V : nullptr;
     const std::int32_t target = targets[r];
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
     const bool is_ignored = target < 0;
     const float d_loss = is_ignored ? 0.0f : inv_count_value * gradient_scale_value;
-    lanes.sync();
+    if constexpr (has_d_logits) lanes.sync();
 
     // Load logits; reduce row_lse.
     float peak = kLowest, exp_sum = 0.0f;
@@ -68,14 +70,16 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
     const float row_lse = peak + log(exp_sum);
 
     // Store d_logits.
-    float d_logits_out[kVector];
+    if constexpr (has_d_logits) {
+      float d_logits_out[kVector];
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float logit = element(logits_in, j);
-      const float probability = exp_of_16_bits(logit - row_lse);
-      d_logits_out[j] = (probability - (v + j == target ? 1.0f : 0.0f)) * d_loss;
+      for (int j = 0; j < kVector; ++j) {
+        const float logit = element(logits_in, j);
+        const float probability = exp_of_16_bits(logit - row_lse);
+        d_logits_out[j] = (probability - (v + j == target ? 1.0f : 0.0f)) * d_loss;
+      }
+      store_columns<kVector>(d_logits_row + v, d_logits_out);
     }
-    store_columns<kVector>(d_logits_row + v, d_logits_out);
     loss_sum += (is_ignored ? 0.0f : row_lse - target_logit) * inv_count_value;
   }
 
@@ -90,8 +94,16 @@ void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targ
                                      const float* gradient_scale, f16* d_logits, float* workspace,
                                      cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
-  launch_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
-                {kBlocks, kThreads}, stream, logits, targets, inv_count, gradient_scale, d_logits, workspace);
+  launch_kernel("cross_entropy_loss_and_gradient",
+                cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/true>, {kBlocks, kThreads}, stream,
+                logits, targets, inv_count, gradient_scale, d_logits, workspace);
+}
+
+void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
+                        float* workspace, cudaStream_t stream) {
+  using namespace cross_entropy_loss_and_gradient_sizes;
+  launch_kernel("cross_entropy_loss", cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/false>,
+                {kBlocks, kThreads}, stream, logits, targets, inv_count, nullptr, nullptr, workspace);
 }
 
 namespace cross_entropy_loss_and_gradient_sums_sizes {

@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(embeddings_dropout_layernorm_sizes::kTh
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const std::int64_t t = static_cast<unsigned>(r) % T;
+  const std::int64_t t = r % T;
   f16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 

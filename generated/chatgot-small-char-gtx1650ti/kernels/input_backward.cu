@@ -6,113 +6,11 @@
 
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
-
-namespace layernorm_backward_add_dropout_input_sizes {
-constexpr int kLanes = 96;                // threads of a row
-constexpr int kRows = 6;                  // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;  // of a block
-constexpr int kBlocks = 16;               // that share the rows
-constexpr int kVector = 8;                // columns that a thread moves at once
-constexpr std::int64_t kSums = 2 * C;     // partial sums of a block
-}  // namespace layernorm_backward_add_dropout_input_sizes
-
-// d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
-// d_sum = d_residual + d_x
-// d_norm_weight = sum over rows of d_normed xhat
-// d_norm_bias = sum over rows of d_normed
-// d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
-// Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
-// Spec: model.norm.
-static __global__ void __launch_bounds__(layernorm_backward_add_dropout_input_sizes::kThreads, 1)
-    layernorm_backward_add_dropout_input_kernel(const f16* __restrict__ d_normed,       // [B,T,C]
-                                                const float* __restrict__ x,            // [B,T,C]
-                                                const float* __restrict__ norm_weight,  // [C]
-                                                const float* __restrict__ mean,         // [B,T]
-                                                const float* __restrict__ rstd,         // [B,T]
-                                                const float* __restrict__ d_residual,   // [B,T,C]
-                                                const std::uint32_t* __restrict__ rng_step,
-                                                const std::uint32_t* __restrict__ rng_seed,
-                                                f16* __restrict__ d_x_2,        // [B,T,C]
-                                                float* __restrict__ workspace,  // [16,kSums]
-                                                int layer) {
-  using namespace layernorm_backward_add_dropout_input_sizes;
-  constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 6553u;
-  constexpr float kKeepScale = 1.1111112f;
-  const std::uint32_t rng_step_value = rng_step[0];
-  const std::uint32_t rng_seed_value = rng_seed[0];
-  const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
-  RowLanes<kLanes, kRows> lanes;
-  float d_norm_weight_sum[kVector] = {};
-  float d_norm_bias_sum[kVector] = {};
-  const int c = lanes.lane * kVector;
-  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
-
-  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
-    const f16* d_normed_row = d_normed + r * C;
-    const float* x_row = x + r * C;
-    const float* d_residual_row = d_residual + r * C;
-    f16* d_x_2_row = d_x_2 + r * C;
-    const float row_rstd = rstd[r];
-    const float row_mean = mean[r];
-
-    // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
-    float sum_g = 0.0f;
-    float sum_g_xhat = 0.0f;
-    const auto x_in = load_columns<kVector, 4>(x_row + c);
-    const auto d_normed_in = load_columns<kVector>(d_normed_row + c);
-    const auto d_residual_in = load_columns<kVector, 4>(d_residual_row + c);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float xhat = (x_in.at[j] - row_mean) * row_rstd;
-      const float d_normed_value = element(d_normed_in, j);
-      const float g = d_normed_value * norm_weight_in.at[j];
-      sum_g += g;
-      sum_g_xhat += g * xhat;
-      d_norm_weight_sum[j] += d_normed_value * xhat;
-      d_norm_bias_sum[j] += d_normed_value;
-    }
-    lanes.sum(sum_g, sum_g_xhat);
-    const float mean_g = sum_g * (1.0f / C);
-    const float mean_g_xhat = sum_g_xhat * (1.0f / C);
-
-    // Store d_x_2.
-    float d_x_2_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float xhat = (x_in.at[j] - row_mean) * row_rstd;
-      const float d_normed_value = element(d_normed_in, j);
-      const float g = d_normed_value * norm_weight_in.at[j];
-      d_x_2_out[j] = random_16_bits(key, r * C + c, j) < kDropBelow
-                         ? 0.0f
-                         : (d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat)) * kKeepScale;
-    }
-    store_columns<kVector>(d_x_2_row + c, d_x_2_out);
-  }
-
-  // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum);
-  if (lanes.row == 0) {
-    store_columns<4>(workspace + blockIdx.x * kSums + c, d_norm_weight_sum);
-    store_columns<4>(workspace + blockIdx.x * kSums + C + c, d_norm_bias_sum);
-  }
-}
-
-void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, const float* norm_weight,
-                                          const float* mean, const float* rstd, const float* d_residual,
-                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                          f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
-  using namespace layernorm_backward_add_dropout_input_sizes;
-  launch_kernel("layernorm_backward_add_dropout_input", layernorm_backward_add_dropout_input_kernel,
-                {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, rng_step,
-                rng_seed, d_x_2, workspace, layer);
-}
 
 namespace layernorm_backward_add_dropout_sums_sizes {
 constexpr int kColumns = 16;   // of a block
@@ -165,13 +63,11 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
   const int column = (tile * kLanes + lanes.lane) * kVector;
-  const int c = column % C;
-  const int t = column / C;
 
 #pragma unroll 4
   for (std::int64_t r = 0; r < B; ++r) {
     const f16* d_embedded_row = d_embedded + r * T * C;
-    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + t * C + c);
+    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + column);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_position_table_sum[j] += element(d_embedded_in, j);
@@ -181,7 +77,7 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   // This block has seen all rows of its columns.
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    d_position_table[t * C + c + j] += d_position_table_sum[j];
+    d_position_table[column + j] += d_position_table_sum[j];
   }
 }
 

@@ -12,7 +12,6 @@
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::bf16;
 using hydrac::f16;
 
 // ---- attention_forward.cu
@@ -71,11 +70,6 @@ void dropout_add_layernorm(const f16* matmul,  // [B,T,C]
                            float* rstd,               // [B,T]
                            int layer, cudaStream_t stream);
 
-void gelu(const f16* matmul,  // [B,T,F]
-          const f16* bias,    // [F]
-          f16* y,             // [B,T,F]
-          std::int64_t rows, cudaStream_t stream);
-
 void dropout_add_layernorm_mlp(const f16* matmul,  // [B,T,C]
                                const f16* bias,    // [C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
@@ -87,6 +81,11 @@ void dropout_add_layernorm_mlp(const f16* matmul,  // [B,T,C]
                                float* mean,               // [B,T]
                                float* rstd,               // [B,T]
                                int layer, cudaStream_t stream);
+
+void gelu(const f16* matmul,  // [B,T,F]
+          const f16* bias,    // [F]
+          f16* y,             // [B,T,F]
+          std::int64_t rows, cudaStream_t stream);
 
 // ---- block_backward.cu
 
@@ -140,6 +139,17 @@ void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
                                     float* workspace,  // [16,kSums]
                                     int layer, cudaStream_t stream);
 
+void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
+                                          const float* x,            // [B,T,C]
+                                          const float* norm_weight,  // [C]
+                                          const float* mean,         // [B,T]
+                                          const float* rstd,         // [B,T]
+                                          const float* d_residual,   // [B,T,C]
+                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                                          f16* d_x_2,        // [B,T,C]
+                                          float* workspace,  // [16,kSums]
+                                          int layer, cudaStream_t stream);
+
 void bias_gradient(const f16* d_y,    // [B,T,3HD]
                    float* workspace,  // [7,kSums]
                    cudaStream_t stream);
@@ -183,12 +193,6 @@ void add_layernorm(const f16* matmul,         // [B,T,C]
                    float* rstd,               // [B,T]
                    std::int64_t rows, cudaStream_t stream);
 
-void cross_entropy_loss(const f16* logits,            // [B,T,V]
-                        const std::int32_t* targets,  // [B,T]
-                        const float* inv_count,
-                        float* workspace,  // [32,1]
-                        cudaStream_t stream);
-
 void cross_entropy_loss_sums(float* loss,
                              const float* workspace,  // [32,1]
                              cudaStream_t stream);
@@ -209,6 +213,12 @@ void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
                                      float* workspace,  // [32,1]
                                      cudaStream_t stream);
 
+void cross_entropy_loss(const f16* logits,            // [B,T,V]
+                        const std::int32_t* targets,  // [B,T]
+                        const float* inv_count,
+                        float* workspace,  // [32,1]
+                        cudaStream_t stream);
+
 void cross_entropy_loss_and_gradient_sums(float* loss,
                                           const float* workspace,  // [32,1]
                                           cudaStream_t stream);
@@ -228,17 +238,6 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,    // [B,T]
                                   int layer, cudaStream_t stream);
 
 // ---- input_backward.cu
-
-void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
-                                          const float* x,            // [B,T,C]
-                                          const float* norm_weight,  // [C]
-                                          const float* mean,         // [B,T]
-                                          const float* rstd,         // [B,T]
-                                          const float* d_residual,   // [B,T,C]
-                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                          f16* d_x_2,        // [B,T,C]
-                                          float* workspace,  // [16,kSums]
-                                          int layer, cudaStream_t stream);
 
 void layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [C]
                                          float* d_norm_bias,      // [C]

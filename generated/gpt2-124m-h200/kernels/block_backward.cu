@@ -21,7 +21,6 @@ constexpr int kBlocks = 132;                       // that share the rows
 constexpr int kVector = 8;                         // columns that a thread moves at once
 constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
 constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-constexpr std::int64_t kSums = 3 * C;              // partial sums of a block
 constexpr int kSharedBytes = kStep * kRows * sizeof(float) + kStep * kRows * sizeof(bf16) +
                              kStep * kRows * sizeof(float);  // of a block: what comes ahead
 }  // namespace layernorm_backward_add_sizes
@@ -33,7 +32,9 @@ constexpr int kSharedBytes = kStep * kRows * sizeof(float) + kStep * kRows * siz
 // copy = d_sum
 // d_bias = sum over rows of d_sum
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
+// Without has_copy, copy is null.
 // Spec: model.norm.
+template <std::int64_t kSums, bool has_copy>
 static __global__ void __launch_bounds__(layernorm_backward_add_sizes::kThreads, 1)
     layernorm_backward_add_kernel(const bf16* d_normed,             // [B,T,C]
                                   const float* x,                   // [B,T,C]
@@ -76,7 +77,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sizes::kThreads,
   for (std::int64_t r = first; r < B * T; r += kBlocks * kRows) {
     wait_copies();
     float* d_sum_row = d_sum + r * C;
-    bf16* copy_row = copy + r * C;
+    bf16* copy_row = has_copy ? copy + r * C : nullptr;
     const float row_rstd = rstd[r];
     const float row_mean = mean[r];
 
@@ -111,19 +112,24 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sizes::kThreads,
       const float g = d_normed_value * norm_weight_in.at[j];
       const float d_sum_value = d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
       d_sum_out[j] = d_sum_value;
-      copy_out[j] = d_sum_value;
-      d_bias_sum[j] += d_sum_value;
+      if constexpr (has_copy) {
+        copy_out[j] = d_sum_value;
+        d_bias_sum[j] += d_sum_value;
+      }
     }
     store_columns<4>(d_sum_row + c, d_sum_out);
-    store_columns<kVector>(copy_row + c, copy_out);
+    if constexpr (has_copy) store_columns<kVector>(copy_row + c, copy_out);
   }
 
   // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum, d_bias_sum);
+  if constexpr (has_copy)
+    add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum, d_bias_sum);
+  else
+    add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum);
   if (lanes.row == 0) {
     store_columns<4>(workspace + blockIdx.x * kSums + c, d_norm_weight_sum);
     store_columns<4>(workspace + blockIdx.x * kSums + C + c, d_norm_bias_sum);
-    store_columns<4>(workspace + blockIdx.x * kSums + 2 * C + c, d_bias_sum);
+    if constexpr (has_copy) store_columns<4>(workspace + blockIdx.x * kSums + 2 * C + c, d_bias_sum);
   }
 }
 
@@ -131,9 +137,20 @@ void layernorm_backward_add(const bf16* d_normed, const float* x, const float* n
                             const float* rstd, const float* d_residual, float* d_sum, bf16* copy,
                             float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sizes;
-  launch_behind_kernel("layernorm_backward_add", layernorm_backward_add_kernel,
+  launch_behind_kernel("layernorm_backward_add",
+                       layernorm_backward_add_kernel</*kSums=*/3 * C, /*has_copy=*/true>,
                        {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
                        d_residual, d_sum, copy, workspace);
+}
+
+void layernorm_backward_add_input(const bf16* d_normed, const float* x, const float* norm_weight,
+                                  const float* mean, const float* rstd, const float* d_residual, float* d_sum,
+                                  float* workspace, cudaStream_t stream) {
+  using namespace layernorm_backward_add_sizes;
+  launch_behind_kernel("layernorm_backward_add_input",
+                       layernorm_backward_add_kernel</*kSums=*/2 * C, /*has_copy=*/false>,
+                       {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
+                       d_residual, d_sum, nullptr, workspace);
 }
 
 namespace layernorm_backward_add_sums_sizes {

@@ -25,9 +25,9 @@ constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
 constexpr int kSharedBytes = V * sizeof(bf16);     // of a block: what comes ahead
 }  // namespace cross_entropy_loss_sizes
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
+// lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
-// Rows [R], columns [V]; reads 1 and writes 0 of [R].
+// Rows [R], columns [V]; reads 1 and writes 0 of [R,V].
 // Spec: optimizations.loss.
 static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
     cross_entropy_loss_kernel(const bf16* logits,           // [R,V]

@@ -25,10 +25,10 @@ constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
 constexpr int kSharedBytes = V * sizeof(bf16);     // of a block: what comes ahead
 }  // namespace cross_entropy_loss_and_gradient_sizes
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
+// lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
-// d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
+// d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [R], columns [V]; reads 1 and writes 1 of [R,V].
 // d_logits may lie where logits lies.
 // Spec: optimizations.loss.

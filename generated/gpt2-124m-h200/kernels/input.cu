@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const std::int64_t t = static_cast<unsigned>(r) % T;
+  const std::int64_t t = r % T;
   bf16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 

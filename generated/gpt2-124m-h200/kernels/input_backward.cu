@@ -13,118 +13,6 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
-namespace layernorm_backward_add_input_sizes {
-constexpr int kLanes = 96;                         // threads of a row
-constexpr int kRows = 8;                           // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;           // of a block
-constexpr int kBlocks = 132;                       // that share the rows
-constexpr int kVector = 8;                         // columns that a thread moves at once
-constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
-constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-constexpr std::int64_t kSums = 2 * C;              // partial sums of a block
-constexpr int kSharedBytes = kStep * kRows * sizeof(float) + kStep * kRows * sizeof(bf16) +
-                             kStep * kRows * sizeof(float);  // of a block: what comes ahead
-}  // namespace layernorm_backward_add_input_sizes
-
-// d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
-// d_sum = d_residual + d_x
-// d_norm_weight = sum over rows of d_normed xhat
-// d_norm_bias = sum over rows of d_normed
-// Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
-// Spec: model.norm.
-static __global__ void __launch_bounds__(layernorm_backward_add_input_sizes::kThreads, 1)
-    layernorm_backward_add_input_kernel(const bf16* d_normed,             // [B,T,C]
-                                        const float* x,                   // [B,T,C]
-                                        const float* norm_weight,         // [C]
-                                        const float* mean,                // [B,T]
-                                        const float* rstd,                // [B,T]
-                                        const float* d_residual,          // [B,T,C]
-                                        float* __restrict__ d_sum,        // [B,T,C]
-                                        float* __restrict__ workspace) {  // [132,kSums]
-  wait_for_previous_kernel();
-  launch_next_kernel();
-  using namespace layernorm_backward_add_input_sizes;
-  RowLanes<kLanes, kRows> lanes;
-  float d_norm_weight_sum[kVector] = {};
-  float d_norm_bias_sum[kVector] = {};
-  const int c = lanes.lane * kVector;
-  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
-  extern __shared__ __align__(16) unsigned char shared[];
-  auto* const x_ahead = reinterpret_cast<Vector<float, kVector>*>(shared) + threadIdx.x;
-  auto* const d_normed_ahead =
-      reinterpret_cast<Vector<bf16, kVector>*>(shared + kStep * kRows * sizeof(float)) + threadIdx.x;
-  auto* const d_residual_ahead = reinterpret_cast<Vector<float, kVector>*>(
-                                     shared + kStep * kRows * sizeof(float) + kStep * kRows * sizeof(bf16)) +
-                                 threadIdx.x;
-
-  // Starts the copies of a row r to shared memory: they arrive while the row before is computed.
-  const auto fetch = [&](std::int64_t r) {
-    const bf16* d_normed_row = d_normed + r * C;
-    const float* x_row = x + r * C;
-    const float* d_residual_row = d_residual + r * C;
-    copy_columns<4>(x_ahead[0], x_row + c);
-    copy_columns<kVector>(d_normed_ahead[0], d_normed_row + c);
-    copy_columns<4>(d_residual_ahead[0], d_residual_row + c);
-  };
-  const std::int64_t first = blockIdx.x * kRows + lanes.row;
-  if (first < B * T) fetch(first);
-
-  for (std::int64_t r = first; r < B * T; r += kBlocks * kRows) {
-    wait_copies();
-    float* d_sum_row = d_sum + r * C;
-    const float row_rstd = rstd[r];
-    const float row_mean = mean[r];
-
-    // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
-    float sum_g = 0.0f;
-    float sum_g_xhat = 0.0f;
-    const auto x_in = x_ahead[0];
-    const auto d_normed_in = d_normed_ahead[0];
-    const auto d_residual_in = d_residual_ahead[0];
-    if (r + kBlocks * kRows < B * T) fetch(r + kBlocks * kRows);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float xhat = (x_in.at[j] - row_mean) * row_rstd;
-      const float d_normed_value = element(d_normed_in, j);
-      const float g = d_normed_value * norm_weight_in.at[j];
-      sum_g += g;
-      sum_g_xhat += g * xhat;
-      d_norm_weight_sum[j] += d_normed_value * xhat;
-      d_norm_bias_sum[j] += d_normed_value;
-    }
-    lanes.sum(sum_g, sum_g_xhat);
-    const float mean_g = sum_g * (1.0f / C);
-    const float mean_g_xhat = sum_g_xhat * (1.0f / C);
-
-    // Store d_sum.
-    float d_sum_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float xhat = (x_in.at[j] - row_mean) * row_rstd;
-      const float d_normed_value = element(d_normed_in, j);
-      const float g = d_normed_value * norm_weight_in.at[j];
-      d_sum_out[j] = d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
-    }
-    store_columns<4>(d_sum_row + c, d_sum_out);
-  }
-
-  // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, d_norm_weight_sum, d_norm_bias_sum);
-  if (lanes.row == 0) {
-    store_columns<4>(workspace + blockIdx.x * kSums + c, d_norm_weight_sum);
-    store_columns<4>(workspace + blockIdx.x * kSums + C + c, d_norm_bias_sum);
-  }
-}
-
-void layernorm_backward_add_input(const bf16* d_normed, const float* x, const float* norm_weight,
-                                  const float* mean, const float* rstd, const float* d_residual, float* d_sum,
-                                  float* workspace, cudaStream_t stream) {
-  using namespace layernorm_backward_add_input_sizes;
-  launch_behind_kernel("layernorm_backward_add_input", layernorm_backward_add_input_kernel,
-                       {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
-                       d_residual, d_sum, workspace);
-}
-
 namespace layernorm_backward_add_sums_input_sizes {
 constexpr int kColumns = 16;    // of a block
 constexpr int kPartials = 132;  // rows of the workspace
@@ -180,13 +68,11 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
   const int column = (tile * kLanes + lanes.lane) * kVector;
-  const int c = column % C;
-  const int t = column / C;
 
 #pragma unroll 4
   for (std::int64_t r = 0; r < B; ++r) {
     const float* d_embedded_row = d_embedded + r * T * C;
-    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + t * C + c);
+    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + column);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_position_table_sum[j] += d_embedded_in.at[j];
@@ -196,7 +82,7 @@ static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThr
   // This block has seen all rows of its columns.
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    d_position_table[t * C + c + j] += d_position_table_sum[j];
+    d_position_table[column + j] += d_position_table_sum[j];
   }
 }
 

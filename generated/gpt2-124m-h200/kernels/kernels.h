@@ -13,7 +13,6 @@
 namespace hydrac::gpt2_124m_program {
 
 using hydrac::bf16;
-using hydrac::f16;
 
 // ---- attention_forward.cu
 
@@ -67,6 +66,16 @@ void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
                             bf16* copy,                // [B,T,C]
                             float* workspace,          // [132,kSums]
                             cudaStream_t stream);
+
+void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
+                                  const float* x,            // [B,T,C]
+                                  const float* norm_weight,  // [C]
+                                  const float* mean,         // [B,T]
+                                  const float* rstd,         // [B,T]
+                                  const float* d_residual,   // [B,T,C]
+                                  float* d_sum,              // [B,T,C]
+                                  float* workspace,          // [132,kSums]
+                                  cudaStream_t stream);
 
 void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
                                  float* d_norm_bias,      // [C]
@@ -144,16 +153,6 @@ void embeddings_layernorm(const std::int32_t* ids,     // [B,T]
                           std::int64_t rows, cudaStream_t stream);
 
 // ---- input_backward.cu
-
-void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
-                                  const float* x,            // [B,T,C]
-                                  const float* norm_weight,  // [C]
-                                  const float* mean,         // [B,T]
-                                  const float* rstd,         // [B,T]
-                                  const float* d_residual,   // [B,T,C]
-                                  float* d_sum,              // [B,T,C]
-                                  float* workspace,          // [132,kSums]
-                                  cudaStream_t stream);
 
 void layernorm_backward_add_sums_input(float* d_norm_weight,    // [C]
                                        float* d_norm_bias,      // [C]

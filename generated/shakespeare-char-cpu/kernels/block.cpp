@@ -18,16 +18,16 @@ namespace hydrac::shakespeare_char_program {
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
 // Spec: model.dropout.
-void dropout_add_layernorm(const float* x,  // [B,T,C]
-                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                           const float* residual,     // [B,T,C]
-                           float* sum,                // [B,T,C]
-                           const float* norm_weight,  // [C]
-                           float* normed,             // [B,T,C]
-                           float* mean,               // [B,T]
-                           float* rstd,               // [B,T]
-                           int layer) {
-  constexpr std::int32_t kSite = 131072;
+template <std::int32_t kSite>
+static void dropout_add_layernorm_kernel(const float* x,  // [B,T,C]
+                                         const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                                         const float* residual,     // [B,T,C]
+                                         float* sum,                // [B,T,C]
+                                         const float* norm_weight,  // [C]
+                                         float* normed,             // [B,T,C]
+                                         float* mean,               // [B,T]
+                                         float* rstd,               // [B,T]
+                                         int layer) {
   constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   constexpr float kEpsilon = 1e-05f;
@@ -67,6 +67,20 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
     }
     rstd[r] = row_rstd;
   }
+}
+
+void dropout_add_layernorm(const float* x, const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                           const float* residual, float* sum, const float* norm_weight, float* normed,
+                           float* mean, float* rstd, int layer) {
+  dropout_add_layernorm_kernel</*kSite=*/131072>(x, rng_step, rng_seed, residual, sum, norm_weight, normed,
+                                                 mean, rstd, layer);
+}
+
+void dropout_add_layernorm_mlp(const float* x, const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                               const float* residual, float* sum, const float* norm_weight, float* normed,
+                               float* mean, float* rstd, int layer) {
+  dropout_add_layernorm_kernel</*kSite=*/196608>(x, rng_step, rng_seed, residual, sum, norm_weight, normed,
+                                                 mean, rstd, layer);
 }
 
 // y = act(x)
@@ -85,62 +99,6 @@ void gelu(const float* x,  // [B,T,F]
       const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
       y_row[f] = x_value * cdf;
     }
-  }
-}
-
-// y = keep(seed, step, site, i) ? x / (1 - p) : 0
-// sum = residual + y
-// y = (sum - mean) * rstd * w + b
-// Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// Spec: model.dropout.
-void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
-                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                               const float* residual,     // [B,T,C]
-                               float* sum,                // [B,T,C]
-                               const float* norm_weight,  // [C]
-                               float* normed,             // [B,T,C]
-                               float* mean,               // [B,T]
-                               float* rstd,               // [B,T]
-                               int layer) {
-  constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 13107u;
-  constexpr float kKeepScale = 1.25f;
-  constexpr float kEpsilon = 1e-05f;
-  const std::uint32_t rng_step_value = rng_step[0];
-  const std::uint32_t rng_seed_value = rng_seed[0];
-  const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
-    const float* x_row = x + r * C;
-    const float* residual_row = residual + r * C;
-    float* sum_row = sum + r * C;
-    float* normed_row = normed + r * C;
-    float kept[C];
-    float row_sum = 0.0f;
-#pragma omp simd reduction(+ : row_sum)
-    for (int c = 0; c < C; ++c) {
-      const float sum_value =
-          residual_row[c] + (random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : x_row[c] * kKeepScale);
-      row_sum += sum_value;
-      sum_row[c] = sum_value;
-    }
-    const float row_mean = row_sum * (1.0f / C);
-    float sum_of_squares = 0.0f;
-#pragma omp simd reduction(+ : sum_of_squares)
-    for (int c = 0; c < C; ++c) {
-      const float sum_value = sum_row[c];
-      const float centered = sum_value - row_mean;
-      kept[c] = centered;
-      sum_of_squares += centered * centered;
-    }
-    mean[r] = row_mean;
-    const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-#pragma omp simd
-    for (int c = 0; c < C; ++c) {
-      const float centered = kept[c];
-      normed_row[c] = centered * row_rstd * norm_weight[c];
-    }
-    rstd[r] = row_rstd;
   }
 }
 

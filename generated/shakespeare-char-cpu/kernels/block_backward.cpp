@@ -17,22 +17,24 @@ namespace hydrac::shakespeare_char_program {
 // d_norm_weight = sum over rows of d_normed xhat
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
+// Without has_d_sum, d_sum is null.
 // Spec: model.norm.
-void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
-                                    const float* x,            // [B,T,C]
-                                    const float* norm_weight,  // [C]
-                                    const float* mean,         // [B,T]
-                                    const float* rstd,         // [B,T]
-                                    const float* d_residual,   // [B,T,C]
-                                    float* d_sum,              // [B,T,C]
-                                    float* d_norm_weight,      // [C]
-                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                    float* d_x_2,      // [B,T,C]
-                                    float* workspace,  // [32,kSums]
-                                    int layer) {
+template <std::int32_t kSite, bool has_d_sum>
+static void layernorm_backward_add_dropout_kernel(const float* d_normed,     // [B,T,C]
+                                                  const float* x,            // [B,T,C]
+                                                  const float* norm_weight,  // [C]
+                                                  const float* mean,         // [B,T]
+                                                  const float* rstd,         // [B,T]
+                                                  const float* d_residual,   // [B,T,C]
+                                                  float* d_sum,              // [B,T,C]
+                                                  float* d_norm_weight,      // [C]
+                                                  const std::uint32_t* rng_step,
+                                                  const std::uint32_t* rng_seed,
+                                                  float* d_x_2,      // [B,T,C]
+                                                  float* workspace,  // [32,kSums]
+                                                  int layer) {
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
-  constexpr std::int32_t kSite = 196608;
   constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -46,7 +48,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
       const float* d_normed_row = d_normed + r * C;
       const float* x_row = x + r * C;
       const float* d_residual_row = d_residual + r * C;
-      float* d_sum_row = d_sum + r * C;
+      float* d_sum_row = has_d_sum ? d_sum + r * C : nullptr;
       float* d_x_2_row = d_x_2 + r * C;
       const float row_rstd = rstd[r];
       const float row_mean = mean[r];
@@ -69,7 +71,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
         const float d_normed_value = d_normed_row[c];
         const float g = d_normed_value * norm_weight[c];
         const float d_sum_value = d_residual_row[c] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
-        d_sum_row[c] = d_sum_value;
+        if constexpr (has_d_sum) d_sum_row[c] = d_sum_value;
         d_x_2_row[c] = random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
       }
     }
@@ -82,6 +84,36 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
     for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[block * kSums + c];
     d_norm_weight[c] = total;
   }
+}
+
+void layernorm_backward_add_dropout(const float* d_normed, const float* x, const float* norm_weight,
+                                    const float* mean, const float* rstd, const float* d_residual,
+                                    float* d_sum, float* d_norm_weight, const std::uint32_t* rng_step,
+                                    const std::uint32_t* rng_seed, float* d_x_2, float* workspace,
+                                    int layer) {
+  layernorm_backward_add_dropout_kernel</*kSite=*/196608, /*has_d_sum=*/true>(
+      d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, rng_step, rng_seed, d_x_2,
+      workspace, layer);
+}
+
+void layernorm_backward_add_dropout_mlp_norm(const float* d_normed, const float* x, const float* norm_weight,
+                                             const float* mean, const float* rstd, const float* d_residual,
+                                             float* d_sum, float* d_norm_weight,
+                                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                                             float* d_x_2, float* workspace, int layer) {
+  layernorm_backward_add_dropout_kernel</*kSite=*/131072, /*has_d_sum=*/true>(
+      d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, rng_step, rng_seed, d_x_2,
+      workspace, layer);
+}
+
+void layernorm_backward_add_dropout_input(const float* d_normed, const float* x, const float* norm_weight,
+                                          const float* mean, const float* rstd, const float* d_residual,
+                                          float* d_norm_weight, const std::uint32_t* rng_step,
+                                          const std::uint32_t* rng_seed, float* d_x_2, float* workspace,
+                                          int layer) {
+  layernorm_backward_add_dropout_kernel</*kSite=*/0, /*has_d_sum=*/false>(
+      d_normed, x, norm_weight, mean, rstd, d_residual, nullptr, d_norm_weight, rng_step, rng_seed, d_x_2,
+      workspace, layer);
 }
 
 // d_x = d_y * act'(x)
@@ -102,79 +134,6 @@ void gelu_backward(const float* d_y,  // [B,T,F]
       const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
       d_x_row[f] = d_y_row[f] * fma(x_value * 0.3989423f, exp(-0.5f * x_value * x_value), cdf);
     }
-  }
-}
-
-// d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
-// d_sum = d_residual + d_x
-// d_norm_weight = sum over rows of d_normed xhat
-// d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
-// Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
-// d_x_2 may lie where d_normed lies.
-// Spec: model.norm.
-void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,C]
-                                             const float* x,            // [B,T,C]
-                                             const float* norm_weight,  // [C]
-                                             const float* mean,         // [B,T]
-                                             const float* rstd,         // [B,T]
-                                             const float* d_residual,   // [B,T,C]
-                                             float* d_sum,              // [B,T,C]
-                                             float* d_norm_weight,      // [C]
-                                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                             float* d_x_2,      // [B,T,C]
-                                             float* workspace,  // [32,kSums]
-                                             int layer) {
-  constexpr int kBlocks = 32;        // of rows, whatever the number of threads
-  constexpr std::int64_t kSums = C;  // of a block
-  constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 13107u;
-  constexpr float kKeepScale = 1.25f;
-  const std::uint32_t rng_step_value = rng_step[0];
-  const std::uint32_t rng_seed_value = rng_seed[0];
-  const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t block = 0; block < kBlocks; ++block) {
-    float* sums = workspace + block * kSums;
-    std::fill_n(sums, kSums, 0.0f);
-    for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
-      const float* d_normed_row = d_normed + r * C;
-      const float* x_row = x + r * C;
-      const float* d_residual_row = d_residual + r * C;
-      float* d_sum_row = d_sum + r * C;
-      float* d_x_2_row = d_x_2 + r * C;
-      const float row_rstd = rstd[r];
-      const float row_mean = mean[r];
-      float sum_g = 0.0f;
-      float sum_g_xhat = 0.0f;
-#pragma omp simd reduction(+ : sum_g, sum_g_xhat)
-      for (int c = 0; c < C; ++c) {
-        const float xhat = (x_row[c] - row_mean) * row_rstd;
-        const float d_normed_value = d_normed_row[c];
-        const float g = d_normed_value * norm_weight[c];
-        sum_g += g;
-        sum_g_xhat += g * xhat;
-        sums[c] += d_normed_value * xhat;
-      }
-      const float mean_g = sum_g * (1.0f / C);
-      const float mean_g_xhat = sum_g_xhat * (1.0f / C);
-#pragma omp simd
-      for (int c = 0; c < C; ++c) {
-        const float xhat = (x_row[c] - row_mean) * row_rstd;
-        const float d_normed_value = d_normed_row[c];
-        const float g = d_normed_value * norm_weight[c];
-        const float d_sum_value = d_residual_row[c] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
-        d_sum_row[c] = d_sum_value;
-        d_x_2_row[c] = random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
-      }
-    }
-  }
-
-  // The blocks' sums, in order.
-#pragma omp simd
-  for (std::int64_t c = 0; c < C; ++c) {
-    float total = 0.0f;
-    for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[block * kSums + c];
-    d_norm_weight[c] = total;
   }
 }
 

@@ -17,17 +17,18 @@ namespace hydrac::shakespeare_char_program {
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
-                          const float* token_table,     // [V,C]
-                          const float* position_table,  // [P,C]
-                          float* embedded,              // [B,T,C]
-                          const float* norm_weight,     // [C]
-                          float* normed,                // [B,T,C]
-                          float* mean,                  // [B,T]
-                          float* rstd) {                // [B,T]
+template <std::int64_t kRows>
+static void embeddings_layernorm_kernel(const std::int32_t* ids,      // [B,T]
+                                        const float* token_table,     // [V,C]
+                                        const float* position_table,  // [P,C]
+                                        float* embedded,              // [B,T,C]
+                                        const float* norm_weight,     // [C]
+                                        float* normed,                // [B,T,C]
+                                        float* mean,                  // [B,T]
+                                        float* rstd) {                // [B,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
     const std::int64_t t = r % T;
     const float* position_table_row = position_table + t * C;
     float* embedded_row = embedded + r * C;
@@ -60,21 +61,36 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
   }
 }
 
+void embeddings_layernorm(const std::int32_t* ids, const float* token_table, const float* position_table,
+                          float* embedded, const float* norm_weight, float* normed, float* mean,
+                          float* rstd) {
+  embeddings_layernorm_kernel</*kRows=*/B * T>(ids, token_table, position_table, embedded, norm_weight,
+                                               normed, mean, rstd);
+}
+
+void embeddings_layernorm_generate(const std::int32_t* ids, const float* token_table,
+                                   const float* position_table, float* embedded, const float* norm_weight,
+                                   float* normed, float* mean, float* rstd) {
+  embeddings_layernorm_kernel</*kRows=*/T>(ids, token_table, position_table, embedded, norm_weight, normed,
+                                           mean, rstd);
+}
+
 // sum = residual + x
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
 // Spec: model.hidden_size.
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const float* x,            // [B,T,C]
-                   float* sum,                // [B,T,C]
-                   const float* norm_weight,  // [C]
-                   float* normed,             // [B,T,C]
-                   float* mean,               // [B,T]
-                   float* rstd) {             // [B,T]
+template <std::int64_t kRows>
+static void add_layernorm_kernel(const float* residual,     // [B,T,C]
+                                 const float* x,            // [B,T,C]
+                                 float* sum,                // [B,T,C]
+                                 const float* norm_weight,  // [C]
+                                 float* normed,             // [B,T,C]
+                                 float* mean,               // [B,T]
+                                 float* rstd) {             // [B,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
     const float* residual_row = residual + r * C;
     const float* x_row = x + r * C;
     float* sum_row = sum + r * C;
@@ -106,48 +122,14 @@ void add_layernorm(const float* residual,     // [B,T,C]
   }
 }
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
-// loss += inv_count * sum of losses
-// Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
-// Spec: optimizations.loss.
-void cross_entropy_loss(const float* logits,          // [B,T,V]
-                        const std::int32_t* targets,  // [B,T]
-                        const float* inv_count, float* loss,
-                        float* workspace) {  // [32,1]
-  constexpr int kBlocks = 32;                // of rows, whatever the number of threads
-  const float inv_count_value = inv_count[0];
-#pragma omp parallel for schedule(static)
-  for (std::int64_t block = 0; block < kBlocks; ++block) {
-    float* sums = workspace + block;
-    std::fill_n(sums, 1, 0.0f);
-    for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
-      const float* logits_row = logits + r * V;
-      const std::int32_t target = targets[r];
-      const float target_logit = logits[std::max(target, 0) + r * V];
-      const bool is_ignored = target < 0;
-      float peak = -HUGE_VALF;
-#pragma omp simd reduction(max : peak)
-      for (int v = 0; v < V; ++v) {
-        const float logit = logits_row[v];
-        peak = logit > peak ? logit : peak;
-      }
-      float exp_sum = 0.0f;
-#pragma omp simd reduction(+ : exp_sum)
-      for (int v = 0; v < V; ++v) {
-        const float logit = logits_row[v];
-        exp_sum += exp(logit - peak);
-      }
-      const float row_lse = peak + log(exp_sum);
-      sums[0] += (is_ignored ? 0.0f : row_lse - target_logit) * inv_count_value;
-    }
-  }
+void add_layernorm(const float* residual, const float* x, float* sum, const float* norm_weight, float* normed,
+                   float* mean, float* rstd) {
+  add_layernorm_kernel</*kRows=*/B * T>(residual, x, sum, norm_weight, normed, mean, rstd);
+}
 
-  // The blocks' sums, in order.
-  {
-    float total = 0.0f;
-    for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[block];
-    loss[0] = total;
-  }
+void add_layernorm_generate(const float* residual, const float* x, float* sum, const float* norm_weight,
+                            float* normed, float* mean, float* rstd) {
+  add_layernorm_kernel</*kRows=*/T>(residual, x, sum, norm_weight, normed, mean, rstd);
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -12,19 +12,21 @@
 
 namespace hydrac::shakespeare_char_program {
 
-// lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
+// lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
-// d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
+// d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
+// Without has_d_logits, d_logits is null.
 // Spec: optimizations.loss.
-void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
-                                     const std::int32_t* targets,  // [B,T]
-                                     const float* inv_count, float* loss,
-                                     float* d_logits,     // [B,T,V]
-                                     float* workspace) {  // [32,1]
-  constexpr int kBlocks = 32;                             // of rows, whatever the number of threads
+template <bool has_d_logits>
+static void cross_entropy_loss_and_gradient_kernel(const float* logits,          // [B,T,V]
+                                                   const std::int32_t* targets,  // [B,T]
+                                                   const float* inv_count, float* loss,
+                                                   float* d_logits,     // [B,T,V]
+                                                   float* workspace) {  // [32,1]
+  constexpr int kBlocks = 32;  // of rows, whatever the number of threads
   const float inv_count_value = inv_count[0];
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < kBlocks; ++block) {
@@ -32,7 +34,7 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
     std::fill_n(sums, 1, 0.0f);
     for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
       const float* logits_row = logits + r * V;
-      float* d_logits_row = d_logits + r * V;
+      float* d_logits_row = has_d_logits ? d_logits + r * V : nullptr;
       const std::int32_t target = targets[r];
       const float target_logit = logits[std::max(target, 0) + r * V];
       const bool is_ignored = target < 0;
@@ -50,11 +52,13 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
         exp_sum += exp(logit - peak);
       }
       const float row_lse = peak + log(exp_sum);
+      if constexpr (has_d_logits) {
 #pragma omp simd
-      for (int v = 0; v < V; ++v) {
-        const float logit = logits_row[v];
-        const float probability = exp(logit - row_lse);
-        d_logits_row[v] = (probability - (v == target ? 1.0f : 0.0f)) * d_loss;
+        for (int v = 0; v < V; ++v) {
+          const float logit = logits_row[v];
+          const float probability = exp(logit - row_lse);
+          d_logits_row[v] = (probability - (v == target ? 1.0f : 0.0f)) * d_loss;
+        }
       }
       sums[0] += (is_ignored ? 0.0f : row_lse - target_logit) * inv_count_value;
     }
@@ -64,8 +68,23 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
   {
     float total = 0.0f;
     for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[block];
-    loss[0] += total;
+    if constexpr (has_d_logits)
+      loss[0] += total;
+    else
+      loss[0] = total;
   }
+}
+
+void cross_entropy_loss_and_gradient(const float* logits, const std::int32_t* targets, const float* inv_count,
+                                     float* loss, float* d_logits, float* workspace) {
+  cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/true>(logits, targets, inv_count, loss, d_logits,
+                                                                workspace);
+}
+
+void cross_entropy_loss(const float* logits, const std::int32_t* targets, const float* inv_count, float* loss,
+                        float* workspace) {
+  cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/false>(logits, targets, inv_count, loss, nullptr,
+                                                                 workspace);
 }
 
 // y = 0

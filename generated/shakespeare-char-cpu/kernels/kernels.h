@@ -63,10 +63,6 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
                            float* rstd,               // [B,T]
                            int layer);
 
-void gelu(const float* x,  // [B,T,F]
-          float* y)        // [B,T,F]
-    ;
-
 void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                const float* residual,     // [B,T,C]
@@ -76,6 +72,10 @@ void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                float* mean,               // [B,T]
                                float* rstd,               // [B,T]
                                int layer);
+
+void gelu(const float* x,  // [B,T,F]
+          float* y)        // [B,T,F]
+    ;
 
 // ---- block_backward.cpp
 
@@ -92,11 +92,6 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
                                     float* workspace,  // [32,kSums]
                                     int layer);
 
-void gelu_backward(const float* d_y,  // [B,T,F]
-                   const float* x,    // [B,T,F]
-                   float* d_x)        // [B,T,F]
-    ;
-
 void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,C]
                                              const float* x,            // [B,T,C]
                                              const float* norm_weight,  // [C]
@@ -109,6 +104,23 @@ void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,
                                              float* d_x_2,      // [B,T,C]
                                              float* workspace,  // [32,kSums]
                                              int layer);
+
+void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
+                                          const float* x,            // [B,T,C]
+                                          const float* norm_weight,  // [C]
+                                          const float* mean,         // [B,T]
+                                          const float* rstd,         // [B,T]
+                                          const float* d_residual,   // [B,T,C]
+                                          float* d_norm_weight,      // [C]
+                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                                          float* d_x_2,      // [B,T,C]
+                                          float* workspace,  // [32,kSums]
+                                          int layer);
+
+void gelu_backward(const float* d_y,  // [B,T,F]
+                   const float* x,    // [B,T,F]
+                   float* d_x)        // [B,T,F]
+    ;
 
 // ---- embedding.cpp
 
@@ -129,23 +141,6 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           float* rstd)                  // [B,T]
     ;
 
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const float* x,            // [B,T,C]
-                   float* sum,                // [B,T,C]
-                   const float* norm_weight,  // [C]
-                   float* normed,             // [B,T,C]
-                   float* mean,               // [B,T]
-                   float* rstd)               // [B,T]
-    ;
-
-void cross_entropy_loss(const float* logits,          // [B,T,V]
-                        const std::int32_t* targets,  // [B,T]
-                        const float* inv_count, float* loss,
-                        float* workspace)  // [32,1]
-    ;
-
-// ---- generate.cpp
-
 void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
                                    const float* token_table,     // [V,C]
                                    const float* position_table,  // [P,C]
@@ -156,6 +151,15 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
                                    float* rstd)                  // [1,T]
     ;
 
+void add_layernorm(const float* residual,     // [B,T,C]
+                   const float* x,            // [B,T,C]
+                   float* sum,                // [B,T,C]
+                   const float* norm_weight,  // [C]
+                   float* normed,             // [B,T,C]
+                   float* mean,               // [B,T]
+                   float* rstd)               // [B,T]
+    ;
+
 void add_layernorm_generate(const float* residual,     // [1,T,C]
                             const float* x,            // [1,T,C]
                             float* sum,                // [1,T,C]
@@ -164,6 +168,8 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
                             float* mean,               // [1,T]
                             float* rstd)               // [1,T]
     ;
+
+// ---- generate.cpp
 
 void gelu_generate(const float* x,  // [1,T,F]
                    float* y)        // [1,T,F]
@@ -183,6 +189,12 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
                                      float* workspace)  // [32,1]
     ;
 
+void cross_entropy_loss(const float* logits,          // [B,T,V]
+                        const std::int32_t* targets,  // [B,T]
+                        const float* inv_count, float* loss,
+                        float* workspace)  // [32,1]
+    ;
+
 void zero(float* y)  // [B,T,C]
     ;
 
@@ -200,18 +212,6 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   int layer);
 
 // ---- input_backward.cpp
-
-void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
-                                          const float* x,            // [B,T,C]
-                                          const float* norm_weight,  // [C]
-                                          const float* mean,         // [B,T]
-                                          const float* rstd,         // [B,T]
-                                          const float* d_residual,   // [B,T,C]
-                                          float* d_norm_weight,      // [C]
-                                          const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                          float* d_x_2,      // [B,T,C]
-                                          float* workspace,  // [32,kSums]
-                                          int layer);
 
 void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
                                  float* d_position_table)  // [P,C]

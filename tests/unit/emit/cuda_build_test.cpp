@@ -63,6 +63,21 @@ class CudaBuild : public testing::Test {
     return {std::istream_iterator<std::string>(words), {}};
   }
 
+  // What the mangled name of its function has in it, or of its family's template.
+  std::string symbol_of(const std::string& kernel) const {
+    const auto symbol = [](const std::string& name, char behind) {
+      return fmt::format("{}{}_kernel{}", name.size() + std::string("_kernel").size(), name, behind);
+    };
+    for (const KernelFamily& family : kernel_families(compiled_.program)) {
+      for (const KernelVariant& variant : family.variants) {
+        if (compiled_.program.kernels[static_cast<size_t>(variant.kernel)].name == kernel)
+          return symbol(compiled_.program.kernels[static_cast<size_t>(family.variants.front().kernel)].name,
+                        'I');
+      }
+    }
+    return symbol(kernel, 'E');
+  }
+
   const driver::Compiled compiled_;
   const Files files_;
 };
@@ -70,7 +85,7 @@ class CudaBuild : public testing::Test {
 TEST_F(CudaBuild, ContractsWhatHydracItselfContracts) {
   std::set<std::string> expected;
   int contracted = 0;
-  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+  for (const auto& [file, kernels] : kernel_files(compiled_.program, kernel_families(compiled_.program))) {
     for (const int kernel : kernels) {
       if (may_contract(compiled_.program.kernels[static_cast<size_t>(kernel)]))
         ++contracted;
@@ -101,6 +116,14 @@ Arithmetic arithmetic(const std::string& ptx) {
     }
   }
   return kernels;
+}
+
+// Of an instance of a family's template, which names values that the kernel itself writes out: independent
+// instructions may stand in another order, and what was computed in a branch be selected instead.
+std::vector<std::string> unordered(std::vector<std::string> list) {
+  std::erase_if(list, [](const std::string& word) { return word.starts_with("selp."); });
+  std::ranges::sort(list);
+  return list;
 }
 
 // That of the emitted kernels as nvcc compiles them, as many at a time as there are processors.
@@ -154,12 +177,13 @@ TEST_F(CudaBuild, KernelsByNvccDoTheArithmeticOfThoseByNvrtc) {
       targets::compile_kernels(compiled_.program, kCapability, device_code::CodeKind::ptx, cache.path());
   for (const device_code::DeviceCode& kernel : code) {
     for (const auto& [name, expected] : arithmetic(kernel.image)) {
-      const std::string symbol =
-          fmt::format("{}{}_kernelE", name.size() + std::string("_kernel").size(), name);
-      const auto found = std::ranges::find_if(
-          emitted, [&](const auto& other) { return other.first.find(symbol) != std::string::npos; });
-      ASSERT_NE(found, emitted.end()) << name;
-      EXPECT_EQ(found->second, expected) << name;
+      const std::string symbol = symbol_of(name);
+      const bool is_instance = symbol.ends_with('I');
+      const auto is_it = [&](const auto& other) {
+        return other.first.find(symbol) != std::string::npos &&
+               (is_instance ? unordered(other.second) == unordered(expected) : other.second == expected);
+      };
+      EXPECT_TRUE(std::ranges::any_of(emitted, is_it)) << name;
       instructions += expected.size();
     }
   }

@@ -64,6 +64,50 @@ TEST(Check, ALoopOfAKernelThatRunsOnceAndACastToTheTypeThatIsThereAreFound) {
           "there");
 }
 
+// `body` in a kernel that gets x, i, which is constant, and n; dims.h names C, and D for the same number.
+std::string refusal_in_kernel(const std::string& body) {
+  return refusal({.files = {{"dims.h", "#pragma once\nconstexpr long C = 768;\nconstexpr int D = 768;\n"},
+                            {"kernels/k.cu",
+                             "#include \"dims.h\"\n__global__ void k(float* x, int n) {\n"
+                             "  const int i = blockIdx.x * 4 + threadIdx.x;\n" +
+                                 body + "  x[i + n] = 0;\n}\n"}}});
+}
+
+TEST(Check, AnIndexThatIsSplitAndPutTogetherAgainIsFound) {
+  const std::string found = "an index that is split and put together again";
+  const auto at = [&](const std::string& place) {
+    return kBegin + "\n  kernels/k.cu:" + place + ": " + found;
+  };
+  EXPECT_EQ(refusal_in_kernel("  const int c = i % C;\n  const int t = i / C;\n  x[t * C + c] = 1;\n"),
+            at("6:5"));
+  EXPECT_EQ(refusal_in_kernel("  x[i / D * C + i % D] = 1;\n"), at("4:5"));
+  EXPECT_EQ(refusal_in_kernel("  const int c = i % n * 8, t = i / n;\n  x[c + 3 + t * (8 * n)] = 1;\n"),
+            at("5:5"));
+}
+
+TEST(Check, PartsOfAnIndexThatMakeAnotherOneAreNot) {
+  EXPECT_EQ(refusal_in_kernel("  const int c = i % C;\n  const int t = i / C;\n"
+                              "  x[c * n + t] = x[t * n + c];\n  x[t * C + n] = x[t * C];\n"),
+            "");
+  EXPECT_EQ(refusal_in_kernel("  x[n / C * C + i % C] = 1;\n"), "");
+}
+
+TEST(Check, ACastThatIsUndoneIsFound) {
+  const std::string found = ": a cast back to the type that was widened";
+  EXPECT_EQ(refusal_in_kernel("  const long r = blockIdx.x * 4 + threadIdx.x;\n"
+                              "  x[static_cast<unsigned>(r) % C] = x[r];\n"),
+            kBegin + "\n  kernels/k.cu:5:5" + found);
+  EXPECT_EQ(refusal_in_kernel("  x[static_cast<int>(static_cast<long>(n))] = 1;\n"),
+            kBegin + "\n  kernels/k.cu:4:5" + found);
+}
+
+TEST(Check, ACastThatNarrowsIsNot) {
+  EXPECT_EQ(refusal_in_kernel("  for (long r = i; r < C; r += n) x[static_cast<unsigned>(r) % D] = 1;\n"
+                              "  x[static_cast<int>(static_cast<float>(n))] = 2;\n"
+                              "  x[static_cast<int>(static_cast<signed char>(n))] = 1;\n"),
+            "");
+}
+
 TEST(Check, AHeaderThatNoSourceIncludesIsParsedToo) {
   EXPECT_EQ(refusal({.files = {{"a.cpp", "int a;\n"}, {"alone.h", "int b = c;\n"}}}),
             kBegin + "\n  alone.h:1:9: use of undeclared identifier 'c'");

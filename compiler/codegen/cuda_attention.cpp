@@ -1,0 +1,326 @@
+#include "codegen/cuda_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "codegen/attention_text.h"
+#include "codegen/build_calls.h"
+#include "codegen/cuda_body.h"
+#include "codegen/dimensions.h"
+#include "codegen/expression_text.h"
+#include "codegen/parameter_list.h"
+#include "cuda/attention/geometry.h"
+#include "ops/dropout.h"
+#include "ops/op.h"
+
+namespace hydrac::codegen {
+
+namespace {
+
+using cuda::AttentionKernel;
+using program::AttentionCall;
+
+const char* name_of(AttentionFamily family) {
+  switch (family) {
+    case AttentionFamily::plain:
+      return "plain";
+    case AttentionFamily::mma:
+      return "mma";
+    case AttentionFamily::hopper:
+      return "hopper";
+  }
+  throw std::logic_error("no such family");
+}
+
+std::string text_of(const AttentionTile& tile) {
+  const std::string parts = tile.parts > 1 ? fmt::format(", .parts = {}", tile.parts) : "";
+  return fmt::format(
+      "AttentionTile{{.warps = {}, .row_tiles = {}, .columns = {}, .stages = {}, .blocks_per_sm = {}{}}}",
+      tile.warps, tile.row_tiles, tile.columns, tile.stages, tile.blocks_per_sm, parts);
+}
+
+// Whether its blocks do not count sequences: the grid does.
+bool takes_batch_from_grid(AttentionKernel kernel) {
+  return kernel == AttentionKernel::forward || kernel == AttentionKernel::query_gradients ||
+         kernel == AttentionKernel::key_gradients;
+}
+
+// Whether a block has a tile of rows and the grid one for each; other kernels' blocks take work while there
+// is any.
+bool owns_rows(AttentionKernel kernel) {
+  return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
+}
+
+// What the attention kernels of one node have in common.
+class CudaAttentionText {
+ public:
+  CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
+      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
+    const AttentionCall& a = call_.attention;
+    problem_ = {.capability = gpu.capability,
+                .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
+                .is_bf16 = a.dtype == ir::DType::bf16,
+                .has_dropout = a.dropout > 0,
+                .batch = a.batch,
+                .tokens = a.tokens,
+                .heads = a.heads,
+                .kv_heads = a.kv_heads,
+                .head_dim = a.head_dim,
+                .causal = hides_later_keys(a.rules),
+                .has_softcap = a.rules.softcap > 0,
+                .has_documents = a.rules.documents,
+                .multiprocessors = gpu.sms};
+    if (!attention_supports(problem_))
+      throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
+  }
+
+  const AttentionCall& call() const { return call_.attention; }
+  int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
+  bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
+  bool owns_heads() const { return attention_owns_heads(problem_); }
+  int64_t sums_rows() const { return attention_sums_rows(problem_); }
+
+  struct Tensor {
+    std::string name;
+    ir::Use use;
+    bool is_written = false;
+  };
+
+  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both beside the dropout's.
+  // `workspace`: how it declares that, "" where it has none.
+  CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
+                    const std::string& arguments, const std::string& workspace = "") const {
+    const cuda::AttentionLaunch launch = attention_launch(problem_, which);
+    CudaKernel kernel;
+    kernel.name = function;
+    kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
+    const bool computes_scores = which != AttentionKernel::query_terms,
+               drops = computes_scores && this->drops();
+    kernel.takes_layer = drops || (computes_scores && call().rules.varies_by_layer());
+    kernel.takes_workspace = !workspace.empty();
+    kernel.header = "cuda/attention/attention.cuh";
+    ParameterList list;
+    const auto take = [&](const Tensor& tensor) {
+      const ir::Value& value = graph_.value(tensor.use);
+      list.add(fmt::format("{}{}* {}", tensor.is_written ? "" : "const ", c_type(value.dtype, kCudaDialect),
+                           tensor.name),
+               value.shape);
+      kernel.arguments.push_back(tensor.use);
+      kernel.parameters.push_back(tensor.name);
+    };
+    std::ranges::for_each(tensors, take);
+    if (call().rules.documents) take({"documents", input(5)});
+    if (drops) {
+      kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
+      list.add("const std::uint32_t* rng_step");
+      list.add("const std::uint32_t* rng_seed");
+    }
+    if (kernel.takes_workspace) list.add(workspace);
+    if (kernel.takes_layer) list.add("int layer");
+    if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
+    const std::string sizes =
+        owns_rows(which) ? constants_of_rows(which, kernel.launch)
+                         : launch_constants(kernel.launch, "as many as run at once, or as have work");
+    kernel.text = fmt::format(
+        "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
+        "{}{});\n}}\n",
+        sizes_namespace(sizes), of_sizes("kThreads"), launch.blocks_per_sm, kNamePlaceholder, list.text(),
+        opening_text(gpu_), setup(which), computes_scores ? dropout() : "", function, arguments,
+        computes_scores ? ", dropout" : "");
+    return kernel;
+  }
+
+  // {pointer, batch stride, token stride, head stride}
+  std::string heads(const Tensor& tensor, const AttentionCall::Strides& s) const {
+    const auto text = [&](int64_t stride) {
+      return stride == problem_.head_dim ? size(query()[3])
+                                         : stride_size(dimensions_, graph_, tensor.use.value, stride).text;
+    };
+    return fmt::format("{{{}, {}, {}, {}}}", tensor.name, text(s.batch), text(s.token), text(s.head));
+  }
+  std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
+  bool drops() const { return call_.attention.dropout > 0; }
+
+  // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
+  // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
+  // generation share it.
+  void lay_out_grid_of_rows(AttentionKernel which, CudaLaunch& launch) const {
+    const AttentionTile tile = attention_tile(problem_, which);
+    const Size tokens = dimensions_.of(query()[1]), tile_rows = {tile.rows(), "kRows"};
+    const auto blocks = [&](const Size& rows, const Size& sequences) {
+      const Size tiles = tokens.value % tile_rows.value == 0
+                             ? exact_quotient(rows, tile_rows)
+                             : sequences * ceiling_quotient(tokens, tile_rows);
+      return tile.parts > 1 ? tiles * literal(tile.parts) : tiles;
+    };
+    const ir::Dim& heads = which == AttentionKernel::key_gradients ? keys()[2] : query()[2];
+    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(heads), rows = sequences * tokens;
+    const Size grid = blocks(rows, sequences);
+    if (grid.value != launch.grid) throw std::logic_error("blocks of attention were counted in two ways");
+    launch.grid_text = grid.text;
+    if (which != AttentionKernel::forward) return;
+    const Size any_rows = {rows.value, "rows"};
+    launch.rows = rows.text;
+    launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
+  }
+  // What its launch names. A sequence shorter than a block's rows is one block, and no grid names them.
+  std::string constants_of_rows(AttentionKernel which, const CudaLaunch& launch) const {
+    const int rows = attention_tile(problem_, which).rows();
+    const char* side = which == AttentionKernel::key_gradients ? "keys" : "queries";
+    const std::string constant =
+        problem_.tokens < rows ? ""
+                               : fmt::format("constexpr int kRows = {};  // {} of a block\n", rows, side);
+    return constant + block_constants(launch);
+  }
+
+ private:
+  std::string setup(AttentionKernel which) const {
+    const AttentionCall& a = call_.attention;
+    const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]),
+                      head_dim = size(query()[3]);
+    const std::string sequence =
+        fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
+    // The query terms know no mask.
+    const ops::AttentionRules rules = which == AttentionKernel::query_terms ? ops::AttentionRules{} : a.rules;
+    std::string shape;
+    if (rules.documents) {
+      shape = shape_definition(
+          rules, "SequenceShape", sequence, tokens, "",
+          fmt::format("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
+                      which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules)),
+          "cuda::PackedShape");
+    } else if (takes_batch_from_grid(which)) {
+      shape = shape_definition(rules, "SequenceShape", sequence, tokens);
+    } else {
+      shape = shape_definition(rules, "AttentionShape", sequence, tokens, size(query()[0]));
+    }
+    return fmt::format(
+        "  using Config = cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>;\n{}", type(),
+        head_dim, name_of(attention_family(problem_)), text_of(attention_tile(problem_, which)),
+        mask_type(rules), scores_type(rules), drops(), shape);
+  }
+
+  std::string dropout() const {
+    if (!drops()) return "  constexpr AttentionDropout dropout{0, 0, 1.0f};\n";
+    const double p = call_.attention.dropout;
+    return fmt::format(
+        "  const AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
+        "      {}u, {}f}};\n",
+        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(p), static_cast<float>(1 / (1 - p)));
+  }
+
+  std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
+  const ir::Shape& query() const { return graph_.value(input(0)).shape; }
+  const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
+  // Of the forward node.
+  ir::Use input(size_t i) const { return node_.inputs[(call_.attention.backward ? 3 : 0) + i]; }
+
+  const ir::Graph& graph_;
+  const ir::Node& node_;
+  const targets::Target& gpu_;
+  const Dimensions dimensions_;
+  program::Call call_;
+  cuda::AttentionProblem problem_{};
+};
+
+}  // namespace
+
+CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  const CudaAttentionText text(graph, node, gpu);
+  const AttentionCall& a = text.call();
+  const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
+      out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
+  CudaKernel kernel =
+      text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
+                  fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
+                              text.heads(v, a.v), text.heads(out, a.out)));
+  kernel.comment = fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(a.rules));
+  return {{std::move(kernel)}, 0};
+}
+
+namespace {
+
+// The fourth output: the sum of d_q, d_k and d_v over all tokens.
+bool sums_tokens(const ir::Node& node) {
+  return node.outputs.size() > 3;
+}
+
+// The sum as a node of its own.
+ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
+  ir::Node sum = node;
+  sum.op = "bias_gradient";
+  sum.inputs = {{storage_of(graph, node.outputs[0].value), node.outputs[0].slot}};
+  sum.outputs = {node.outputs[3]};
+  ir::Body body = ops::op_info(sum.op).body(graph, sum);
+  body.operands[0].name = "d_y";
+  body.operands[1].name = "d_bias";
+  sum.op = "fused";
+  sum.body = std::make_shared<const ir::Body>(std::move(body));
+  return sum;
+}
+
+}  // namespace
+
+CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node,
+                                    const targets::Target& gpu) {
+  const CudaAttentionText text(graph, node, gpu);
+  const AttentionCall& a = text.call();
+  const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
+      lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
+      d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
+  if (text.owns_heads()) {
+    const bool has_sums = sums_tokens(node);
+    const std::string name = "attention_head_gradients", sums = has_sums ? ", workspace" : "";
+    CudaKernel gradients =
+        text.kernel(AttentionKernel::head_gradients, has_sums ? name + "_with_sums" : name,
+                    {q, k, v, out, lse, d_out, d_q, d_k, d_v},
+                    fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q, a.q),
+                                text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
+                                text.heads(d_out, a.d_out), text.heads(d_q, a.d_q), text.heads(d_k, a.d_k),
+                                text.heads(d_v, a.d_v), sums),
+                    has_sums ? "float* workspace" : "");
+    gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
+    if (!has_sums) return {{std::move(gradients)}, text.backward_workspace()};
+    gradients.name = name;
+    gradients.comment += "\nEach warp's sums of them over its tokens: a row of the workspace";
+    const ir::Node sum = bias_gradient_of(graph, node);
+    CudaKernel finish = cuda_finishing_kernel(graph, sum, gpu, text.sums_rows());
+    finish.name = name + "_sums";
+    const int64_t row_bytes = element_count(graph.value(sum.outputs[0]).shape) * 4;
+    return {{std::move(gradients), std::move(finish)}, text.sums_rows() * row_bytes};
+  }
+  if (text.fuses_gradients()) {
+    CudaKernel terms = text.kernel(
+        AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
+        fmt::format("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)),
+        "float* workspace");
+    terms.comment = "For each query its lse and d_out . out; the workspace of attention_gradients made ready";
+    CudaKernel gradients =
+        text.kernel(AttentionKernel::gradients, "attention_gradients", {q, k, v, d_out, d_q, d_k, d_v},
+                    fmt::format("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q, a.q),
+                                text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
+                                text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+                    "float* workspace");
+    gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
+    return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
+  }
+  CudaKernel queries = text.kernel(
+      AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
+      fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, reinterpret_cast<QueryTerms*>(workspace)",
+                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
+                  text.heads(d_out, a.d_out), text.heads(d_q, a.d_q)),
+      "float* workspace");
+  queries.comment = "d_q, and for each query its lse and d_out . out";
+  CudaKernel keys = text.kernel(
+      AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
+      fmt::format("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
+                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
+                  text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+      "const float* workspace");
+  keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
+  return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
+}
+
+}  // namespace hydrac::codegen
