@@ -85,18 +85,22 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   return square;
 }
 
-// Before the optimizers: what a rank updates of parameters, if it has not.
-void take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
-  if (pack.is_divided) return;
+// Before the optimizers: what a rank updates of parameters, where it has not got it already. Update::rank.
+Use take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
+  if (pack.sharing_ranks == 1) return {};
+  const Use rank = b.fresh("rank", {}, DType::i32, Role::state);
+  if (pack.is_divided) return rank;
   b.enter("optimizer", "parallel.zero");
   for (const models::ParameterGroup& group : pack.groups)
     b.emit_node("own_part", {{group.parameters, {}}}, {{group.own_parameters, {}}},
                 {{"ranks", pack.sharing_ranks}});
+  return rank;
 }
 
 // And behind them: the parameters that all ranks have updated; passes/precision does so with working copies.
 // `zero_gradients`: the next micro-batch adds to gradients.
 void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gradients) {
+  if (pack.sharing_ranks == 1) return;
   b.enter("optimizer", "parallel.zero");
   std::vector<Use> own, all;
   for (const models::ParameterGroup& group : pack.groups) {
@@ -231,11 +235,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
-  Use rank;
-  if (pack.sharing_ranks > 1) {
-    rank = b.fresh("rank", {}, DType::i32, Role::state);
-    take_own_part(b, pack);
-  }
+  const Use rank = take_own_part(b, pack);
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");
     return Update{builder,
@@ -258,7 +258,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     Update update = update_by(optimizer, b);
     emit_update(optimizer, update);
   }
-  if (pack.sharing_ranks > 1) gather_parts(b, pack, zero_gradients);
+  gather_parts(b, pack, zero_gradients);
   if (!optimizers.contains(spec::Optimizer::muon)) {
     advance(b, step);
   } else {

@@ -1,0 +1,91 @@
+// What a program does with its ranks: collectives on memory of this process, and tensors that no rank has
+// whole.
+#include <algorithm>
+
+#include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
+#include "runtime/program/laid_out_program.h"
+#include "runtime/program/shared_bytes.h"
+
+namespace hydrac::runtime {
+
+Ranks& LaidOutProgram::ranks() const {
+  if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
+  return *ranks_;
+}
+
+void LaidOutProgram::all_reduce(std::span<float> data) const {
+  ranks().all_reduce(data);
+}
+
+void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size())}, {tensor.part, count});
+}
+
+void LaidOutProgram::all_gather(const SharedFloats& tensor) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size())});
+}
+
+void LaidOutProgram::own_part(const SharedFloats& tensor) const {
+  std::copy_n(tensor.whole + ranks().rank() * tensor.count, tensor.count, tensor.part);
+}
+
+bool LaidOutProgram::shares_state() const {
+  const auto is_shared = [](const NamedTensor& tensor) { return !tensor.shared.empty(); };
+  return std::ranges::any_of(layout_.optimizer_state, is_shared) ||
+         std::ranges::any_of(layout_.parameters, is_shared);
+}
+
+// Rank 0 asks for tensors by name; the others send what they have of them until it asks for none.
+void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
+  if (!shares_state()) return work();
+  if (ranks().leads()) {
+    state_is_whole_ = true;
+    work();
+    state_is_whole_ = false;
+    ranks().share("");
+    return;
+  }
+  std::vector<NamedTensor> tensors = layout_.parameters;
+  tensors.insert(tensors.end(), layout_.optimizer_state.begin(), layout_.optimizer_state.end());
+  for (std::string name; !(name = ranks().share("")).empty();)
+    collect(*std::ranges::find(tensors, name, &NamedTensor::name), {});
+}
+
+// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most.
+void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
+  std::vector<std::byte> own;
+  for (const SharedBytes& stretch : tensor.shared) {
+    int64_t most = 0;
+    for (int rank = 0; rank < ranks().size(); ++rank) most = std::max(most, own_bytes(stretch, rank).count);
+    own.resize(static_cast<size_t>(most));
+    const OwnBytes mine = own_bytes(stretch, ranks().rank());
+    if (mine.count > 0) copy_out(mine.address, std::span(own).first(static_cast<size_t>(mine.count)));
+    ranks().collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
+      const OwnBytes theirs = own_bytes(stretch, rank);
+      const int64_t begin = static_cast<int64_t>(first);
+      const int64_t count = std::min(static_cast<int64_t>(bytes.size()), theirs.count - begin);
+      if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + theirs.first + begin);
+    });
+  }
+}
+
+// What this rank has of tensors, those that ranks share stretch by stretch.
+std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
+  std::vector<NamedTensor> own;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.shared.empty()) own.push_back(tensor);
+    for (const SharedBytes& stretch : tensor.shared) {
+      const OwnBytes mine = own_bytes(stretch, ranks().rank());
+      own.push_back({.name = tensor.name,
+                     .shape = {mine.count / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype,
+                     .address = static_cast<uint64_t>(mine.address)});
+    }
+  }
+  return own;
+}
+
+}  // namespace hydrac::runtime
