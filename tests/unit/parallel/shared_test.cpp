@@ -42,6 +42,7 @@ class TwoParameters final : public LaidOutProgram {
  protected:
   void clear_persistent() override { std::ranges::fill(memory, std::byte{0}); }
   void run(Function) override { throw std::logic_error("it cannot run"); }
+  void compute(Function, const Batch&) override { throw std::logic_error("it cannot run"); }
   void wait() const override {}
   LastRun last_run() const override { return {}; }
 
