@@ -64,11 +64,13 @@ int train_step(train_program* program, const train_batch* batch, train_result* r
    rank reads its own micro-batches' gradients; train_update adds up those of all. */
 int train_backward(train_program* program, const train_batch* batch);
 int train_update(train_program* program, train_result* result);
-/* The loss of one micro-batch without dropout. Changes nothing. */
+/* The loss of one micro-batch without dropout. Changes nothing. Of a program with parallel.zero: together
+   where parameters were written, or a checkpoint loaded, since the last step. */
 int train_evaluate(train_program* program, const train_batch* batch, float* loss);
 
 /* Parameters by the names and in the shapes that a checkpoint has them, as float32 whatever they are stored
- * as. */
+   as. With parallel.zero a rank of a GPU may have a part of them alone: then reading fails, train_save()
+   works, and every rank writes the same. */
 int64_t train_tensor_count(train_program* program);
 const char* train_tensor_name(train_program* program, int64_t index); /* NULL where it fails */
 int64_t train_tensor_elements(train_program* program, const char* name);
