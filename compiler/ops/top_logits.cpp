@@ -2,6 +2,7 @@
 // and a small part of the row. Targets bring the kernels.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "ops/builder.h"
@@ -29,7 +30,7 @@ void top_logits_reference(const ir::Node&, const std::vector<Tensor64>& in, std:
     std::iota(ids.begin(), ids.end(), 0);
     std::ranges::stable_sort(ids, [&](int64_t a, int64_t b) { return row[a] > row[b]; });
     for (int64_t i = 0; i < top; ++i) {
-      out[0].data[r * top + i] = i < vocabulary ? row[ids[i]] : -INFINITY;
+      out[0].data[r * top + i] = i < vocabulary ? row[ids[i]] : std::numeric_limits<float>::lowest();
       out[1].data[r * top + i] = i < vocabulary ? static_cast<double>(ids[i]) : -1;
     }
     out[2].data[r] = 0;

@@ -118,8 +118,8 @@ __device__ void top_logits_parts(const float* logits, const float* inverse_tempe
   }
 }
 
-// The second kernel, a block a row: values and ids [rows, kTop], id -1 where there are fewer, and sums [rows]
-// of exp((logit - values[0]) * inverse_temperature).
+// The second kernel, a block a row: values and ids [rows, kTop], kLowest and -1 where there are fewer, and
+// sums [rows] of exp((logit - values[0]) * inverse_temperature).
 template <int columns>
 __device__ void top_logits(const float* inverse_temperature, const float* workspace, float* values,
                            std::int32_t* ids, float* sums) {
@@ -134,7 +134,7 @@ __device__ void top_logits(const float* inverse_temperature, const float* worksp
   detail::merge_runs(keys, kRuns);
   if (threadIdx.x < kTop) {
     const std::uint64_t key = keys[threadIdx.x];
-    values[row * kTop + threadIdx.x] = key == 0 ? minus_infinity() : detail::top_logit(key);
+    values[row * kTop + threadIdx.x] = key == 0 ? kLowest : detail::top_logit(key);
     ids[row * kTop + threadIdx.x] = key == 0 ? -1 : detail::top_column(key);
   }
   if (threadIdx.x == 0) {
