@@ -101,11 +101,13 @@ int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {
     ranks->finish();
     return code;
   } catch (const std::exception& error) {
-    // The end of another rank may look like a fault of this one's GPU.
-    const std::string cause = ranks->failure();
-    if (!cause.empty() && std::string_view(error.what()).find(cause) == std::string_view::npos)
-      throw RunError(cause);
-    ranks->fail(error.what());
+    // The end of another rank may look like a fault of this one's GPU. Or all have found the same.
+    const std::string cause = ranks->failure(), own = error.what();
+    const auto contains = [](const std::string& text, const std::string& part) {
+      return text.find(part) != std::string::npos;
+    };
+    if (!cause.empty() && !contains(own, cause) && !contains(cause, own)) throw RunError(cause);
+    ranks->fail(own);
     throw;
   } catch (...) {  // of which this rank has told its user already
     ranks->fail("its spec or its data cannot be used");

@@ -116,6 +116,7 @@ TEST(Fit, WhereNothingFitsItSaysTheLeast) {
       "<command line>:1:19: error: none of the 195 combinations of keys fits: the least needs [\\d.]+ MiB, "
       "and "
       "optimizations\\.memory_limit is 1\\.02 MiB \\[out-of-memory\\]\n"
+      "  optimizations\\.fit=auto[^\n]*\n +\\^\n"
       "  help: the least is micro_batch_size: 1, recompute: [^\n]+, loss: \\w+, which a limit of 0\\.001\\d "
       "GiB would "
       "allow; no micro-batch fits: a smaller model, or a shorter train\\.sequence_len, may\n");

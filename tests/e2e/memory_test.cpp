@@ -53,11 +53,13 @@ TEST(Memory, TheRefusalPointsAtTheBatchAndWhatItNamesFits) {
 
 TEST(Memory, RefusesAnAmountThatIsNone) {
   const Workplace place;
-  for (const char* amount : {"x", "0", "-1", "1e9", "4GiB", "nan", ""}) {
+  for (const char* amount : {"x", "0", "-1", "1e9", "4GiB", "nan"}) {
     const Outcome outcome = place.run({"check", "base.yaml", fmt::format("--memory={}", amount)});
     EXPECT_EQ(outcome.code, 2) << amount;
     EXPECT_EQ(outcome.err, fmt::format("hydrac: error: --memory: \"{}\" is no number of GiB\n", amount));
   }
+  EXPECT_EQ(place.run({"check", "base.yaml", "--memory="}).err,
+            "hydrac: error: --memory needs a value: GIB\n");
 }
 
 TEST(RecomputeAuto, ChangesNoBitOfTheResultAndIsExplained) {
