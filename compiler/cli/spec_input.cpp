@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +13,7 @@
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/app/run_ranks.h"
+#include "runtime/data/input_files.h"
 #include "runtime/error.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/series/series_corpus.h"
@@ -159,7 +161,36 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
   set_sizes(spec, sizes);
 }
 
+namespace {
+
+// What the spec names and is not there is an error at its key.
+void require_data_files(const spec::Spec& spec) {
+  diag::Diagnostics diagnostics;
+  const auto report = [&](const char* key, const std::string& message) {
+    diagnostics.report(diag::Kind::unreadable_file, spec.where(key), message);
+  };
+  const auto require = [&](const char* key, const std::vector<std::string>& patterns) {
+    try {
+      runtime::expand_patterns(patterns, ".");
+    } catch (const runtime::InputError& error) {
+      report(key, error.what());
+    }
+  };
+  require("data.path", spec.data.path);
+  if (!spec.data.val_path.empty()) require("data.val_path", spec.data.val_path);
+  const std::string& tokenizer = spec.data.tokenizer;
+  const bool is_file = spec.model.input == spec::Input::tokens && tokenizer != "byte" && tokenizer != "char";
+  if (is_file && !std::filesystem::exists(tokenizer))
+    report("data.tokenizer", fmt::format("{}: there is no such file", tokenizer));
+  if (!diagnostics.has_errors()) return;
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+}  // namespace
+
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
+  require_data_files(spec);
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
     if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
   const runtime::DataSettings settings = data_settings(spec);

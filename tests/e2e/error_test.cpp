@@ -217,8 +217,15 @@ TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
 
 TEST(BadData, ThatIsNotThere) {
   const Workplace place;
-  expect_refused(place, run_with("data.path=nowhere.txt"),
-                 "nowhere.txt: there is no such file in " + place.path().string());
+  expect_text(place, run_with("data.path=nowhere.txt"),
+              "<command line>:1:35: error: nowhere.txt: there is no such file in " + place.path().string() +
+                  " [unreadable-file]\n"
+                  "  output.dir=runs/refused data.path=nowhere.txt\n"
+                  "                                    ^\n");
+  expect_text(place, run_with("data.tokenizer=nowhere.json"),
+              "<command line>:1:40: error: nowhere.json: there is no such file [unreadable-file]\n"
+              "  output.dir=runs/refused data.tokenizer=nowhere.json\n"
+              "                                         ^\n");
 }
 
 TEST(BadData, Empty) {

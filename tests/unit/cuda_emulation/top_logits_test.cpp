@@ -68,7 +68,7 @@ void check(const std::vector<float>& logits, int rows, int columns, int vocabula
     for (size_t i = 0; i < kTop; ++i) {
       const size_t at = static_cast<size_t>(r) * kTop + i;
       ASSERT_EQ(found.ids[at], i < ids.size() ? ids[i] : -1) << "row " << r << ", place " << i;
-      ASSERT_EQ(found.values[at], i < ids.size() ? row[ids[i]] : -INFINITY);
+      ASSERT_EQ(found.values[at], i < ids.size() ? row[ids[i]] : std::numeric_limits<float>::lowest());
     }
   }
 }
