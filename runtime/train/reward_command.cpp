@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -36,6 +37,24 @@ std::string lines_of(std::span<const PromptReplies> prompts) {
     text += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
   return text;
+}
+
+// write(); a pipe that nobody reads any more is an error and never a signal, whatever this program does with
+// those.
+ssize_t write_to_pipe(int file, const char* data, size_t bytes) {
+  sigset_t broken_pipe, before;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const ssize_t written = write(file, data, bytes);
+  const int error = errno;
+  if (written < 0 && error == EPIPE) {
+    const timespec at_once = {};
+    sigtimedwait(&broken_pipe, nullptr, &at_once);  // takes it away
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return written;
 }
 
 // One end of a pipe.
@@ -131,7 +150,7 @@ class Command {
 
   // A program that does not read all of its input may still print its numbers.
   void write_some(size_t& written) {
-    const ssize_t n = write(to_->file(), input_.data() + written, input_.size() - written);
+    const ssize_t n = write_to_pipe(to_->file(), input_.data() + written, input_.size() - written);
     if (n > 0) written += static_cast<size_t>(n);
     const bool failed = n < 0 && errno != EAGAIN && errno != EINTR;
     if (failed || written == input_.size()) to_->close();
