@@ -163,7 +163,7 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
 
 namespace {
 
-// What the spec names and is not there is an error at its key.
+// Where data cannot be opened: what the spec names and is not there is an error at its key.
 void require_data_files(const spec::Spec& spec) {
   diag::Diagnostics diagnostics;
   const auto report = [&](const char* key, const std::string& message) {
@@ -187,15 +187,23 @@ void require_data_files(const spec::Spec& spec) {
   throw Reported{kBadInput};
 }
 
+runtime::Corpus opened(const spec::Spec& spec, bool quiet) {
+  const runtime::DataSettings settings = data_settings(spec);
+  try {
+    return spec.model.input == spec::Input::tokens ? open_text(settings, quiet)
+                                                   : open_series(settings, quiet);
+  } catch (const runtime::InputError&) {
+    require_data_files(spec);
+    throw;
+  }
+}
+
 }  // namespace
 
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
-  require_data_files(spec);
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
     if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
-  const runtime::DataSettings settings = data_settings(spec);
-  runtime::Corpus corpus =
-      spec.model.input == spec::Input::tokens ? open_text(settings, quiet) : open_series(settings, quiet);
+  runtime::Corpus corpus = opened(spec, quiet);
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;
   const bool good = complete_with_data(

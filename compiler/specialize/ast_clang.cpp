@@ -163,6 +163,13 @@ std::string Ast::path_of(clang::SourceLocation location) const {
   return without_root(sources.getFilename(sources.getExpansionLoc(location)));
 }
 
+Problem Ast::problem_at(clang::SourceLocation location, std::string message) const {
+  const clang::SourceManager& sources = compiler_.getSourceManager();
+  const clang::PresumedLoc place = sources.getPresumedLoc(sources.getExpansionLoc(location));
+  return {path_of(location), static_cast<int>(place.getLine()), static_cast<int>(place.getColumn()),
+          std::move(message)};
+}
+
 ParseResult parse(const ParseRequest& request) {
   const std::unique_ptr<Ast> ast = Ast::parse(request);
   ParseResult result{ast->problems(), {}};

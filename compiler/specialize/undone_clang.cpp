@@ -172,9 +172,7 @@ class UndoneFinder : public Visitor {
   }
 
   void note(SourceLocation location, const char* message) {
-    const PresumedLoc place = ast_.sources().getPresumedLoc(ast_.sources().getExpansionLoc(location));
-    problems_.push_back({ast_.path_of(location), static_cast<int>(place.getLine()),
-                         static_cast<int>(place.getColumn()), message});
+    problems_.push_back(ast_.problem_at(location, message));
   }
 
   Ast& ast_;

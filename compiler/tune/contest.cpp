@@ -257,9 +257,7 @@ Comparison Contest::estimate(const std::vector<Runner::Call>& calls, const Candi
   set(calls, one);
   const std::vector<double> ratios = ratios_of(rounds);
   if (ratios.empty()) return {other};
-  std::vector<double> seconds;
-  for (const Runner::Round& round : rounds.other) seconds.push_back(round.seconds);
-  return {other, median(ratios), standard_error(ratios), false, median(seconds)};
+  return {other, median(ratios), standard_error(ratios), false, median(seconds_of(rounds.other))};
 }
 
 Comparison Contest::compare_algorithms(const std::vector<Runner::Call>& calls, const Candidate& candidate) {
