@@ -118,8 +118,8 @@ class RegionGradient final : public ops::Gradient {
       gradients_[input] = gradient;
       return;
     }
-    const Use sum =
-        emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input), {{"of_gradients", true}});
+    const Use sum = emit(ir::Op::add, {*before, gradient}, name_of(input) + ".sum", shape(input),
+                         {{"of_gradients", true}});
     graph_.value(sum.value).exact = value(input).exact;
     gradients_[input] = sum;
   }
@@ -183,7 +183,7 @@ void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir
       if (walk.written_carried.insert(last).second) {
         ops::RegionBuilder zero(walk.graph, *before);
         zero.enter(node.scope, node.origin);
-        zero.emit_node("zero", {}, {last});
+        zero.emit_node(ir::Op::zero, {}, {last});
       }
       gradient.receive(output, incoming);
     }
@@ -209,7 +209,7 @@ void differentiate_region(Walk& walk, const ir::Region& forward, const std::vect
     written_here.insert(node->outputs.begin(), node->outputs.end());
     const ops::OpInfo& op = ops::op_info(node->op);
     if (!op.gradient) continue;
-    const bool is_loss = node->op == "mean_loss";
+    const bool is_loss = node->op == ir::Op::mean_loss;
     if (!is_loss &&
         std::ranges::none_of(node->outputs, [&](Use output) { return gradient.of(output).has_value(); })) {
       continue;

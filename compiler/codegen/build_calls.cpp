@@ -7,7 +7,7 @@
 namespace hydrac::codegen {
 
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
-  const bool is_fused = node.op == "fused_matmul";
+  const bool is_fused = node.op == ir::Op::fused_matmul;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(is_fused ? node.matmul : node.outputs[0]);
   const int64_t columns = a.shape.back().size;
@@ -37,10 +37,10 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
 
 std::optional<program::Call> call_of_ranks(const ir::Node& node) {
   using Kind = program::Call::Kind;
-  static const std::map<std::string_view, Kind> kinds = {{"all_reduce", Kind::all_reduce},
-                                                         {"reduce_scatter", Kind::reduce_scatter},
-                                                         {"all_gather", Kind::all_gather},
-                                                         {"own_part", Kind::own_part}};
+  static const std::map<ir::Op, Kind> kinds = {{ir::Op::all_reduce, Kind::all_reduce},
+                                               {ir::Op::reduce_scatter, Kind::reduce_scatter},
+                                               {ir::Op::all_gather, Kind::all_gather},
+                                               {ir::Op::own_part, Kind::own_part}};
   const auto kind = kinds.find(node.op);
   if (kind == kinds.end()) return std::nullopt;
   program::Call call;
@@ -55,7 +55,7 @@ program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::attention;
   program::AttentionCall& a = call.attention;
-  a.backward = node.op == "attention_backward";
+  a.backward = node.op == ir::Op::attention_backward;
   const size_t q = a.backward ? 3 : 0;  // the backward's inputs begin with d_out, out, lse
   const ir::Value& query = graph.value(node.inputs[q]);
   a.batch = query.shape[0].size;
@@ -94,9 +94,9 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
-  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_matmul" ||
-                             node.op == "weight_gradients" || node.op == "attention" ||
-                             node.op == "attention_backward" || node.op == "attention_decode";
+  call.multiplies_matrices = node.op == ir::Op::gemm || node.op == ir::Op::fused_matmul ||
+                             node.op == ir::Op::weight_gradients || node.op == ir::Op::attention ||
+                             node.op == ir::Op::attention_backward || node.op == ir::Op::attention_decode;
   call.origin = node.origin;
 }
 

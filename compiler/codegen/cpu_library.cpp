@@ -188,12 +188,12 @@ bool cpu_attention_supports(int64_t head_dim) {
 }
 
 KernelSource cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads) {
-  if (node.op == "attention") return attention_forward(graph, node, threads);
-  if (node.op == "attention_backward") return attention_backward(graph, node, threads);
-  if (node.op == "embedding_backward") return embedding_backward(graph, node);
-  if (node.op == "cache_append") return cpu_cache_append(graph, node);
-  if (node.op == "attention_decode") return cpu_attention_decode(graph, node, threads);
-  throw std::logic_error("no cpu kernel for " + node.op);
+  if (node.op == ir::Op::attention) return attention_forward(graph, node, threads);
+  if (node.op == ir::Op::attention_backward) return attention_backward(graph, node, threads);
+  if (node.op == ir::Op::embedding_backward) return embedding_backward(graph, node);
+  if (node.op == ir::Op::cache_append) return cpu_cache_append(graph, node);
+  if (node.op == ir::Op::attention_decode) return cpu_attention_decode(graph, node, threads);
+  throw std::logic_error("no cpu kernel for " + to_string(node.op));
 }
 
 }  // namespace hydrac::codegen

@@ -46,7 +46,9 @@ class CpuProgramBuilder {
     const ops::Cost cost = program::cost_of(graph_, node);
     const ir::Node without_scratch = node;
     const std::optional<Call> of_ranks = call_of_ranks(node);
-    Call call = of_ranks ? *of_ranks : node.op == "gemm" ? gemm_call(graph_, node) : launch(region, node);
+    Call call = of_ranks                  ? *of_ranks
+                : node.op == ir::Op::gemm ? gemm_call(graph_, node)
+                                          : launch(region, node);
     call.flop = cost.flop;
     call.bytes = cost.bytes;
     call.label = graph_.value(node.outputs[0]).name;
@@ -56,7 +58,7 @@ class CpuProgramBuilder {
 
   Call launch(const ir::Region& region, ir::Node& node) {
     KernelSource source =
-        node.op == "fused" ? cpu_kernel(graph_, node) : cpu_library_kernel(graph_, node, threads_);
+        node.op == ir::Op::fused ? cpu_kernel(graph_, node) : cpu_library_kernel(graph_, node, threads_);
     Call call;
     call.arguments = source.arguments;
     if (source.workspace_bytes > 0)

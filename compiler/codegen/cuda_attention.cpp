@@ -250,13 +250,13 @@ bool sums_tokens(const ir::Node& node) {
 // The sum as a node of its own.
 ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
   ir::Node sum = node;
-  sum.op = "bias_gradient";
+  sum.op = ir::Op::bias_gradient;
   sum.inputs = {{storage_of(graph, node.outputs[0].value), node.outputs[0].slot}};
   sum.outputs = {node.outputs[3]};
   ir::Body body = ops::op_info(sum.op).body(graph, sum);
   body.operands[0].name = "d_y";
   body.operands[1].name = "d_bias";
-  sum.op = "fused";
+  sum.op = ir::Op::fused;
   sum.body = std::make_shared<const ir::Body>(std::move(body));
   return sum;
 }

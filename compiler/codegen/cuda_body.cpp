@@ -211,7 +211,7 @@ void CudaBodyPrinter::print_uniform() {
 }
 
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const ir::Node fused = node.op == "fused_matmul" ? epilogue_of(node) : node;
+  const ir::Node fused = node.op == ir::Op::fused_matmul ? epilogue_of(node) : node;
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
   const std::string name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   kernels.kernels[0].name = name;

@@ -42,14 +42,14 @@ CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const target
 }  // namespace
 
 CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  if (node.op == "attention") return cuda_attention_forward(graph, node, gpu);
-  if (node.op == "attention_backward") return cuda_attention_backward(graph, node, gpu);
-  if (node.op == "embedding_backward") return cuda_embedding_backward(graph, node, gpu);
-  if (node.op == "transpose") return transpose(graph, node, gpu);
-  if (node.op == "cache_append") return cuda_cache_append(graph, node, gpu);
-  if (node.op == "attention_decode") return cuda_attention_decode(graph, node, gpu);
-  if (node.op == "top_logits") return cuda_top_logits(graph, node, gpu);
-  throw std::logic_error("no cuda kernel for " + node.op);
+  if (node.op == ir::Op::attention) return cuda_attention_forward(graph, node, gpu);
+  if (node.op == ir::Op::attention_backward) return cuda_attention_backward(graph, node, gpu);
+  if (node.op == ir::Op::embedding_backward) return cuda_embedding_backward(graph, node, gpu);
+  if (node.op == ir::Op::transpose) return transpose(graph, node, gpu);
+  if (node.op == ir::Op::cache_append) return cuda_cache_append(graph, node, gpu);
+  if (node.op == ir::Op::attention_decode) return cuda_attention_decode(graph, node, gpu);
+  if (node.op == ir::Op::top_logits) return cuda_top_logits(graph, node, gpu);
+  throw std::logic_error("no cuda kernel for " + to_string(node.op));
 }
 
 }  // namespace hydrac::codegen

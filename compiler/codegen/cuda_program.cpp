@@ -28,7 +28,7 @@ using program::Section;
 
 // Whether the node does nothing else than to write zeros to a whole tensor whose elements lie together.
 bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op != "fused" || node.outputs.size() != 1 || node.body->stores.size() != 1) return false;
+  if (node.op != ir::Op::fused || node.outputs.size() != 1 || node.body->stores.size() != 1) return false;
   const ir::Store& store = node.body->stores[0];
   const ir::Expr& value = node.body->exprs[store.value];
   if (store.kind != ir::StoreKind::store || value.op != ir::ExprOp::constant || literal_text(value) != "0.0f")
@@ -88,11 +88,11 @@ class CudaProgramBuilder {
     const ir::Node without_scratch = node;
     const size_t first = calls.size();
     size_t main_call = first;
-    if (node.op == "gemm") {
+    if (node.op == ir::Op::gemm) {
       calls.push_back(gemm(node));
     } else if (const std::optional<Call> of_ranks = call_of_ranks(node)) {
       calls.push_back(*of_ranks);
-    } else if (node.op == "transfer") {
+    } else if (node.op == ir::Op::transfer) {
       calls.push_back({.kind = Call::Kind::copy, .arguments = {node.inputs[0], node.outputs[0]}});
     } else if (zeroes_a_tensor(graph_, node)) {
       calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
@@ -157,11 +157,11 @@ class CudaProgramBuilder {
       call.branch = function_ == "micro_step" ? program::kSumBranch : program::kMainBranch;
       return;
     }
-    if (node.op == "transfer") {
+    if (node.op == ir::Op::transfer) {
       call.branch = options_.streams > 1 ? program::kHostBranch : program::kMainBranch;
       return;
     }
-    call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward"
+    call.branch = options_.streams > 1 && is_result && node.op != ir::Op::embedding_backward
                       ? program::kGradientBranch
                       : program::kMainBranch;
   }
@@ -189,25 +189,26 @@ class CudaProgramBuilder {
   }
 
   bool add_cudnn_attention(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
-    if (node.op != "attention" && node.op != "attention_backward") return false;
-    if (node.op == "attention_backward" && node.outputs.size() > 3) return false;  // which only ours sums
+    if (node.op != ir::Op::attention && node.op != ir::Op::attention_backward) return false;
+    if (node.op == ir::Op::attention_backward && node.outputs.size() > 3)
+      return false;  // which only ours sums
     Call call = attention_call(graph_, node);
     const std::optional<int64_t> bytes = options_.cudnn_workspace(call.attention);
     if (!bytes) return false;
-    call.arguments.push_back(scratch(region, node, node.op, std::max<int64_t>(*bytes, 4)));
+    call.arguments.push_back(scratch(region, node, to_string(node.op), std::max<int64_t>(*bytes, 4)));
     calls.push_back(std::move(call));
     return true;
   }
 
   CudaKernels kernels_of(const ir::Node& node) const {
     if (node.body) return cuda_body_kernels(graph_, node, *options_.gpu);
-    if (node.op == "weight_gradients") return weight_gradients_kernel(graph_, node, *options_.gpu);
+    if (node.op == ir::Op::weight_gradients) return weight_gradients_kernel(graph_, node, *options_.gpu);
     return cuda_library_kernels(graph_, node, *options_.gpu);
   }
 
   // Which of the calls does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
-    if (node.op == "embedding_backward") node.inputs.push_back(order_of(node.inputs[0]));
+    if (node.op == ir::Op::embedding_backward) node.inputs.push_back(order_of(node.inputs[0]));
     const CudaKernels source = kernels_of(node);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
@@ -224,7 +225,7 @@ class CudaProgramBuilder {
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       added.bounds = kernel.launch.bounds;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
-      if (node.op == "fused_matmul" && !kernel.maps.empty()) call.gemm = matmul_shape(graph_, node);
+      if (node.op == ir::Op::fused_matmul && !kernel.maps.empty()) call.gemm = matmul_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

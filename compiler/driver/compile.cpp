@@ -102,7 +102,7 @@ bool overlaps_sums(const Compiled& c, passes::Log& log) {
       flop += std::max(region.layers, 1) * program::cost_of(c.graph, node).flop;
   for (const ir::Region& region : c.graph.function("update").regions)
     for (const ir::Node& node : region.nodes)
-      if (node.op == "all_reduce") bytes += program::cost_of(c.graph, node).bytes;
+      if (node.op == ir::Op::all_reduce) bytes += program::cost_of(c.graph, node).bytes;
   const double sums = seconds_over_links(target, bytes);
   if (flops == 0 || sums == 0 || sums >= kLeastShare * flop / flops) return true;
   log.push_back({"ranks",

@@ -19,7 +19,7 @@ template <typename T>
 T attribute(const Node& node, const std::string& key) {
   auto found = node.attributes.find(key);
   if (found == node.attributes.end())
-    throw std::logic_error(fmt::format("{}: no attribute {}", node.op, key));
+    throw std::logic_error(fmt::format("{}: no attribute {}", to_string(node.op), key));
   return std::get<T>(found->second);
 }
 
@@ -136,7 +136,7 @@ std::string to_text(const Graph& graph, Use use) {
 
 Node epilogue_of(const Node& matmul) {
   Node epilogue = matmul;
-  epilogue.op = "fused";
+  epilogue.op = Op::fused;
   epilogue.inputs.push_back(matmul.matmul);
   return epilogue;
 }
@@ -144,7 +144,7 @@ Node epilogue_of(const Node& matmul) {
 std::string to_text(const Graph& graph, const Node& node) {
   std::string text;
   for (Use output : node.outputs) text += (text.empty() ? "" : ", ") + to_text(graph, output);
-  text += " = " + node.op + "(";
+  text += " = " + to_string(node.op) + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + to_text(graph, node.inputs[i]);
   text += ")";
   if (node.matmul.value != kNoValue) text += " of " + to_text(graph, node.matmul);

@@ -15,6 +15,7 @@
 
 #include "functions/function.h"
 #include "ir/body.h"
+#include "ir/op.h"
 #include "ir/type.h"
 
 namespace hydrac::ir {
@@ -134,13 +135,13 @@ using Attribute =
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {
-  std::string op;
+  Op op = Op::fused;  // which is nothing without its body
   Attributes attributes;
   std::vector<Use> inputs;
   std::vector<Use> outputs;
   std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
   std::string origin;  // the spec key that asked for it: "model.hidden_act"
-  // op == "fused", and the epilogue of a "fused_matmul", a matmul with a fused kernel behind it: A and B
+  // Of Op::fused, and the epilogue of a "fused_matmul", a matmul with a fused kernel behind it: A and B
   // are its first two inputs.
   std::shared_ptr<const Body> body;
   // What the epilogue of a "fused_matmul" is given, in registers: for its body, the input behind the node's

@@ -50,7 +50,7 @@ class Verifier {
   }
 
   void check(const Function& function, const Region& region, const Node& node) {
-    const std::string where = fmt::format("{}.{}: {}: ", function.name, region.name, node.op);
+    const std::string where = fmt::format("{}.{}: {}: ", function.name, region.name, to_string(node.op));
     for (Use use : node.inputs) {
       if (use.value == kNoValue) continue;
       check_slot(where, region, use);
@@ -59,8 +59,8 @@ class Verifier {
         problem(where + "nobody writes " + graph_.value(use).name);
     }
     for (Use use : node.outputs) check_slot(where, region, use);
-    if (node.op == "fused") check_body(where, node);
-    if (node.op == "fused_matmul") check_body(where, epilogue_of(node));
+    if (node.op == Op::fused) check_body(where, node);
+    if (node.op == Op::fused_matmul) check_body(where, epilogue_of(node));
   }
 
   void check_slot(const std::string& where, const Region& region, Use use) {

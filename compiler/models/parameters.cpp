@@ -235,7 +235,8 @@ ir::Value pack_value(const std::string& name, ir::Role role, ir::DType dtype, ir
 }
 
 bool works_on_logits(const ir::Region& region) {
-  return std::ranges::any_of(region.nodes, [](const ir::Node& node) { return node.op == "cross_entropy"; });
+  return std::ranges::any_of(region.nodes,
+                             [](const ir::Node& node) { return node.op == ir::Op::cross_entropy; });
 }
 
 // Gradients that one matmul writes whole.
@@ -248,7 +249,7 @@ std::set<ValueId> written_by_one_matmul(const ir::Graph& graph, bool head_in_par
       for (ir::Use output : node.outputs) {
         if (output.value == ir::kNoValue || graph.value(output).role != ir::Role::gradient) continue;
         ++writers[output.value];
-        if (in_parts || node.op != "gemm" || node.flag("accumulate")) added_up.insert(output.value);
+        if (in_parts || node.op != ir::Op::gemm || node.flag("accumulate")) added_up.insert(output.value);
       }
     }
   }
@@ -332,7 +333,7 @@ bool is_operand(const ir::Graph& graph, const ir::Value& parameter) {
   if (parameter.shape.size() == 2) return true;
   return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
     return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
-      return node.op == "linear" &&
+      return node.op == ir::Op::linear &&
              std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
     });
   });
@@ -342,7 +343,7 @@ bool is_operand(const ir::Graph& graph, const ir::Value& parameter) {
 bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
   return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
     return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
-      return node.op == "gemm" && node.inputs[1].value == matrix;
+      return node.op == ir::Op::gemm && node.inputs[1].value == matrix;
     });
   });
 }
@@ -389,7 +390,7 @@ namespace {
 bool is_embedding(const ir::Graph& graph, const ir::Value& parameter) {
   return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
     return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
-      return (node.op == "embedding" || node.op == "position_embedding") &&
+      return (node.op == ir::Op::embedding || node.op == ir::Op::position_embedding) &&
              std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
     });
   });

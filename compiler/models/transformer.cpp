@@ -335,7 +335,7 @@ void build_score(Model& model) {
   const Use tokens = is_last ? hidden.last : build.fixed(hidden.stream, static_cast<int>(layer));
   const Use of_replies =
       ops::one_hot(b, build.fixed(io.segments), model.graph.value(io.embeddings).shape[0], "segment_tokens");
-  b.emit_node("gemm", {of_replies, tokens}, {build.fixed(io.embeddings)},
+  b.emit_node(ir::Op::gemm, {of_replies, tokens}, {build.fixed(io.embeddings)},
               {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", true}});
   b.enter("objective", "objective.name");
   ops::pairwise_cosine_distance(b, build.fixed(io.sets),

@@ -92,11 +92,11 @@ const Activation& activation_named(const std::string& name) {
 }
 
 Use activation(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
-  return b.emit("activation", {x}, name, b.shape(x), {{"kind", kind}});
+  return b.emit(ir::Op::activation, {x}, name, b.shape(x), {{"kind", kind}});
 }
 
 Use activation(RegionBuilder& b, const functions::Function& function, Use x, const std::string& name) {
-  return b.emit("activation", {x}, name, b.shape(x), function_attributes(function));
+  return b.emit(ir::Op::activation, {x}, name, b.shape(x), function_attributes(function));
 }
 
 namespace {
@@ -130,7 +130,7 @@ std::string activation_backward_kernel(const ir::Node& node) {
 
 void activation_gradient(Gradient& g, const ir::Node& node) {
   const Use y = node.outputs[0], x = node.inputs[0];
-  if (g.wanted(x)) g.contribute_op(x, "activation_backward", {*g.of(y), x}, node.attributes);
+  if (g.wanted(x)) g.contribute_op(x, ir::Op::activation_backward, {*g.of(y), x}, node.attributes);
 }
 
 void activation_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -143,7 +143,7 @@ void activation_reference(const ir::Node& node, const std::vector<Tensor64>& in,
 
 }  // namespace
 
-extern const OpInfo kActivation{.name = "activation",
+extern const OpInfo kActivation{.op = ir::Op::activation,
                                 .formula = "y = act(x)",
                                 .inputs = {"x"},
                                 .outputs = {"y"},
@@ -151,7 +151,7 @@ extern const OpInfo kActivation{.name = "activation",
                                 .body = activation_body,
                                 .gradient = activation_gradient,
                                 .reference = activation_reference};
-extern const OpInfo kActivationBackward{.name = "activation_backward",
+extern const OpInfo kActivationBackward{.op = ir::Op::activation_backward,
                                         .formula = "d_x = d_y * act'(x)",
                                         .inputs = {"d_y", "x"},
                                         .outputs = {"d_x"},

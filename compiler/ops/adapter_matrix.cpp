@@ -19,7 +19,8 @@ Use adapter_matrix(RegionBuilder& b, Use up, const std::vector<ir::RowRange>& ta
     attributes["first_" + std::to_string(i)] = targets[i].first;
     attributes["rows_" + std::to_string(i)] = targets[i].count;
   }
-  return b.emit("adapter_matrix", {up}, name, {b.shape(up)[0], std::move(columns)}, std::move(attributes));
+  return b.emit(ir::Op::adapter_matrix, {up}, name, {b.shape(up)[0], std::move(columns)},
+                std::move(attributes));
 }
 
 namespace {
@@ -84,7 +85,7 @@ void adapter_matrix_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> inputs = {*g.of(node.outputs[0])};
   const ParameterGradient up = g.parameter(node.inputs[0]);
   if (up.accumulate) inputs.push_back(up.target);
-  g.emit_node("adapter_rows", std::move(inputs), {up.target}, node.attributes);
+  g.emit_node(ir::Op::adapter_rows, std::move(inputs), {up.target}, node.attributes);
 }
 
 void adapter_matrix_reference(const ir::Node& node, const std::vector<Tensor64>& in,
@@ -104,14 +105,14 @@ void adapter_matrix_reference(const ir::Node& node, const std::vector<Tensor64>&
 }  // namespace
 
 extern const OpInfo kAdapterMatrix{
-    .name = "adapter_matrix",
+    .op = ir::Op::adapter_matrix,
     .formula = "matrix = scale * up, each adapter's rows in its own columns, 0 elsewhere",
     .inputs = {"up"},
     .outputs = {"matrix"},
     .body = adapter_matrix_body,
     .gradient = adapter_matrix_gradient,
     .reference = adapter_matrix_reference};
-extern const OpInfo kAdapterRows{.name = "adapter_rows",
+extern const OpInfo kAdapterRows{.op = ir::Op::adapter_rows,
                                  .formula = "d_up = scale * each adapter's rows of its columns of d_matrix",
                                  .inputs = {"d_matrix", "d_up"},
                                  .outputs = {"d_up"},

@@ -8,7 +8,7 @@ namespace hydrac::ops {
 Use add(RegionBuilder& b, Use x, Use y, const std::string& name, const std::string& x_name) {
   ir::Attributes attributes;
   if (!x_name.empty()) attributes["input_name"] = x_name;
-  return b.emit("add", {x, y}, name, b.shape(x), std::move(attributes));
+  return b.emit(ir::Op::add, {x, y}, name, b.shape(x), std::move(attributes));
 }
 
 namespace {
@@ -32,7 +32,7 @@ void add_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector
 
 }  // namespace
 
-extern const OpInfo kAdd{.name = "add",
+extern const OpInfo kAdd{.op = ir::Op::add,
                          .formula = "sum = residual + x",
                          .inputs = {"residual", "x"},
                          .outputs = {"sum"},

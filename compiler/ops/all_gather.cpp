@@ -20,7 +20,7 @@ Cost all_gather_cost(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kAllGather{.name = "all_gather",
+extern const OpInfo kAllGather{.op = ir::Op::all_gather,
                                .formula = "x = all ranks' parts",
                                .inputs = {"part"},
                                .outputs = {"x"},

@@ -35,7 +35,7 @@ void all_reduce_reference(const ir::Node& node, const std::vector<Tensor64>& in,
 
 }  // namespace
 
-extern const OpInfo kAllReduce{.name = "all_reduce",
+extern const OpInfo kAllReduce{.op = ir::Op::all_reduce,
                                .formula = "x = the sum of all ranks' x",
                                .inputs = {"x"},
                                .outputs = {"x"},

@@ -22,7 +22,7 @@ Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, const Attenti
   std::vector<Use> inputs = {q, k, v, random.step, random.seed};
   if (rules.documents) inputs.push_back(documents);
   const Use out =
-      b.emit("attention", std::move(inputs), name, {shape[0], shape[1], heads}, std::move(attributes));
+      b.emit(ir::Op::attention, std::move(inputs), name, {shape[0], shape[1], heads}, std::move(attributes));
   const Use lse = b.exact(b.fresh(name + ".lse", {shape[0], shape[2], shape[1]}));
   b.region().nodes.back().outputs.push_back(lse);
   return out;
@@ -36,7 +36,7 @@ void attention_gradient(Gradient& g, const ir::Node& node) {
   inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
   std::vector<Use> outputs;
   for (int i = 0; i < 3; ++i) outputs.push_back(g.fresh(g.name_of(node.inputs[i]), g.shape(node.inputs[i])));
-  g.emit_node("attention_backward", inputs, outputs, node.attributes);
+  g.emit_node(ir::Op::attention_backward, inputs, outputs, node.attributes);
   for (int i = 0; i < 3; ++i) g.contribute(node.inputs[i], outputs[i]);
 }
 
@@ -112,13 +112,13 @@ void attention_reference(const ir::Node& node, const std::vector<Tensor64>& in, 
 
 }  // namespace
 
-extern const OpInfo kAttention{.name = "attention",
+extern const OpInfo kAttention{.op = ir::Op::attention,
                                .formula = "out = dropout(softmax(scores(q k^T), masked)) v",
                                .gradient = attention_gradient,
                                .cost = forward_cost,
                                .reference = attention_reference};
 // passes/sum_in_attention adds a fourth output.
-extern const OpInfo kAttentionBackward{.name = "attention_backward",
+extern const OpInfo kAttentionBackward{.op = ir::Op::attention_backward,
                                        .formula = "d_q, d_k, d_v from d_out, out, lse",
                                        .cost = attention_backward_cost};
 

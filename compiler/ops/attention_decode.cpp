@@ -15,7 +15,7 @@ Use attention_decode(RegionBuilder& b, Use q, Use k, Use v, const KeyCache& cach
   const ir::Dim heads{shape[2].size * shape[3].size, shape[2].symbol + shape[3].symbol};
   ir::Attributes attributes = attributes_of(rules);
   attributes["scale"] = scale;
-  const Use out = b.emit("attention_decode", {q, k, v, positions, cache.keys, cache.values}, name,
+  const Use out = b.emit(ir::Op::attention_decode, {q, k, v, positions, cache.keys, cache.values}, name,
                          {shape[0], shape[1], heads}, std::move(attributes));
   auto& outputs = b.region().nodes.back().outputs;
   outputs.insert(outputs.end(), {cache.keys, cache.values});
@@ -77,7 +77,7 @@ void attention_decode_reference(const ir::Node& node, const std::vector<Tensor64
 }  // namespace
 
 extern const OpInfo kAttentionDecode{
-    .name = "attention_decode",
+    .op = ir::Op::attention_decode,
     .formula = "out = softmax(scores(q keys^T), masked) values, with k and v among keys and values",
     .cost = attention_decode_cost,
     .reference = attention_decode_reference};

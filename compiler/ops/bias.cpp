@@ -24,13 +24,13 @@ ir::Body bias_gradient_body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kBiasAdd{.name = "bias_add",
+extern const OpInfo kBiasAdd{.op = ir::Op::bias_add,
                              .formula = "y = x + bias",
                              .inputs = {"x", "bias"},
                              .outputs = {"y"},
                              .body = bias_add_body,
                              .reference = bias_add_reference};
-extern const OpInfo kBiasGradient{.name = "bias_gradient",
+extern const OpInfo kBiasGradient{.op = ir::Op::bias_gradient,
                                   .formula = "d_bias = sum over rows of d_y",
                                   .inputs = {"d_y"},
                                   .outputs = {"d_bias"},

@@ -11,7 +11,7 @@ namespace hydrac::ops {
 
 Use block_diagonal(RegionBuilder& b, Use blocks, int64_t groups, ir::Dim columns, int64_t first_column,
                    const std::string& name) {
-  return b.emit("block_diagonal", {blocks}, name, {b.shape(blocks)[0], std::move(columns)},
+  return b.emit(ir::Op::block_diagonal, {blocks}, name, {b.shape(blocks)[0], std::move(columns)},
                 {{"groups", groups}, {"first_column", first_column}});
 }
 
@@ -65,7 +65,7 @@ void block_diagonal_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> inputs = {*g.of(node.outputs[0])};
   const ParameterGradient blocks = g.parameter(node.inputs[0]);
   if (blocks.accumulate) inputs.push_back(blocks.target);
-  g.emit_node("diagonal_blocks", std::move(inputs), {blocks.target}, node.attributes);
+  g.emit_node(ir::Op::diagonal_blocks, std::move(inputs), {blocks.target}, node.attributes);
 }
 
 void block_diagonal_reference(const ir::Node& node, const std::vector<Tensor64>& in,
@@ -80,14 +80,14 @@ void block_diagonal_reference(const ir::Node& node, const std::vector<Tensor64>&
 
 }  // namespace
 
-extern const OpInfo kBlockDiagonal{.name = "block_diagonal",
+extern const OpInfo kBlockDiagonal{.op = ir::Op::block_diagonal,
                                    .formula = "matrix = the blocks along the diagonal, 0 elsewhere",
                                    .inputs = {"blocks"},
                                    .outputs = {"matrix"},
                                    .body = block_diagonal_body,
                                    .gradient = block_diagonal_gradient,
                                    .reference = block_diagonal_reference};
-extern const OpInfo kDiagonalBlocks{.name = "diagonal_blocks",
+extern const OpInfo kDiagonalBlocks{.op = ir::Op::diagonal_blocks,
                                     .formula = "d_blocks = the blocks on the diagonal of d_matrix",
                                     .inputs = {"d_matrix", "d_blocks"},
                                     .outputs = {"d_blocks"},

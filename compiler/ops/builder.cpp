@@ -38,16 +38,16 @@ ir::Use RegionBuilder::fresh_beside(ir::Use y, const std::string& name, ir::Shap
   return {use.value, y.slot};
 }
 
-ir::Use RegionBuilder::emit(const std::string& op, std::vector<ir::Use> inputs, const std::string& name,
-                            ir::Shape shape, ir::Attributes attributes) {
+ir::Use RegionBuilder::emit(ir::Op op, std::vector<ir::Use> inputs, const std::string& name, ir::Shape shape,
+                            ir::Attributes attributes) {
   const ir::Use output = into_ ? *into_ : fresh(name, std::move(shape));
   into_.reset();
   emit_node(op, std::move(inputs), {output}, std::move(attributes));
   return output;
 }
 
-ir::Node& RegionBuilder::emit_node(const std::string& op, std::vector<ir::Use> inputs,
-                                   std::vector<ir::Use> outputs, ir::Attributes attributes) {
+ir::Node& RegionBuilder::emit_node(ir::Op op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
+                                   ir::Attributes attributes) {
   ir::Node node;
   node.op = op;
   node.inputs = std::move(inputs);
@@ -63,7 +63,7 @@ void RegionBuilder::emit_body(const ir::Node& node, const std::string& name, ir:
                               const std::string& formula) {
   ir::Attributes attributes = {{"name", name}};
   if (!formula.empty()) attributes["formula"] = formula;
-  emit_node("fused", node.inputs, node.outputs, std::move(attributes)).body =
+  emit_node(ir::Op::fused, node.inputs, node.outputs, std::move(attributes)).body =
       std::make_shared<const ir::Body>(std::move(body));
 }
 

@@ -30,9 +30,9 @@ class RegionBuilder {
   void into(ir::Use use) { into_ = use; }
 
   // One output. Returns its use.
-  ir::Use emit(const std::string& op, std::vector<ir::Use> inputs, const std::string& name, ir::Shape shape,
+  ir::Use emit(ir::Op op, std::vector<ir::Use> inputs, const std::string& name, ir::Shape shape,
                ir::Attributes attributes = {});
-  ir::Node& emit_node(const std::string& op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
+  ir::Node& emit_node(ir::Op op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
                       ir::Attributes attributes = {});
 
   // A node that runs `body` as it is; `node` brings inputs and outputs, `name` names the kernel, `formula`

@@ -7,7 +7,7 @@
 namespace hydrac::ops {
 
 void cache_append(RegionBuilder& b, Use k, Use v, const KeyCache& cache, Use rows) {
-  b.emit_node("cache_append", {k, v, rows, cache.keys, cache.values}, {cache.keys, cache.values});
+  b.emit_node(ir::Op::cache_append, {k, v, rows, cache.keys, cache.values}, {cache.keys, cache.values});
 }
 
 namespace {
@@ -34,7 +34,7 @@ void cache_append_reference(const ir::Node&, const std::vector<Tensor64>& in, st
 
 }  // namespace
 
-extern const OpInfo kCacheAppend{.name = "cache_append",
+extern const OpInfo kCacheAppend{.op = ir::Op::cache_append,
                                  .formula = "keys[rows[b], head, t], values[..] = k[b, t, head], v[..]",
                                  .cost = cache_append_cost,
                                  .reference = cache_append_reference};

@@ -18,7 +18,7 @@ void cast_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vecto
 
 }  // namespace
 
-extern const OpInfo kCast{.name = "cast",
+extern const OpInfo kCast{.op = ir::Op::cast,
                           .formula = "copy = x",
                           .inputs = {"x"},
                           .outputs = {"copy"},

@@ -18,7 +18,7 @@ std::vector<Use> sum_taps(RegionBuilder& b, Use products, int64_t taps, const st
     shape.insert(shape.end(), part.shape.begin(), part.shape.end());
     sums.push_back(b.fresh(part.name, std::move(shape)));
   }
-  b.emit_node("sum_taps", {products}, sums, {{"taps", taps}});
+  b.emit_node(ir::Op::sum_taps, {products}, sums, {{"taps", taps}});
   return sums;
 }
 
@@ -125,7 +125,7 @@ ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
 void causal_conv_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> parts;
   for (Use output : node.outputs) parts.push_back(*g.of(output));
-  g.contribute_op(node.inputs[0], "spread_taps", std::move(parts), node.attributes);
+  g.contribute_op(node.inputs[0], ir::Op::spread_taps, std::move(parts), node.attributes);
 }
 
 void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in,
@@ -151,14 +151,14 @@ void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in
 }  // namespace
 
 // One or two outputs: parts of the channels, side by side.
-extern const OpInfo kSumTaps{.name = "sum_taps",
+extern const OpInfo kSumTaps{.op = ir::Op::sum_taps,
                              .formula = "y[t] = sum over taps j of products[t - j, j]",
                              .inputs = {"products"},
                              .outputs = {"y", "y2"},
                              .body = causal_conv_body,
                              .gradient = causal_conv_gradient,
                              .reference = causal_conv_reference};
-extern const OpInfo kSpreadTaps{.name = "spread_taps",
+extern const OpInfo kSpreadTaps{.op = ir::Op::spread_taps,
                                 .formula = "d_products[t, j] = d_y[t + j]",
                                 .inputs = {"d_y", "d_y2"},
                                 .outputs = {"d_products"},

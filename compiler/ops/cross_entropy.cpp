@@ -17,7 +17,8 @@ Use cross_entropy(RegionBuilder& b, Use logits, Use targets, int64_t classes, do
   ir::Attributes attributes = {{"label_smoothing", label_smoothing}, {"ignore_index", kIgnoredTarget}};
   if (softcap > 0) attributes["softcap"] = softcap;
   if (classes != b.shape(logits).back().size) attributes["classes"] = classes;
-  const Use rows = b.emit("cross_entropy", {logits, targets}, name, b.shape(targets), std::move(attributes));
+  const Use rows =
+      b.emit(ir::Op::cross_entropy, {logits, targets}, name, b.shape(targets), std::move(attributes));
   b.region().nodes.back().outputs.push_back(b.exact(b.fresh(name + ".lse", b.shape(targets))));
   return b.exact(rows);
 }
@@ -107,7 +108,7 @@ ir::Body cross_entropy_backward_body(const ir::Graph& graph, const ir::Node& nod
 
 void cross_entropy_gradient(Gradient& g, const ir::Node& node) {
   const Use d_rows = *g.of(node.outputs[0]);
-  g.contribute_op(node.inputs[0], "cross_entropy_backward",
+  g.contribute_op(node.inputs[0], ir::Op::cross_entropy_backward,
                   {node.inputs[0], node.inputs[1], node.outputs[1], d_rows}, node.attributes);
 }
 
@@ -152,7 +153,7 @@ std::string gradient_formula(const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kCrossEntropy{.name = "cross_entropy",
+extern const OpInfo kCrossEntropy{.op = ir::Op::cross_entropy,
                                   .formula = kSmoothLosses,
                                   .inputs = {"logits", "targets"},
                                   .outputs = {"losses", "lse"},
@@ -160,7 +161,7 @@ extern const OpInfo kCrossEntropy{.name = "cross_entropy",
                                   .body = cross_entropy_body,
                                   .gradient = cross_entropy_gradient,
                                   .reference = cross_entropy_reference};
-extern const OpInfo kCrossEntropyBackward{.name = "cross_entropy_backward",
+extern const OpInfo kCrossEntropyBackward{.op = ir::Op::cross_entropy_backward,
                                           .formula = kSmoothGradient,
                                           .inputs = {"logits", "targets", "lse", "d_losses"},
                                           .outputs = {"d_logits"},

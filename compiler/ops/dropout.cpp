@@ -14,7 +14,7 @@ namespace hydrac::ops {
 
 Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t site,
             const std::string& name) {
-  return b.emit("dropout", {x, random.step, random.seed}, name, b.shape(x), {{"p", p}, {"site", site}});
+  return b.emit(ir::Op::dropout, {x, random.step, random.seed}, name, b.shape(x), {{"p", p}, {"site", site}});
 }
 
 uint32_t dropout_threshold(double p) {
@@ -46,7 +46,8 @@ void dropout_gradient(Gradient& g, const ir::Node& node) {
   ir::Attributes attributes = node.attributes;
   attributes["input_name"] = "d_y";
   attributes["output_name"] = "d_x";
-  g.contribute_op(node.inputs[0], "dropout", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
+  g.contribute_op(node.inputs[0], ir::Op::dropout, {dy, node.inputs[1], node.inputs[2]},
+                  std::move(attributes));
 }
 
 void dropout_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -60,7 +61,7 @@ void dropout_reference(const ir::Node& node, const std::vector<Tensor64>& in, st
 
 }  // namespace
 
-extern const OpInfo kDropout{.name = "dropout",
+extern const OpInfo kDropout{.op = ir::Op::dropout,
                              .formula = "y = keep(seed, step, site, i) ? x / (1 - p) : 0",
                              .inputs = {"x", "rng_step", "rng_seed"},
                              .outputs = {"y"},

@@ -9,7 +9,7 @@ namespace hydrac::ops {
 Use embedding(RegionBuilder& b, Use ids, Use table, const std::string& name) {
   ir::Shape shape = b.shape(ids);
   shape.push_back(b.shape(table)[1]);
-  return b.emit("embedding", {ids, table}, name, shape);
+  return b.emit(ir::Op::embedding, {ids, table}, name, shape);
 }
 
 namespace {
@@ -25,7 +25,7 @@ void embedding_gradient(Gradient& g, const ir::Node& node) {
   if (!g.wanted(node.inputs[1])) return;
   const Use dy = *g.of(node.outputs[0]);
   const ParameterGradient dw = g.parameter(node.inputs[1]);
-  g.emit_node("embedding_backward", {node.inputs[0], dy}, {dw.target}, {{"accumulate", dw.accumulate}});
+  g.emit_node(ir::Op::embedding_backward, {node.inputs[0], dy}, {dw.target}, {{"accumulate", dw.accumulate}});
 }
 
 Cost embedding_backward_cost(const ir::Graph& graph, const ir::Node& node) {
@@ -43,14 +43,14 @@ void embedding_reference(const ir::Node&, const std::vector<Tensor64>& in, std::
 
 }  // namespace
 
-extern const OpInfo kEmbedding{.name = "embedding",
+extern const OpInfo kEmbedding{.op = ir::Op::embedding,
                                .formula = "embedding = token_table[ids]",
                                .inputs = {"ids", "token_table"},
                                .outputs = {"embedding"},
                                .body = embedding_body,
                                .gradient = embedding_gradient,
                                .reference = embedding_reference};
-extern const OpInfo kEmbeddingBackward{.name = "embedding_backward",
+extern const OpInfo kEmbeddingBackward{.op = ir::Op::embedding_backward,
                                        .formula = "d_table[id] += d_y, in the order of the tokens",
                                        .cost = embedding_backward_cost};
 

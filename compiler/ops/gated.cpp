@@ -19,11 +19,11 @@ ir::Shape half(const ir::Shape& packed) {
 }  // namespace
 
 Use gated(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
-  return b.emit("gated", {x}, name, half(b.shape(x)), {{"kind", kind}});
+  return b.emit(ir::Op::gated, {x}, name, half(b.shape(x)), {{"kind", kind}});
 }
 
 Use gated(RegionBuilder& b, const functions::Function& function, Use x, const std::string& name) {
-  return b.emit("gated", {x}, name, half(b.shape(x)), function_attributes(function));
+  return b.emit(ir::Op::gated, {x}, name, half(b.shape(x)), function_attributes(function));
 }
 
 namespace {
@@ -81,7 +81,7 @@ std::string gated_backward_kernel(const ir::Node& node) {
 }
 
 void gated_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "gated_backward", {*g.of(node.outputs[0]), node.inputs[0]},
+  g.contribute_op(node.inputs[0], ir::Op::gated_backward, {*g.of(node.outputs[0]), node.inputs[0]},
                   node.attributes);
 }
 
@@ -99,7 +99,7 @@ void gated_reference(const ir::Node& node, const std::vector<Tensor64>& in, std:
 
 }  // namespace
 
-extern const OpInfo kGated{.name = "gated",
+extern const OpInfo kGated{.op = ir::Op::gated,
                            .formula = "y = act(gate) * up",
                            .inputs = {"gate_up"},
                            .outputs = {"y"},
@@ -107,7 +107,7 @@ extern const OpInfo kGated{.name = "gated",
                            .body = gated_body,
                            .gradient = gated_gradient,
                            .reference = gated_reference};
-extern const OpInfo kGatedBackward{.name = "gated_backward",
+extern const OpInfo kGatedBackward{.op = ir::Op::gated_backward,
                                    .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
                                    .inputs = {"d_y", "gate_up"},
                                    .outputs = {"d_gate_up"},

@@ -2,7 +2,7 @@
 
 namespace hydrac::ops {
 
-void Gradient::contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs,
+void Gradient::contribute_op(ir::Use input, ir::Op op, std::vector<ir::Use> inputs,
                              ir::Attributes attributes) {
   if (!wanted(input)) return;
   const ir::Use gradient = emit(op, std::move(inputs), name_of(input), shape(input), std::move(attributes));

@@ -28,8 +28,7 @@ class Gradient : public RegionBuilder {
   // "d_" and the name of the value it is the gradient of.
   std::string name_of(ir::Use use) const { return "d_" + value(use).name; }
   // Emits `op` with one output shaped like `input` and contributes it.
-  void contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs,
-                     ir::Attributes attributes = {});
+  void contribute_op(ir::Use input, ir::Op op, std::vector<ir::Use> inputs, ir::Attributes attributes = {});
 };
 
 }  // namespace hydrac::ops

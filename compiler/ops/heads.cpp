@@ -7,13 +7,13 @@ namespace hydrac::ops {
 
 Use head_sum(RegionBuilder& b, Use x, double factor, const std::string& name) {
   const ir::Shape& shape = b.shape(x);  // [B,T,H,D]
-  return b.emit("head_sum", {x}, name, {shape[0], shape[1], shape[3]}, {{"factor", factor}});
+  return b.emit(ir::Op::head_sum, {x}, name, {shape[0], shape[1], shape[3]}, {{"factor", factor}});
 }
 
 Use scale_heads(RegionBuilder& b, Use x, ir::Dim heads, double factor, const std::string& name) {
   ir::Shape shape = b.shape(x);  // [B,T,D] or [B,T,H,D]
   if (shape.size() == 3) shape.insert(shape.begin() + 2, std::move(heads));
-  return b.emit("scale_heads", {x}, name, std::move(shape), {{"factor", factor}});
+  return b.emit(ir::Op::scale_heads, {x}, name, std::move(shape), {{"factor", factor}});
 }
 
 namespace {
@@ -42,13 +42,14 @@ ir::Body scale_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void sum_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "scale_heads", {*g.of(node.outputs[0])},
+  g.contribute_op(node.inputs[0], ir::Op::scale_heads, {*g.of(node.outputs[0])},
                   {{"factor", node.number("factor")}, {"input_name", "d_y"}, {"output_name", "d_x"}});
 }
 
 void scale_gradient(Gradient& g, const ir::Node& node) {
   const bool has_heads = g.shape(node.inputs[0]).size() == 4;
-  g.contribute_op(node.inputs[0], has_heads ? "scale_heads" : "head_sum", {*g.of(node.outputs[0])},
+  g.contribute_op(node.inputs[0], has_heads ? ir::Op::scale_heads : ir::Op::head_sum,
+                  {*g.of(node.outputs[0])},
                   {{"factor", node.number("factor")}, {"input_name", "d_y"}, {"output_name", "d_x"}});
 }
 
@@ -73,7 +74,7 @@ void scale_reference(const ir::Node& node, const std::vector<Tensor64>& in, std:
 
 }  // namespace
 
-extern const OpInfo kHeadSum{.name = "head_sum",
+extern const OpInfo kHeadSum{.op = ir::Op::head_sum,
                              .formula = "y = factor * the sum of x over heads",
                              .inputs = {"x"},
                              .outputs = {"y"},
@@ -81,7 +82,7 @@ extern const OpInfo kHeadSum{.name = "head_sum",
                              .gradient = sum_gradient,
                              .reference = sum_reference};
 // x is of each head, or one for all.
-extern const OpInfo kScaleHeads{.name = "scale_heads",
+extern const OpInfo kScaleHeads{.op = ir::Op::scale_heads,
                                 .formula = "y = factor * x, for every head",
                                 .inputs = {"x"},
                                 .outputs = {"y"},

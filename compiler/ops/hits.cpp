@@ -8,7 +8,7 @@
 namespace hydrac::ops {
 
 void hits(RegionBuilder& b, Use logits, Use targets, int64_t classes, Use count) {
-  b.emit_node("hits", {logits, targets}, {count}, {{"classes", classes}, {"accumulate", false}});
+  b.emit_node(ir::Op::hits, {logits, targets}, {count}, {{"classes", classes}, {"accumulate", false}});
 }
 
 namespace {
@@ -50,7 +50,7 @@ void hits_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::
 
 }  // namespace
 
-extern const OpInfo kHits{.name = "hits",
+extern const OpInfo kHits{.op = ir::Op::hits,
                           .formula = "hits += rows whose largest logit is the target's",
                           .inputs = {"logits", "targets"},
                           .outputs = {"hits"},

@@ -10,7 +10,7 @@ namespace hydrac::ops {
 
 Use l2norm(RegionBuilder& b, Use x, Use temperature, const std::string& name) {
   constexpr double epsilon = 1e-12;
-  const Use y = b.emit("l2norm", {x, temperature}, name, b.shape(x), {{"eps", epsilon}});
+  const Use y = b.emit(ir::Op::l2norm, {x, temperature}, name, b.shape(x), {{"eps", epsilon}});
   b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + ".rnorm", leading(b.shape(x))));
   return y;
 }
@@ -57,10 +57,10 @@ ir::Body temperature_gradient_body(const ir::Graph& graph, const ir::Node& node)
 void l2norm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], temperature = node.inputs[1], rnorm = node.outputs[1];
-  g.contribute_op(x, "l2norm_backward", {dy, x, temperature, rnorm});
+  g.contribute_op(x, ir::Op::l2norm_backward, {dy, x, temperature, rnorm});
   if (g.wanted(temperature)) {
     const ParameterGradient target = g.parameter(temperature);
-    g.emit_node("l2norm_temperature_gradient", {dy, x, rnorm}, {target.target},
+    g.emit_node(ir::Op::l2norm_temperature_gradient, {dy, x, rnorm}, {target.target},
                 {{"accumulate", target.accumulate}});
   }
 }
@@ -80,7 +80,7 @@ void l2norm_reference(const ir::Node& node, const std::vector<Tensor64>& in, std
 
 }  // namespace
 
-extern const OpInfo kL2norm{.name = "l2norm",
+extern const OpInfo kL2norm{.op = ir::Op::l2norm,
                             .formula = "unit = x rnorm temperature, rnorm = 1 / |x|",
                             .inputs = {"x", "temperature"},
                             .outputs = {"unit", "rnorm"},
@@ -89,12 +89,12 @@ extern const OpInfo kL2norm{.name = "l2norm",
                             .gradient = l2norm_gradient,
                             .reference = l2norm_reference};
 extern const OpInfo kL2normBackward{
-    .name = "l2norm_backward",
+    .op = ir::Op::l2norm_backward,
     .formula = "d_x = rnorm (g - u sum(g u)), u = x rnorm, g = d_unit temperature",
     .inputs = {"d_unit", "x", "temperature", "rnorm"},
     .outputs = {"d_x"},
     .body = l2norm_backward_body};
-extern const OpInfo kL2normTemperatureGradient{.name = "l2norm_temperature_gradient",
+extern const OpInfo kL2normTemperatureGradient{.op = ir::Op::l2norm_temperature_gradient,
                                                .formula = "d_temperature = sum of d_unit x rnorm",
                                                .inputs = {"d_unit", "x", "rnorm"},
                                                .outputs = {"d_temperature"},

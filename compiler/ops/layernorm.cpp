@@ -9,7 +9,7 @@
 namespace hydrac::ops {
 
 Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, const std::string& name) {
-  const Use y = b.emit("layernorm", {x, weight, bias}, name, b.shape(x), {{"eps", epsilon}});
+  const Use y = b.emit(ir::Op::layernorm, {x, weight, bias}, name, b.shape(x), {{"eps", epsilon}});
   for (const char* statistic : {".mean", ".rstd"}) {
     b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + statistic, leading(b.shape(x))));
   }
@@ -70,15 +70,15 @@ void layernorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
   const Use mean = node.outputs[1], rstd = node.outputs[2];
-  g.contribute_op(x, "layernorm_backward", {dy, x, weight, mean, rstd});
+  g.contribute_op(x, ir::Op::layernorm_backward, {dy, x, weight, mean, rstd});
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
-    g.emit_node("layernorm_weight_gradient", {dy, x, mean, rstd}, {dw.target},
+    g.emit_node(ir::Op::layernorm_weight_gradient, {dy, x, mean, rstd}, {dw.target},
                 {{"accumulate", dw.accumulate}});
   }
   if (bias.value != ir::kNoValue && g.wanted(bias)) {
     const ParameterGradient db = g.parameter(bias);
-    g.emit_node("bias_gradient", {dy}, {db.target},
+    g.emit_node(ir::Op::bias_gradient, {dy}, {db.target},
                 {{"accumulate", db.accumulate}, {"output_name", "d_norm_bias"}});
   }
 }
@@ -110,28 +110,29 @@ void layernorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in,
 
 }  // namespace
 
-extern const OpInfo kLayernorm{.name = "layernorm",
+extern const OpInfo kLayernorm{.op = ir::Op::layernorm,
                                .formula = "y = (x - mean) * rstd * w + b",
                                .inputs = {"x", "norm_weight", "norm_bias"},
                                .outputs = {"normed", "mean", "rstd"},
                                .stores_statistics = true,
+                               .from_statistics = ir::Op::layernorm_again,
                                .body = layernorm_body,
                                .gradient = layernorm_gradient,
                                .reference = layernorm_reference};
-extern const OpInfo kLayernormAgain{.name = "layernorm_again",
+extern const OpInfo kLayernormAgain{.op = ir::Op::layernorm_again,
                                     .formula = "normed = (x - mean) * rstd * norm_weight + norm_bias",
                                     .inputs = {"x", "norm_weight", "norm_bias", "mean", "rstd"},
                                     .outputs = {"normed"},
                                     .body = layernorm_again_body,
                                     .reference = layernorm_again_reference};
 extern const OpInfo kLayernormBackward{
-    .name = "layernorm_backward",
+    .op = ir::Op::layernorm_backward,
     .formula =
         "d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "mean", "rstd"},
     .outputs = {"d_x"},
     .body = layernorm_backward_body};
-extern const OpInfo kLayernormWeightGradient{.name = "layernorm_weight_gradient",
+extern const OpInfo kLayernormWeightGradient{.op = ir::Op::layernorm_weight_gradient,
                                              .formula = "d_norm_weight = sum over rows of d_normed xhat",
                                              .inputs = {"d_normed", "x", "mean", "rstd"},
                                              .outputs = {"d_norm_weight"},

@@ -6,7 +6,7 @@
 namespace hydrac::ops {
 
 Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name) {
-  return b.emit("linear", {x, weight, bias}, name, with_last(b.shape(x), b.shape(weight)[0]));
+  return b.emit(ir::Op::linear, {x, weight, bias}, name, with_last(b.shape(x), b.shape(weight)[0]));
 }
 
 namespace {
@@ -14,7 +14,8 @@ namespace {
 // Of a weight that is computed, such as a grouped map's whole matrix; f32, as a parameter's.
 void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
   const Use dw = g.exact(g.fresh(g.name_of(weight), g.shape(weight)));
-  g.emit_node("gemm", {dy, x}, {dw}, {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", false}});
+  g.emit_node(ir::Op::gemm, {dy, x}, {dw},
+              {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", false}});
   g.contribute(weight, dw);
 }
 
@@ -22,18 +23,18 @@ void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
 void linear_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
-  g.contribute_op(x, "gemm", {dy, weight},
+  g.contribute_op(x, ir::Op::gemm, {dy, weight},
                   {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
   if (g.wanted(weight) && g.value(weight).role != ir::Role::parameter) {
     contribute_weight(g, dy, x, weight);
   } else if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
-    g.emit_node("gemm", {dy, x}, {dw.target},
+    g.emit_node(ir::Op::gemm, {dy, x}, {dw.target},
                 {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", dw.accumulate}});
   }
   if (bias.value != ir::kNoValue && g.wanted(bias)) {
     const ParameterGradient db = g.parameter(bias);
-    g.emit_node("bias_gradient", {dy}, {db.target}, {{"accumulate", db.accumulate}});
+    g.emit_node(ir::Op::bias_gradient, {dy}, {db.target}, {{"accumulate", db.accumulate}});
   }
 }
 
@@ -62,14 +63,16 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kLinear{
-    .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
+extern const OpInfo kLinear{.op = ir::Op::linear,
+                            .formula = "y = x W^T + b",
+                            .gradient = linear_gradient,
+                            .reference = linear_reference};
 // C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
 // is the bias, one number a column, or none. Of 8-bit operands a fourth and a fifth are what A's and B's
 // elements are multiplied by; attribute fast_sums: their sums keep the few bits that the matrix units add
 // with. Attribute first_overwrites, beside accumulate: in a loop's first iteration C is not read. Attribute
 // batch: so many matmuls of matrices that lie side by side; A, B and C are [batch, rows, columns] then, each
 // matrix at a multiple of matmul_stride().
-extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
+extern const OpInfo kGemm{.op = ir::Op::gemm, .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

@@ -14,7 +14,7 @@ void mean_loss(RegionBuilder& b, Use rows, Use inv_count, Use loss, bool accumul
   const bool has_weights = weights.value != ir::kNoValue;
   if (gradient_scale.value != ir::kNoValue || has_weights) inputs.push_back(gradient_scale);
   if (has_weights) inputs.push_back(weights);
-  b.emit_node("mean_loss", std::move(inputs), {loss}, {{"accumulate", accumulate}});
+  b.emit_node(ir::Op::mean_loss, std::move(inputs), {loss}, {{"accumulate", accumulate}});
 }
 
 namespace {
@@ -37,7 +37,7 @@ ir::Body mean_loss_backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void mean_loss_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "mean_loss_backward", {node.inputs.begin() + 1, node.inputs.end()});
+  g.contribute_op(node.inputs[0], ir::Op::mean_loss_backward, {node.inputs.begin() + 1, node.inputs.end()});
 }
 
 void mean_loss_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -49,14 +49,14 @@ void mean_loss_reference(const ir::Node&, const std::vector<Tensor64>& in, std::
 
 }  // namespace
 
-extern const OpInfo kMeanLoss{.name = "mean_loss",
+extern const OpInfo kMeanLoss{.op = ir::Op::mean_loss,
                               .formula = "loss += inv_count * sum of losses",
                               .inputs = {"losses", "inv_count", "gradient_scale", "weights"},
                               .outputs = {"loss"},
                               .body = mean_loss_body,
                               .gradient = mean_loss_gradient,
                               .reference = mean_loss_reference};
-extern const OpInfo kMeanLossBackward{.name = "mean_loss_backward",
+extern const OpInfo kMeanLossBackward{.op = ir::Op::mean_loss_backward,
                                       .formula = "d_losses = inv_count * gradient_scale",
                                       .inputs = {"inv_count", "gradient_scale", "weights"},
                                       .outputs = {"d_losses"},

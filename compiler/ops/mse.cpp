@@ -10,12 +10,12 @@
 namespace hydrac::ops {
 
 Use mse(RegionBuilder& b, Use prediction, Use targets, const std::string& name) {
-  return b.exact(b.emit("mse", {prediction, targets}, name, leading(b.shape(prediction))));
+  return b.exact(b.emit(ir::Op::mse, {prediction, targets}, name, leading(b.shape(prediction))));
 }
 
 Use pointwise_loss(RegionBuilder& b, const functions::Function& function, Use prediction, Use targets,
                    const std::string& name) {
-  return b.exact(b.emit("pointwise_loss", {prediction, targets}, name, leading(b.shape(prediction)),
+  return b.exact(b.emit(ir::Op::pointwise_loss, {prediction, targets}, name, leading(b.shape(prediction)),
                         function_attributes(function)));
 }
 
@@ -67,12 +67,13 @@ ir::Body function_backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void function_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "pointwise_loss_backward",
+  g.contribute_op(node.inputs[0], ir::Op::pointwise_loss_backward,
                   {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])}, node.attributes);
 }
 
 void mse_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "mse_backward", {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])});
+  g.contribute_op(node.inputs[0], ir::Op::mse_backward,
+                  {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])});
 }
 
 template <class Loss>
@@ -99,19 +100,19 @@ void function_reference(const ir::Node& node, const std::vector<Tensor64>& in, s
 
 }  // namespace
 
-extern const OpInfo kMse{.name = "mse",
+extern const OpInfo kMse{.op = ir::Op::mse,
                          .formula = "losses = mean((predictions - targets)^2)",
                          .inputs = {"predictions", "targets"},
                          .outputs = {"losses"},
                          .body = mse_body,
                          .gradient = mse_gradient,
                          .reference = mse_reference};
-extern const OpInfo kMseBackward{.name = "mse_backward",
+extern const OpInfo kMseBackward{.op = ir::Op::mse_backward,
                                  .formula = "d_predictions = 2 (predictions - targets) / O * d_losses",
                                  .inputs = {"predictions", "targets", "d_losses"},
                                  .outputs = {"d_predictions"},
                                  .body = mse_backward_body};
-extern const OpInfo kPointwiseLoss{.name = "pointwise_loss",
+extern const OpInfo kPointwiseLoss{.op = ir::Op::pointwise_loss,
                                    .formula = "losses = mean over outputs of f(predictions, targets)",
                                    .inputs = {"predictions", "targets"},
                                    .outputs = {"losses"},
@@ -120,7 +121,7 @@ extern const OpInfo kPointwiseLoss{.name = "pointwise_loss",
                                    .gradient = function_gradient,
                                    .reference = function_reference};
 extern const OpInfo kPointwiseLossBackward{
-    .name = "pointwise_loss_backward",
+    .op = ir::Op::pointwise_loss_backward,
     .formula = "d_predictions = f'(predictions, targets) / O * d_losses",
     .inputs = {"predictions", "targets", "d_losses"},
     .outputs = {"d_predictions"},

@@ -120,12 +120,13 @@ int64_t nf4_groups(const std::vector<ir::RowRange>& parts, int64_t columns) {
 void dequantize_nf4(RegionBuilder& b, const ir::Nf4Storage& stored, ir::Slot slot, Use matrix) {
   ir::Attributes parts;
   for (size_t i = 0; i < stored.parts.size(); ++i) parts["rows_" + std::to_string(i)] = stored.parts[i].count;
-  b.emit_node("dequantize_nf4", {{stored.codes, slot}, {stored.block_codes, slot}, {stored.groups, slot}},
-              {matrix}, std::move(parts));
+  b.emit_node(ir::Op::dequantize_nf4,
+              {{stored.codes, slot}, {stored.block_codes, slot}, {stored.groups, slot}}, {matrix},
+              std::move(parts));
 }
 
 extern const OpInfo kDequantizeNf4{
-    .name = "dequantize_nf4",
+    .op = ir::Op::dequantize_nf4,
     .formula = "matrix = value(codes) largest, largest = value(block_codes) scale + mean",
     .inputs = {"codes", "block_codes", "groups"},
     .outputs = {"matrix"},

@@ -8,7 +8,7 @@ namespace hydrac::ops {
 Use one_hot(RegionBuilder& b, Use ids, ir::Dim classes, const std::string& name) {
   ir::Shape shape = b.shape(ids);
   shape.push_back(std::move(classes));
-  return b.emit("one_hot", {ids}, name, std::move(shape));
+  return b.emit(ir::Op::one_hot, {ids}, name, std::move(shape));
 }
 
 namespace {
@@ -29,7 +29,7 @@ void one_hot_reference(const ir::Node&, const std::vector<Tensor64>& in, std::ve
 
 }  // namespace
 
-extern const OpInfo kOneHot{.name = "one_hot",
+extern const OpInfo kOneHot{.op = ir::Op::one_hot,
                             .formula = "y[c] = 1 where id = c, else 0",
                             .inputs = {"ids"},
                             .outputs = {"y"},

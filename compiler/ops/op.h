@@ -1,8 +1,9 @@
 // What the compiler knows about an operation. One op (with its gradient ops) lives in one file of this
-// folder, which defines its OpInfo; list.cpp names them all. There are two kinds:
+// folder, which defines its OpInfo; ir/ops.def names them all. There are two kinds:
 //   - generated: `body` writes the op as a fused-kernel Body, and code generation does the rest;
 //   - library:   no body; the target supplies a kernel or a library call (gemm, attention, scatter).
 #pragma once
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct Tensor64 {
 };
 
 struct OpInfo {
-  std::string_view name;
+  ir::Op op;
   // In terms of `inputs` and `outputs`; stands above the kernels that the op is part of.
   std::string_view formula;
   // Generated ops: what a kernel calls the operands, in the node's order. A node's attributes "input_name"
@@ -34,6 +35,8 @@ struct OpInfo {
   // The outputs behind the first are a value a row. Kernels store them in every function, also where nobody
   // reads them: then training, evaluation and generation run the same kernel.
   bool stores_statistics = false;
+  // The op that computes the first output from the inputs and these statistics, where that is less work.
+  std::optional<ir::Op> from_statistics = {};
   // The formula where a node's attributes leave something of it out.
   std::string (*formula_of)(const ir::Node&) = nullptr;
   // The kernel's name where that is not the op's.
@@ -50,6 +53,6 @@ struct OpInfo {
 };
 
 const std::vector<const OpInfo*>& all_ops();
-const OpInfo& op_info(std::string_view name);  // asserts that it exists
+const OpInfo& op_info(ir::Op op);  // std::logic_error for what passes make of ops
 
 }  // namespace hydrac::ops

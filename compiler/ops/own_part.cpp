@@ -18,7 +18,7 @@ Cost own_part_cost(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kOwnPart{.name = "own_part",
+extern const OpInfo kOwnPart{.op = ir::Op::own_part,
                              .formula = "part = the rank's part of x",
                              .inputs = {"x"},
                              .outputs = {"part"},

@@ -11,7 +11,7 @@ namespace hydrac::ops {
 
 void pairwise_cosine_distance(RegionBuilder& b, Use x, const Distances& into) {
   constexpr double epsilon = 1e-12;
-  b.emit_node("pairwise_cosine_distance", {x}, {into.mean, into.of_each}, {{"eps", epsilon}});
+  b.emit_node(ir::Op::pairwise_cosine_distance, {x}, {into.mean, into.of_each}, {{"eps", epsilon}});
 }
 
 namespace {
@@ -92,7 +92,7 @@ ir::Body distance_backward_body(const ir::Graph& graph, const ir::Node& node) {
 
 void distance_gradient(Gradient& g, const ir::Node& node) {
   const Use x = node.inputs[0];
-  g.contribute_op(x, "pairwise_cosine_distance_backward", {x, *g.of(node.outputs[0])}, node.attributes);
+  g.contribute_op(x, ir::Op::pairwise_cosine_distance_backward, {x, *g.of(node.outputs[0])}, node.attributes);
 }
 
 void distance_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -121,7 +121,7 @@ void distance_reference(const ir::Node& node, const std::vector<Tensor64>& in, s
 }  // namespace
 
 extern const OpInfo kPairwiseCosineDistance{
-    .name = "pairwise_cosine_distance",
+    .op = ir::Op::pairwise_cosine_distance,
     .formula =
         "distance = 1 - the mean of cos(x_i, x_j) over all pairs; of_each[i] = that over the pairs of x_i",
     .inputs = {"x"},
@@ -130,7 +130,7 @@ extern const OpInfo kPairwiseCosineDistance{
     .gradient = distance_gradient,
     .reference = distance_reference};
 extern const OpInfo kPairwiseCosineDistanceBackward{
-    .name = "pairwise_cosine_distance_backward",
+    .op = ir::Op::pairwise_cosine_distance_backward,
     .formula =
         "d_x_i = -d_distance / pairs * rnorm_i * the sum over j of u_j - cos(x_i, x_j) u_i, u = x rnorm",
     .inputs = {"x", "d_distance"},

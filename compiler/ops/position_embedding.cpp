@@ -9,7 +9,7 @@ namespace hydrac::ops {
 Use position_embedding(RegionBuilder& b, Use x, Use table, const std::string& name, Use positions) {
   std::vector<Use> inputs = {x, table};
   if (positions.value != ir::kNoValue) inputs.push_back(positions);
-  return b.emit("position_embedding", std::move(inputs), name, b.shape(x));
+  return b.emit(ir::Op::position_embedding, std::move(inputs), name, b.shape(x));
 }
 
 namespace {
@@ -43,9 +43,9 @@ void position_embedding_gradient(Gradient& g, const ir::Node& node) {
   const ParameterGradient dw = g.parameter(node.inputs[1]);
   const ir::Attributes attributes = {{"accumulate", dw.accumulate}};
   if (position_embedding_has_positions(node)) {
-    g.emit_node("embedding_backward", {node.inputs[2], dy}, {dw.target}, attributes);
+    g.emit_node(ir::Op::embedding_backward, {node.inputs[2], dy}, {dw.target}, attributes);
   } else {
-    g.emit_node("position_embedding_gradient", {dy}, {dw.target}, attributes);
+    g.emit_node(ir::Op::position_embedding_gradient, {dy}, {dw.target}, attributes);
   }
 }
 
@@ -62,14 +62,14 @@ void position_embedding_reference(const ir::Node& node, const std::vector<Tensor
 
 }  // namespace
 
-extern const OpInfo kPositionEmbedding{.name = "position_embedding",
+extern const OpInfo kPositionEmbedding{.op = ir::Op::position_embedding,
                                        .formula = "embedded = x + position_table[t]",
                                        .inputs = {"x", "position_table", "positions"},
                                        .outputs = {"embedded"},
                                        .body = position_embedding_body,
                                        .gradient = position_embedding_gradient,
                                        .reference = position_embedding_reference};
-extern const OpInfo kPositionEmbeddingGradient{.name = "position_embedding_gradient",
+extern const OpInfo kPositionEmbeddingGradient{.op = ir::Op::position_embedding_gradient,
                                                .formula = "d_position_table[t] = sum over b of d_embedded",
                                                .inputs = {"d_embedded"},
                                                .outputs = {"d_position_table"},

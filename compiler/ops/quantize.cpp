@@ -74,19 +74,19 @@ Cost transpose_cost(const ir::Graph& graph, const ir::Node& node) {
 
 // `largest` is a state: it rises until somebody clears it. Attribute in_halves: of rows that are made in
 // halves.
-extern const OpInfo kQuantize{.name = "quantize",
+extern const OpInfo kQuantize{.op = ir::Op::quantize,
                               .formula = "quantized = x scale; largest = max(largest, |x|)",
                               .inputs = {"x", "scale"},
                               .outputs = {"quantized", "largest"},
                               .body = quantize_body,
                               .reference = quantize_reference};
-extern const OpInfo kLargest{.name = "largest",
+extern const OpInfo kLargest{.op = ir::Op::largest,
                              .formula = "largest = max(largest, |x|)",
                              .inputs = {"x"},
                              .outputs = {"largest"},
                              .body = largest_body,
                              .reference = largest_reference};
-extern const OpInfo kScaled{.name = "scaled",
+extern const OpInfo kScaled{.op = ir::Op::scaled,
                             .formula = "quantized = x scale",
                             .inputs = {"x", "scale"},
                             .outputs = {"quantized"},
@@ -94,6 +94,6 @@ extern const OpInfo kScaled{.name = "scaled",
                             .reference = scaled_reference};
 // [.., C] with R rows becomes [C, R]. Of 8-bit elements; R and C are multiples of 16.
 extern const OpInfo kTranspose{
-    .name = "transpose", .formula = "y = x^T", .cost = transpose_cost, .reference = transpose_reference};
+    .op = ir::Op::transpose, .formula = "y = x^T", .cost = transpose_cost, .reference = transpose_reference};
 
 }  // namespace hydrac::ops

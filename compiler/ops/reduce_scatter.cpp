@@ -22,7 +22,7 @@ Cost reduce_scatter_cost(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kReduceScatter{.name = "reduce_scatter",
+extern const OpInfo kReduceScatter{.op = ir::Op::reduce_scatter,
                                    .formula = "part = the rank's part of the sum of all ranks' x",
                                    .inputs = {"x"},
                                    .outputs = {"part"},

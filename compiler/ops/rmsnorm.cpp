@@ -9,7 +9,7 @@
 namespace hydrac::ops {
 
 Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::string& name) {
-  const Use y = b.emit("rmsnorm", {x, weight}, name, b.shape(x), {{"eps", epsilon}});
+  const Use y = b.emit(ir::Op::rmsnorm, {x, weight}, name, b.shape(x), {{"eps", epsilon}});
   b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + ".rstd", leading(b.shape(x))));
   return y;
 }
@@ -57,10 +57,10 @@ ir::Body rmsnorm_weight_gradient_body(const ir::Graph& graph, const ir::Node& no
 void rmsnorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], rstd = node.outputs[1];
-  g.contribute_op(x, "rmsnorm_backward", {dy, x, weight, rstd});
+  g.contribute_op(x, ir::Op::rmsnorm_backward, {dy, x, weight, rstd});
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
-    g.emit_node("rmsnorm_weight_gradient", {dy, x, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
+    g.emit_node(ir::Op::rmsnorm_weight_gradient, {dy, x, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
   }
 }
 
@@ -84,27 +84,28 @@ void rmsnorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in, s
 
 }  // namespace
 
-extern const OpInfo kRmsnorm{.name = "rmsnorm",
+extern const OpInfo kRmsnorm{.op = ir::Op::rmsnorm,
                              .formula = "normed = x rstd norm_weight, rstd = 1 / sqrt(mean(x^2) + eps)",
                              .inputs = {"x", "norm_weight"},
                              .outputs = {"normed", "rstd"},
                              .stores_statistics = true,
+                             .from_statistics = ir::Op::rmsnorm_again,
                              .body = rmsnorm_body,
                              .gradient = rmsnorm_gradient,
                              .reference = rmsnorm_reference};
-extern const OpInfo kRmsnormAgain{.name = "rmsnorm_again",
+extern const OpInfo kRmsnormAgain{.op = ir::Op::rmsnorm_again,
                                   .formula = "normed = x rstd norm_weight",
                                   .inputs = {"x", "norm_weight", "rstd"},
                                   .outputs = {"normed"},
                                   .body = rmsnorm_again_body,
                                   .reference = rmsnorm_again_reference};
 extern const OpInfo kRmsnormBackward{
-    .name = "rmsnorm_backward",
+    .op = ir::Op::rmsnorm_backward,
     .formula = "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "rstd"},
     .outputs = {"d_x"},
     .body = rmsnorm_backward_body};
-extern const OpInfo kRmsnormWeightGradient{.name = "rmsnorm_weight_gradient",
+extern const OpInfo kRmsnormWeightGradient{.op = ir::Op::rmsnorm_weight_gradient,
                                            .formula = "d_norm_weight = sum over rows of d_normed xhat",
                                            .inputs = {"d_normed", "x", "rstd"},
                                            .outputs = {"d_norm_weight"},

@@ -21,7 +21,7 @@ Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::opt
   }
   std::vector<Use> inputs = {x, cos, sin};
   if (positions.value != ir::kNoValue) inputs.push_back(positions);
-  return b.emit("rope", std::move(inputs), name, b.shape(x), std::move(attributes));
+  return b.emit(ir::Op::rope, std::move(inputs), name, b.shape(x), std::move(attributes));
 }
 
 namespace {
@@ -71,7 +71,7 @@ void rope_gradient(Gradient& g, const ir::Node& node) {
   attributes["output_name"] = "d_x";
   std::vector<Use> inputs = node.inputs;
   inputs[0] = dy;
-  g.contribute_op(node.inputs[0], "rope", std::move(inputs), std::move(attributes));
+  g.contribute_op(node.inputs[0], ir::Op::rope, std::move(inputs), std::move(attributes));
 }
 
 std::string rope_kernel(const ir::Node& node) {
@@ -97,7 +97,7 @@ void rope_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::
 
 }  // namespace
 
-extern const OpInfo kRope{.name = "rope",
+extern const OpInfo kRope{.op = ir::Op::rope,
                           .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), of each head's pairs",
                           .inputs = {"x", "cos_table", "sin_table", "positions"},
                           .outputs = {"y"},

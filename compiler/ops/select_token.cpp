@@ -6,7 +6,7 @@ namespace hydrac::ops {
 
 Use select_token(RegionBuilder& b, Use x, Use positions, const std::string& name) {
   const ir::Shape& shape = b.shape(x);
-  return b.emit("select_token", {x, positions}, name, {shape[0], shape[2]});
+  return b.emit(ir::Op::select_token, {x, positions}, name, {shape[0], shape[2]});
 }
 
 namespace {
@@ -35,7 +35,7 @@ void select_token_reference(const ir::Node&, const std::vector<Tensor64>& in, st
 
 }  // namespace
 
-extern const OpInfo kSelectToken{.name = "select_token",
+extern const OpInfo kSelectToken{.op = ir::Op::select_token,
                                  .formula = "y[b] = x[b, position]",
                                  .inputs = {"x", "position"},
                                  .outputs = {"y"},

@@ -9,7 +9,7 @@
 namespace hydrac::ops {
 
 Use softcap(RegionBuilder& b, Use x, double cap, const std::string& name) {
-  return b.emit("softcap", {x}, name, b.shape(x), {{"cap", cap}});
+  return b.emit(ir::Op::softcap, {x}, name, b.shape(x), {{"cap", cap}});
 }
 
 namespace {
@@ -32,7 +32,7 @@ ir::Body softcap_backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void softcap_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "softcap_backward", {node.inputs[0], *g.of(node.outputs[0])},
+  g.contribute_op(node.inputs[0], ir::Op::softcap_backward, {node.inputs[0], *g.of(node.outputs[0])},
                   node.attributes);
 }
 
@@ -43,14 +43,14 @@ void softcap_reference(const ir::Node& node, const std::vector<Tensor64>& in, st
 
 }  // namespace
 
-extern const OpInfo kSoftcap{.name = "softcap",
+extern const OpInfo kSoftcap{.op = ir::Op::softcap,
                              .formula = "y = cap tanh(x / cap)",
                              .inputs = {"x"},
                              .outputs = {"y"},
                              .body = softcap_body,
                              .gradient = softcap_gradient,
                              .reference = softcap_reference};
-extern const OpInfo kSoftcapBackward{.name = "softcap_backward",
+extern const OpInfo kSoftcapBackward{.op = ir::Op::softcap_backward,
                                      .formula = "d_x = d_y (1 - tanh(x / cap)^2)",
                                      .inputs = {"x", "d_y"},
                                      .outputs = {"d_x"},

@@ -19,7 +19,7 @@ std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_
     shape.push_back(d);
     parts.push_back(b.fresh(scope + name, shape));
   }
-  b.emit_node("split_qkv", {qkv}, parts);
+  b.emit_node(ir::Op::split_qkv, {qkv}, parts);
   return parts;
 }
 
@@ -31,9 +31,9 @@ void split_qkv_gradient(Gradient& g, const ir::Node& node) {
   // A part that nobody reads has no gradient, and its columns need one.
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].value == ir::kNoValue)
-      parts[i] = g.emit("zero", {}, g.name_of(node.outputs[i]), g.shape(node.outputs[i]));
+      parts[i] = g.emit(ir::Op::zero, {}, g.name_of(node.outputs[i]), g.shape(node.outputs[i]));
   }
-  g.contribute_op(node.inputs[0], "join_qkv", parts);
+  g.contribute_op(node.inputs[0], ir::Op::join_qkv, parts);
 }
 
 void split_qkv_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -50,10 +50,10 @@ void split_qkv_reference(const ir::Node&, const std::vector<Tensor64>& in, std::
 
 }  // namespace
 
-extern const OpInfo kSplitQkv{.name = "split_qkv",
+extern const OpInfo kSplitQkv{.op = ir::Op::split_qkv,
                               .formula = "q, k, v = views of qkv",
                               .gradient = split_qkv_gradient,
                               .reference = split_qkv_reference};
-extern const OpInfo kJoinQkv{.name = "join_qkv", .formula = "d_qkv = the parts, side by side"};
+extern const OpInfo kJoinQkv{.op = ir::Op::join_qkv, .formula = "d_qkv = the parts, side by side"};
 
 }  // namespace hydrac::ops

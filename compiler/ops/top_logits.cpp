@@ -11,7 +11,7 @@
 namespace hydrac::ops {
 
 void top_logits(RegionBuilder& b, Use logits, Use inverse_temperature, Use vocabulary, const TopLogits& top) {
-  b.emit_node("top_logits", {logits, inverse_temperature, vocabulary}, {top.values, top.ids, top.sums});
+  b.emit_node(ir::Op::top_logits, {logits, inverse_temperature, vocabulary}, {top.values, top.ids, top.sums});
 }
 
 namespace {
@@ -41,7 +41,7 @@ void top_logits_reference(const ir::Node&, const std::vector<Tensor64>& in, std:
 }  // namespace
 
 extern const OpInfo kTopLogits{
-    .name = "top_logits",
+    .op = ir::Op::top_logits,
     .formula =
         "values, ids = the largest of logits[..vocabulary]; sums = sum of exp((logits - values[0]) / T)",
     .cost = top_logits_cost,

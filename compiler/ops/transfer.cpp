@@ -17,7 +17,7 @@ void transfer_reference(const ir::Node&, const std::vector<Tensor64>& in, std::v
 
 }  // namespace
 
-extern const OpInfo kTransfer{.name = "transfer",
+extern const OpInfo kTransfer{.op = ir::Op::transfer,
                               .formula = "y = x",
                               .inputs = {"x"},
                               .outputs = {"y"},

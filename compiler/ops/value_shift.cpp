@@ -8,7 +8,7 @@
 namespace hydrac::ops {
 
 Use value_shift(RegionBuilder& b, Use v, const std::string& name) {
-  return b.emit("value_shift", {v}, name, b.shape(v), {{"inverse", false}});
+  return b.emit(ir::Op::value_shift, {v}, name, b.shape(v), {{"inverse", false}});
 }
 
 namespace {
@@ -46,7 +46,7 @@ ir::Body value_shift_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void value_shift_gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "value_shift", {*g.of(node.outputs[0])},
+  g.contribute_op(node.inputs[0], ir::Op::value_shift, {*g.of(node.outputs[0])},
                   {{"inverse", true}, {"input_name", "d_y"}, {"output_name", "d_v"}});
 }
 
@@ -69,7 +69,7 @@ void value_shift_reference(const ir::Node& node, const std::vector<Tensor64>& in
 
 }  // namespace
 
-extern const OpInfo kValueShift{.name = "value_shift",
+extern const OpInfo kValueShift{.op = ir::Op::value_shift,
                                 .formula = "y[t] = (the first half of v[t], the second of v[t - 1])",
                                 .inputs = {"v"},
                                 .outputs = {"y"},

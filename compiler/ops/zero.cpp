@@ -19,6 +19,6 @@ ir::Body zero_body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .outputs = {"y"}, .body = zero_body};
+extern const OpInfo kZero{.op = ir::Op::zero, .formula = "y = 0", .outputs = {"y"}, .body = zero_body};
 
 }  // namespace hydrac::ops

@@ -124,7 +124,7 @@ class Orthogonalizer {
   }
 
   void gemm(ops::RegionBuilder& b, Use a, Use c, Use to, bool transpose_a, bool transpose_b) {
-    b.emit_node("gemm", {a, c}, {to},
+    b.emit_node(ir::Op::gemm, {a, c}, {to},
                 {{"transpose_a", transpose_a},
                  {"transpose_b", transpose_b},
                  {"accumulate", false},

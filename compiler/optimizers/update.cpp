@@ -62,7 +62,7 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
     b.emit_body(node, "own_squares", k.take(),
                 "squares = sums of squares of the rank's rows of the gradients");
   }
-  b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack.sharing_ranks}});
   for (size_t i = 0; i < all.size(); ++i) {
     const Node node{.inputs = {all[i]}, .outputs = {square}};
     BodyBuilder k(b.graph(), node, {{pack.groups[i].used_rows, ""}});
@@ -92,7 +92,7 @@ Use take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
   if (pack.is_divided) return rank;
   b.enter("optimizer", "parallel.zero");
   for (const models::ParameterGroup& group : pack.groups)
-    b.emit_node("own_part", {{group.parameters, {}}}, {{group.own_parameters, {}}},
+    b.emit_node(ir::Op::own_part, {{group.parameters, {}}}, {{group.own_parameters, {}}},
                 {{"ranks", pack.sharing_ranks}});
   return rank;
 }
@@ -107,9 +107,10 @@ void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gra
     own.push_back({group.own_parameters, {}});
     all.push_back({group.parameters, {}});
   }
-  if (!pack.is_divided) b.emit_node("all_gather", own, all, {{"ranks", pack.sharing_ranks}});
+  if (!pack.is_divided) b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack.sharing_ranks}});
   if (!zero_gradients) return;
-  for (const models::ParameterGroup& group : pack.groups) b.emit_node("zero", {}, {{group.gradients, {}}});
+  for (const models::ParameterGroup& group : pack.groups)
+    b.emit_node(ir::Op::zero, {}, {{group.gradients, {}}});
 }
 
 // PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).

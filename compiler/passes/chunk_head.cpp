@@ -31,7 +31,7 @@ std::map<ValueId, const Region*> homes(const ir::Graph& graph) {
 
 const Node* loss_of(const Region& region) {
   const auto found =
-      std::ranges::find_if(region.nodes, [](const Node& node) { return node.op == "cross_entropy"; });
+      std::ranges::find_if(region.nodes, [](const Node& node) { return node.op == ir::Op::cross_entropy; });
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
@@ -39,7 +39,7 @@ const Node* loss_of(const Region& region) {
 std::set<ValueId> transposes(const Region& region) {
   std::set<ValueId> values;
   for (const Node& node : region.nodes) {
-    if (node.op == "transpose") values.insert(node.outputs[0].value);
+    if (node.op == ir::Op::transpose) values.insert(node.outputs[0].value);
   }
   return values;
 }
@@ -116,18 +116,18 @@ class HeadLoop {
   // What sums over all rows adds part to part. A matmul overwrites in the first; another sum finds zeros.
   void accumulate(Node& node) {
     for (Use output : node.outputs) {
-      const bool is_largest_so_far = node.op == "quantize" && output == node.outputs[1];
+      const bool is_largest_so_far = node.op == ir::Op::quantize && output == node.outputs[1];
       if (has_rows(output) || transposes_.contains(output.value) || is_largest_so_far ||
           node.flag("accumulate"))
         continue;
       node.attributes["accumulate"] = true;
-      if (node.op == "gemm") {
+      if (node.op == ir::Op::gemm) {
         node.attributes["first_overwrites"] = true;
         continue;
       }
       ops::RegionBuilder zero(graph_, before_);
       zero.enter(node.scope, node.origin);
-      zero.emit_node("zero", {}, {output});
+      zero.emit_node(ir::Op::zero, {}, {output});
     }
   }
 

@@ -50,7 +50,7 @@ std::set<ir::ValueId> statistics(const ir::Graph& graph) {
   for (const ir::Function& function : graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op == "fused" || !ops::op_info(node.op).stores_statistics) continue;
+        if (node.op == ir::Op::fused || !ops::op_info(node.op).stores_statistics) continue;
         for (size_t o = 1; o < node.outputs.size(); ++o) result.insert(node.outputs[o].value);
       }
     }
@@ -76,7 +76,7 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log) {
             changed = true;
             return true;
           }
-          if (node.op != "fused") return false;
+          if (node.op != ir::Op::fused) return false;
           std::vector<bool> dead;
           for (ir::Use output : node.outputs)
             dead.push_back(is_dead(output) && !kept.statistics.contains(output.value));

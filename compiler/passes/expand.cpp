@@ -55,14 +55,14 @@ void make_fused(const ir::Graph& graph, Node& node) {
   std::string formula = op.formula_of ? op.formula_of(node) : std::string(op.formula);
   name_operands(op, node, body, formula);
   node.body = std::make_shared<const ir::Body>(std::move(body));
-  node.attributes = {{"name", op.kernel ? op.kernel(node) : node.op}, {"formula", formula}};
-  node.op = "fused";
+  node.attributes = {{"name", op.kernel ? op.kernel(node) : to_string(node.op)}, {"formula", formula}};
+  node.op = ir::Op::fused;
 }
 
 // y = x W^T + b, or p = x W^T and y = p + b.
 std::vector<Node> expand_linear(ir::Graph& graph, const MatmulEpilogues& epilogues, const Node& linear) {
   Node gemm = linear;
-  gemm.op = "gemm";
+  gemm.op = ir::Op::gemm;
   gemm.inputs = {linear.inputs[0], linear.inputs[1]};
   gemm.attributes = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
   const Use bias = linear.inputs[2];
@@ -76,7 +76,7 @@ std::vector<Node> expand_linear(ir::Graph& graph, const MatmulEpilogues& epilogu
   matmul.role = ir::Role::activation;
   gemm.outputs = {{graph.add(std::move(matmul)), linear.outputs[0].slot}};
   Node add = linear;
-  add.op = "bias_add";
+  add.op = ir::Op::bias_add;
   add.inputs = {gemm.outputs[0], bias};
   make_fused(graph, add);
   return {gemm, add};
@@ -89,15 +89,15 @@ void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log&) {
     for (ir::Region& region : function.regions) {
       std::vector<Node> expanded;
       for (Node& node : region.nodes) {
-        if (node.op == "linear") {
+        if (node.op == ir::Op::linear) {
           std::ranges::move(expand_linear(graph, epilogues, node), std::back_inserter(expanded));
           continue;
         }
-        if (node.op != "fused" && ops::op_info(node.op).body) make_fused(graph, node);
+        if (node.op != ir::Op::fused && ops::op_info(node.op).body) make_fused(graph, node);
         expanded.push_back(std::move(node));
       }
       for (Node& node : expanded) {
-        if (node.op == "fused") unify_operands(node);
+        if (node.op == ir::Op::fused) unify_operands(node);
       }
       region.nodes = std::move(expanded);
     }

@@ -93,8 +93,8 @@ class Quantization {
 
   // The matmul y = x W^T or d_x = d_y W of 8 bits, where it pays; what makes its operand goes to `before`.
   std::optional<Node> of_8_bits(const Node& node, std::vector<Node>& before) {
-    const bool is_forward = node.op == "linear";
-    if (!is_forward && node.op != "gemm") return std::nullopt;
+    const bool is_forward = node.op == ir::Op::linear;
+    if (!is_forward && node.op != ir::Op::gemm) return std::nullopt;
     if (!is_forward && node.flag("transpose_a")) return weight_gradient(node, before);
     const Use x = node.inputs[0], weight = node.inputs[1];
     if (!is_weight(weight)) return std::nullopt;
@@ -104,7 +104,7 @@ class Quantization {
     ScalePack& pack = is_forward ? forward_ : gradient_;
     const Scale& scale = scale_of(pack, weight.value, kind);
     Node gemm = node;
-    gemm.op = "gemm";
+    gemm.op = ir::Op::gemm;
     gemm.inputs = {quantized(pack, scale, x, weight.slot, node, before),
                    {is_forward ? w.quantized : w.transposed, weight.slot},
                    is_forward ? node.inputs[2] : Use{},
@@ -221,12 +221,12 @@ class Quantization {
     value.dtype = pack.dtype();
     value.view.reset();
     Node node;
-    node.op = "quantize";
+    node.op = ir::Op::quantize;
     node.inputs = {x, {scale.scale, slot}};
     node.outputs = {{graph_.add(std::move(value)), x.slot}, {scale.largest, slot}};
     const auto makes = [&](const Node& other) { return std::ranges::count(other.outputs, x) > 0; };
     const auto maker = std::ranges::find_if(region_->nodes, makes);
-    node.attributes["in_halves"] = maker != region_->nodes.end() && maker->op == "gated_backward";
+    node.attributes["in_halves"] = maker != region_->nodes.end() && maker->op == ir::Op::gated_backward;
     node.scope = reader.scope;
     node.origin = "optimizations.precision";
     before.push_back(node);
@@ -241,7 +241,7 @@ class Quantization {
     value.name += ".transposed";
     value.shape = {value.shape.back(), {flat_rows(value), "BT"}};
     Node node;
-    node.op = "transpose";
+    node.op = ir::Op::transpose;
     node.inputs = {x};
     node.outputs = {{graph_.add(std::move(value)), x.slot}};
     node.scope = reader.scope;
@@ -295,7 +295,7 @@ class Quantization {
     };
     const ir::Slot layer{true, 0};
     for_weights("largest_weights", [&](ops::RegionBuilder& b, ValueId id, const Weight& weight) {
-      b.emit_node("largest", {{id, layer}}, {{weight.scale.largest, layer}});
+      b.emit_node(ir::Op::largest, {{id, layer}}, {{weight.scale.largest, layer}});
     });
     ir::Region scales{"new_scales", 0, false, false, {}};
     ops::RegionBuilder b(graph_, scales);
@@ -306,9 +306,9 @@ class Quantization {
     if (is_load) frozen_.from_largest(b);
     function.regions.push_back(std::move(scales));
     for_weights("narrow_weights", [&](ops::RegionBuilder& b, ValueId id, const Weight& weight) {
-      b.emit_node("scaled", {{id, layer}, {weight.scale.scale, layer}}, {{weight.quantized, layer}});
+      b.emit_node(ir::Op::scaled, {{id, layer}, {weight.scale.scale, layer}}, {{weight.quantized, layer}});
       if (weight.transposed != ir::kNoValue)
-        b.emit_node("transpose", {{weight.quantized, layer}}, {{weight.transposed, layer}});
+        b.emit_node(ir::Op::transpose, {{weight.quantized, layer}}, {{weight.transposed, layer}});
     });
   }
 

@@ -52,7 +52,7 @@ void ScalePack::from_history(ops::RegionBuilder& b, Use step, int64_t ranks) {
   const Use history{history_, {}}, largest{largest_, {}};
   const bool notes = step.value != ir::kNoValue;
   if (notes && ranks > 1)
-    b.emit_node("all_reduce", {largest}, {largest}, {{"ranks", ranks}, {"largest", true}});
+    b.emit_node(ir::Op::all_reduce, {largest}, {largest}, {{"ranks", ranks}, {"largest", true}});
   Node node{.inputs = {history}, .outputs = {{scale_, {}}, {inverse_, {}}}};
   if (notes) {
     node.inputs.insert(node.inputs.end(), {largest, step});

@@ -98,7 +98,8 @@ class RegionFusion {
     const Group& added = groups_[n];
     for (size_t g = n; g-- > 0;) {
       Group& group = groups_[g];
-      if (group.node.op != "fused" || added.node.op != "fused" || !worthwhile(graph_, group.node, added.node))
+      if (group.node.op != ir::Op::fused || added.node.op != ir::Op::fused ||
+          !worthwhile(graph_, group.node, added.node))
         continue;
       if (conflicts(graph_, group.node, added.node) || depends_on(group, added)) continue;
       if (reached_through_another(g, n) || reached_through_another(n, g)) continue;

@@ -26,7 +26,7 @@ bool lies_in(const ir::Graph& graph, Use use, Use storage) {
 
 // A plain matmul of two matrices of one 16-bit type, into a tensor of its own.
 bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
-  if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate") ||
+  if (node.op != ir::Op::gemm || node.flag("transpose_a") || node.flag("accumulate") ||
       node.attributes.contains("batch"))
     return false;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
@@ -129,7 +129,7 @@ class MatmulFusion {
     body.operands[0].name = "matmul";
     body.operands[1].name = "bias";
     body.operands[2].name = "y";
-    sum.op = "fused";
+    sum.op = ir::Op::fused;
     sum.body = std::make_shared<const ir::Body>(std::move(body));
     sum.attributes = {{"name", "bias"}, {"formula", "y = matmul + bias"}};
     return sum;

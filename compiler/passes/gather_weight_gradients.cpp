@@ -20,7 +20,7 @@ using ir::Use;
 
 // d_w = d_y^T x, or += that, of two matrices of one 16-bit type into an f32 gradient.
 bool is_weight_gradient(const ir::Graph& graph, const Node& node) {
-  if (node.op != "gemm" || node.attributes.contains("batch") || !node.flag("transpose_a") ||
+  if (node.op != ir::Op::gemm || node.attributes.contains("batch") || !node.flag("transpose_a") ||
       node.flag("transpose_b") || node.optional_flag("first_overwrites") || node.inputs.size() > 2)
     return false;
   const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
@@ -59,7 +59,7 @@ bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t mov
 // What does the work of all of them.
 Node joined(const std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
   Node joined = nodes[gradients.back()];
-  joined.op = "weight_gradients";
+  joined.op = ir::Op::weight_gradients;
   joined.origin = "optimizations.fused_matmuls";
   joined.attributes = {{"accumulate", joined.flag("accumulate")}};
   joined.inputs.clear(), joined.outputs.clear();

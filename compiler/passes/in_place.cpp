@@ -107,7 +107,7 @@ class InPlace {
       for (size_t i = 0; i < node.body->operands.size(); ++i) {
         const ir::Operand& in = node.body->operands[i];
         if (in.input < 0 || in.output >= 0 || taken.contains(static_cast<int>(i))) continue;
-        if (node.op == "fused_matmul" && !is_elementwise(node, in)) continue;
+        if (node.op == ir::Op::fused_matmul && !is_elementwise(node, in)) continue;
         if (!try_pair(node, static_cast<int>(i), static_cast<int>(o))) continue;
         taken.insert(static_cast<int>(i));
         break;

@@ -33,11 +33,11 @@ void layout(ir::Graph& graph, Log& log) {
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op == "split_qkv") place(graph, node.inputs[0], node.outputs, log);
-        if (node.op == "join_qkv") place(graph, node.outputs[0], node.inputs, log);
+        if (node.op == ir::Op::split_qkv) place(graph, node.inputs[0], node.outputs, log);
+        if (node.op == ir::Op::join_qkv) place(graph, node.outputs[0], node.inputs, log);
       }
       std::erase_if(region.nodes,
-                    [](const ir::Node& n) { return n.op == "split_qkv" || n.op == "join_qkv"; });
+                    [](const ir::Node& n) { return n.op == ir::Op::split_qkv || n.op == ir::Op::join_qkv; });
     }
   }
 }

@@ -109,7 +109,7 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
 }
 
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& reader, Use matmul) {
-  if (reader.op != "fused") return std::nullopt;
+  if (reader.op != ir::Op::fused) return std::nullopt;
   const Body& body = *reader.body;
   const ir::Shape& shape = graph.value(matmul).shape;
   const std::vector<bool> live = live_expressions(body);
@@ -154,7 +154,7 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& 
 Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& epilogue,
                   cuda::MatmulSchedule schedule, bool is_kept) {
   Node node = reader;
-  node.op = "fused_matmul";
+  node.op = ir::Op::fused_matmul;
   node.matmul = matmul.outputs[0];
   node.inputs = {matmul.inputs[0], matmul.inputs[1]};
   std::vector<int> renumbered;
@@ -210,7 +210,7 @@ Node plain_matmul(const ir::Graph& graph, const Node& matmul) {
   body.operands.resize(1);
   body.operands[0].output = 0;
   body.stores[0].operand = 0;
-  reader.op = "fused";
+  reader.op = ir::Op::fused;
   reader.body = std::make_shared<const Body>(std::move(body));
   reader.attributes = {{"name", "plain"}};
   Node node = fused_matmul(matmul, reader, {}, cuda::MatmulSchedule::one_tile, false);

@@ -18,7 +18,7 @@ using ir::Node;
 using ir::Use;
 
 std::string name_of(const Node& node) {
-  return node.op == "fused" ? std::get<std::string>(node.attributes.at("name")) : node.op;
+  return node.op == ir::Op::fused ? std::get<std::string>(node.attributes.at("name")) : to_string(node.op);
 }
 
 class BiasMove {
@@ -87,7 +87,8 @@ class BiasMove {
       if (use.value == ir::kNoValue || !lies_in(use, output) ||
           std::ranges::find(reader.inputs, use) - reader.inputs.begin() < static_cast<std::ptrdiff_t>(i))
         continue;
-      if (reader.op != "fused" || use.value != output.value || use.slot.per_layer != output.slot.per_layer)
+      if (reader.op != ir::Op::fused || use.value != output.value ||
+          use.slot.per_layer != output.slot.per_layer)
         return std::nullopt;
       Use bias = matmul.inputs[2];
       if (bias.slot.per_layer && use.slot.per_layer) bias.slot.index += use.slot.index - output.slot.index;
@@ -133,7 +134,8 @@ void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log) 
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       for (Node& node : region.nodes) {
-        if (node.op != "gemm" || node.inputs.size() < 3 || node.inputs[2].value == ir::kNoValue) continue;
+        if (node.op != ir::Op::gemm || node.inputs.size() < 3 || node.inputs[2].value == ir::kNoValue)
+          continue;
         log.push_back(
             {"biases", fmt::format("{}.{}: {}", function.name, region.name, move.run(region, node))});
       }

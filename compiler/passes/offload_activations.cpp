@@ -66,7 +66,7 @@ class LoopOffload {
   }
 
   static Node transfer(Use from, Use to) {
-    return {.op = "transfer",
+    return {.op = ir::Op::transfer,
             .inputs = {from},
             .outputs = {to},
             .scope = "offload",

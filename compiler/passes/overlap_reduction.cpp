@@ -102,7 +102,7 @@ class Overlap {
   Node take_from_update() {
     for (Region& region : graph_.function("update").regions) {
       const auto found = std::ranges::find_if(region.nodes, [&](const Node& node) {
-        return node.op == "all_reduce" && is_gradient(node.outputs[0]);
+        return node.op == ir::Op::all_reduce && is_gradient(node.outputs[0]);
       });
       if (found == region.nodes.end()) continue;
       Node whole = std::move(*found);

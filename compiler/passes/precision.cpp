@@ -23,7 +23,7 @@ using ir::Value;
 using ir::ValueId;
 
 bool is_matmul(const Node& node) {
-  return node.op == "linear" || node.op == "gemm";
+  return node.op == ir::Op::linear || node.op == ir::Op::gemm;
 }
 
 // Matrices, embedding tables, and the biases of matmuls; norms' weights and biases are read as they are, in
@@ -140,7 +140,7 @@ class Lowering {
     value.exact = false;
     value.dtype = storage_;
     Node node;
-    node.op = "cast";
+    node.op = ir::Op::cast;
     node.inputs = {input};
     node.outputs = {{graph_.add(std::move(value)), input.slot}};
     node.scope = reader.scope;
@@ -154,7 +154,7 @@ class Lowering {
     b.enter("optimizer", "optimizations.precision");
     if (pack_.is_divided) return gather_copies(b);
     for (size_t i = 0; i < pack_.groups.size(); ++i)
-      b.emit_node("cast", {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
+      b.emit_node(ir::Op::cast, {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
   }
 
   // Each rank makes the copies of its part; a vector's is the sum of what one rank has and zeros.
@@ -164,12 +164,12 @@ class Lowering {
       const Value& parameters = graph_.value(pack_.groups[i].own_parameters);
       own.push_back(b.exact(b.fresh(parameters.name + suffix(), parameters.shape, storage_)));
       all.push_back({group_copies_[i], {}});
-      b.emit_node("cast", {{pack_.groups[i].own_parameters, {}}}, {own.back()});
+      b.emit_node(ir::Op::cast, {{pack_.groups[i].own_parameters, {}}}, {own.back()});
     }
-    b.emit_node("all_gather", own, all, {{"ranks", pack_.sharing_ranks}});
+    b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack_.sharing_ranks}});
     if (vectors_ == ir::kNoValue) return;
     for (size_t i = 0; i < pack_.groups.size(); ++i) spread_vectors(b, i);
-    b.emit_node("all_reduce", {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
+    b.emit_node(ir::Op::all_reduce, {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
   }
 
   // A group's rows of the vectors: those that this rank has, and zeros.

@@ -16,7 +16,7 @@ using ir::Use;
 using ir::ValueId;
 
 bool is_norm(const Node& node) {
-  return node.op == "rmsnorm" || node.op == "layernorm";
+  return ops::op_info(node.op).from_statistics.has_value();
 }
 
 // The norms of queries and keys.
@@ -104,7 +104,7 @@ class Recomputer {
     if (is_norm(node) &&
         std::ranges::none_of(node.outputs.begin() + 1, node.outputs.end(),
                              [&](Use statistic) { return is_dropped(choice_, node, statistic); })) {
-      again.op += "_again";
+      again.op = *ops::op_info(node.op).from_statistics;
       again.attributes.clear();
       again.inputs.insert(again.inputs.end(), node.outputs.begin() + 1, node.outputs.end());
       again.outputs.resize(1);

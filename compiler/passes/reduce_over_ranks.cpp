@@ -28,11 +28,11 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
     own.push_back({group.own_gradients, {}});
   }
   if (pack.sharing_ranks > 1)
-    b.emit_node("reduce_scatter", gradients, own, {{"ranks", ranks.count}});
+    b.emit_node(ir::Op::reduce_scatter, gradients, own, {{"ranks", ranks.count}});
   else
     sums = gradients;
   sums.push_back({interface.loss, {}});
-  b.emit_node("all_reduce", sums, sums, {{"ranks", ranks.count}});
+  b.emit_node(ir::Op::all_reduce, sums, sums, {{"ranks", ranks.count}});
   skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
   std::vector<ir::Region>& regions = graph.function("update").regions;
   regions.insert(regions.begin(), std::move(region));

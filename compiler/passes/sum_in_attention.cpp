@@ -19,7 +19,7 @@ using ir::Use;
 
 // Whether the node does nothing else than to sum its only input over its rows.
 bool only_sums_rows(const Node& node) {
-  if (node.op != "fused" || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
+  if (node.op != ir::Op::fused || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   const ir::Body& body = *node.body;
   if (body.stores.size() != 1 || !is_sum(body.stores[0].kind)) return false;
   const ir::Store& store = body.stores[0];
@@ -88,7 +88,7 @@ Node* summing(const ir::Graph& graph, std::vector<Node>& nodes, size_t sum, cuda
   const Use packed = nodes[sum].inputs[0], total = nodes[sum].outputs[0];
   for (size_t n = sum; n-- > 0;) {
     Node& node = nodes[n];
-    if (node.op == "attention_backward" && fill(graph, node, packed))
+    if (node.op == ir::Op::attention_backward && fill(graph, node, packed))
       return node.outputs.size() == 3 && owns_heads(graph, node, chip) ? &node : nullptr;
     if (writes(graph, node, packed) || touches(graph, node, total)) return nullptr;
   }

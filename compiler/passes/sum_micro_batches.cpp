@@ -18,7 +18,7 @@ using ir::Use;
 using ir::ValueId;
 
 bool works_on_logits(const Region& region) {
-  return std::ranges::any_of(region.nodes, [](const Node& node) { return node.op == "cross_entropy"; });
+  return std::ranges::any_of(region.nodes, [](const Node& node) { return node.op == ir::Op::cross_entropy; });
 }
 
 // Generated kernels add a sum over rows when it is complete. A matmul may add to C in the middle of its sum.
@@ -100,7 +100,7 @@ class MicroBatchSums {
     ops::RegionBuilder b(graph_, made);
     const Node& last = node_at(places.back());
     b.enter(last.scope, last.origin);
-    b.emit_node("add", {gradient, apart}, {gradient}, {{"of_gradients", true}});
+    b.emit_node(ir::Op::add, {gradient, apart}, {gradient}, {{"of_gradients", true}});
     place(places.back(), std::move(made.nodes[0]));
   }
 
@@ -108,7 +108,8 @@ class MicroBatchSums {
     for (size_t r = 0; r < regions_.size(); ++r) {
       for (size_t n = 0; n < regions_[r].nodes.size(); ++n) {
         Node& node = regions_[r].nodes[n];
-        if (node.op != "mean_loss" || node.outputs[0] != loss || !works_on_logits(regions_[r])) continue;
+        if (node.op != ir::Op::mean_loss || node.outputs[0] != loss || !works_on_logits(regions_[r]))
+          continue;
         Region made;
         ops::RegionBuilder b(graph_, made);
         b.enter(node.scope, node.origin);

@@ -39,7 +39,7 @@ std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Func
   std::map<ir::ValueId, int> steps;
   for (const ir::Region& region : function.regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op == "transfer" && graph.value(node.outputs[0]).on_host)
+      if (node.op == ir::Op::transfer && graph.value(node.outputs[0]).on_host)
         steps[storage_of(graph, node.inputs[0].value)] = static_cast<int>(region.nodes.size());
     }
   }

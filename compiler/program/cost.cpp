@@ -91,7 +91,7 @@ ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
   for (size_t i = 0; i < node.inputs.size() / 2; ++i) {
     matmul.inputs = {node.inputs[2 * i], node.inputs[2 * i + 1]};
     matmul.outputs = {node.outputs[i]};
-    const ops::Cost one = ops::op_info("gemm").cost(graph, matmul);
+    const ops::Cost one = ops::op_info(ir::Op::gemm).cost(graph, matmul);
     cost.flop += one.flop;
     cost.bytes += one.bytes;
   }
@@ -101,9 +101,9 @@ ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "fused_matmul") return fused_matmul_cost(graph, node);
-  if (node.op == "weight_gradients") return weight_gradients_cost(graph, node);
-  return node.op == "fused" ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
+  if (node.op == ir::Op::fused_matmul) return fused_matmul_cost(graph, node);
+  if (node.op == ir::Op::weight_gradients) return weight_gradients_cost(graph, node);
+  return node.op == ir::Op::fused ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
 }
 
 }  // namespace hydrac::program

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <deque>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <random>
+#include <numeric>
 #include <set>
 
 #include "models/transformer.h"
@@ -18,214 +16,12 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/initialize.h"
+#include "verify/oracle_graph.h"
 #include "verify/yardstick.h"
 
 namespace hydrac::verify {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json use_json(ir::Use use) {
-  if (use.value == ir::kNoValue) return nullptr;
-  return {{"value", use.value}, {"slot", use.slot.per_layer ? "layer" : "fixed"}, {"offset", use.slot.index}};
-}
-
-// A user's function as data: [op, positions of arguments earlier in the list...]; a number or a parameter's
-// position in their place where the op has one.
-Json function_json(const functions::Function& function) {
-  Json nodes = Json::array();
-  for (const functions::Node& node : function.nodes) {
-    Json json = Json::array({to_string(node.op)});
-    if (node.op == functions::Op::argument) json.push_back(node.parameter);
-    if (node.op == functions::Op::constant) json.push_back(node.number);
-    for (const int arg : node.args) json.push_back(arg);
-    if (node.op == functions::Op::pow) json.push_back(node.number);
-    nodes.push_back(std::move(json));
-  }
-  return {{"parameters", function.parameters.size()}, {"nodes", nodes}, {"result", function.result}};
-}
-
-struct AttributeJson {
-  Json operator()(const std::shared_ptr<const functions::Function>& function) const {
-    return function_json(*function);
-  }
-  template <class T>
-  Json operator()(const T& value) const {
-    return value;
-  }
-};
-
-Json attributes_json(const ir::Node& node) {
-  Json attributes = Json::object();
-  for (const auto& [key, value] : node.attributes) attributes[key] = std::visit(AttributeJson{}, value);
-  return attributes;
-}
-
-Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use>& inputs, ir::Use output) {
-  Json in = Json::array();
-  for (ir::Use use : inputs) in.push_back(use_json(use));
-  return {{"op", op},
-          {"attrs", std::move(attributes)},
-          {"inputs", std::move(in)},
-          {"outputs", {use_json(output)}}};
-}
-
-// For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
-// the sums over them.
-void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
-  int64_t first = 0;
-  for (ir::Use part : sums.outputs) {
-    nodes.push_back(node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}},
-                              {matmul.inputs[0], matmul.inputs[1]}, part));
-    const ir::Shape& shape = graph.value(part).shape;
-    first += ir::element_count({shape.begin() + 2, shape.end()});
-  }
-}
-
-// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
-// nor are the random seed (it is the job's) and what says how we compute.
-void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
-  std::string op = node.op;
-  Json attributes = attributes_json(node);
-  attributes.erase("input_name");
-  std::vector<ir::Use> inputs = node.inputs;
-  if (op == "split_qkv") {
-    int64_t offset = 0;
-    for (ir::Use part : node.outputs) {
-      const ir::Shape& shape = graph.value(part).shape;
-      nodes.push_back(node_json("split_heads",
-                                {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}},
-                                inputs, part));
-      offset += shape[2].size * shape[3].size;
-    }
-    return;
-  }
-  if (attributes.contains("function")) {
-    nodes.push_back(node_json(op, Json::object(), inputs, node.outputs[0]));
-    nodes.back()["function"] = attributes["function"];
-    return;
-  }
-  if (op == "activation" || op == "gated") {
-    op = attributes["kind"].get<std::string>();
-    attributes.erase("kind");
-    if (op == "geglu") attributes["tanh"] = false;
-    if (op == "geglu_tanh") {
-      op = "geglu";
-      attributes["tanh"] = true;
-    }
-  }
-  if (op == "value_shift") attributes.erase("inverse");
-  if (op == "rope") {
-    attributes.erase("inverse");
-    if (attributes.contains("factor")) {
-      Json scaling;
-      for (const char* key :
-           {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
-        scaling[key] = attributes[key];
-        attributes.erase(key);
-      }
-      attributes["scaling"] = scaling;
-    }
-  }
-  if (op == "mean_loss") {
-    attributes.erase("accumulate");
-    if (inputs.size() > 2) inputs.erase(inputs.begin() + 2);  // the loss scale changes no loss
-  }
-  if (op == "dropout" || op == "attention")
-    inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
-  nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
-}
-
-// The "sum_taps" that reads what the node makes, if one does.
-const ir::Node* tap_sums_of(const ir::Region& region, const ir::Node& node) {
-  const auto found = std::ranges::find_if(region.nodes, [&](const ir::Node& reader) {
-    return reader.op == "sum_taps" && reader.inputs[0] == node.outputs[0];
-  });
-  return found == region.nodes.end() ? nullptr : &*found;
-}
-
-// What makes the products that a "sum_taps" reads.
-const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
-  return *std::ranges::find_if(region.nodes,
-                               [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
-}
-
-// Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
-// reads it flattens it.
-std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
-  std::map<ir::ValueId, ir::Shape> shapes;
-  for (const ir::Region& region : graph.function("micro_step").regions) {
-    for (const ir::Node& node : region.nodes) {
-      if (node.op == "attention") shapes[node.outputs[0].value] = graph.value(node.inputs[0]).shape;
-      const auto found = shapes.find(node.inputs.empty() ? ir::kNoValue : node.inputs[0].value);
-      if (node.op == "dropout" && found != shapes.end()) shapes[node.outputs[0].value] = found->second;
-    }
-  }
-  return shapes;
-}
-
-// Rows of a parameter that padding appended are no business of the oracle's.
-ir::Shape unpadded_shape(const ir::Value& value) {
-  ir::Shape shape = value.shape;
-  if (value.parameter) shape[0].size = models::checkpoint_rows(value);
-  return shape;
-}
-
-// What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
-// which changes the gradients' size only.
-std::set<ir::ValueId> used_values(const ir::Graph& graph) {
-  std::set<ir::ValueId> used;
-  for (const ir::Region& region : graph.function("micro_step").regions) {
-    for (const ir::Node& node : region.nodes) {
-      for (ir::Use use : node.inputs) used.insert(use.value);
-      for (ir::Use use : node.outputs) used.insert(use.value);
-    }
-  }
-  used.erase(graph.find("rng_seed"));
-  used.erase(graph.find("loss_scale"));
-  return used;
-}
-
-Json graph_json(const ir::Graph& graph) {
-  const std::set<ir::ValueId> used = used_values(graph);
-  const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
-  Json values = Json::array();
-  for (const ir::Value& value : graph.values) {
-    const auto found = with_heads.find(value.id);
-    Json shape = Json::array();
-    for (const ir::Dim& dim : found == with_heads.end() ? unpadded_shape(value) : found->second)
-      shape.push_back(dim.size);
-    std::string role(to_string(value.role));
-    if (!used.contains(value.id)) continue;
-    if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
-    // Only parameters and inputs are known by name there, and those names are unique here.
-    const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
-    values.push_back({{"id", value.id},
-                      {"name", name},
-                      {"dtype", to_string(value.dtype)},
-                      {"shape", shape},
-                      {"slots", value.slots},
-                      {"role", role}});
-    if (value.name == "residual" && !value.exact) values.back()["narrow"] = 1;
-  }
-  Json regions = Json::array();
-  for (const ir::Region& region : graph.function("micro_step").regions) {
-    Json nodes = Json::array();
-    for (const ir::Node& node : region.nodes) {
-      if (tap_sums_of(region, node)) continue;
-      if (node.op == "sum_taps")
-        append_convolutions(graph, matmul_of(region, node), node, nodes);
-      else
-        append_node(graph, node, nodes);
-    }
-    regions.push_back({{"name", region.name},
-                       {"layers", region.layers},
-                       {"first_layer", region.first_layer},
-                       {"nodes", nodes}});
-  }
-  return {{"values", values}, {"regions", regions}};
-}
 
 Json schedule_json(const spec::Spec& spec) {
   const spec::LrScheduler& s = spec.train.lr_scheduler;
@@ -328,78 +124,13 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
 
 namespace {
 
-// About sixteen documents a sequence.
-void add_documents(const spec::Spec& spec, std::mt19937_64& random, runtime::Batch& batch) {
-  const int64_t length = spec.train.sequence_len;
-  const auto most = static_cast<uint64_t>(std::max<int64_t>(2, length / 8));
-  for (int64_t row = 0; row < spec.train.micro_batch_size; ++row) {
-    for (int64_t begin = 0, end = 0; begin < length; begin = end) {
-      end = std::min(length, begin + 1 + static_cast<int64_t>(random() % most));
-      for (int64_t i = begin; i < end; ++i) {
-        batch.documents.insert(batch.documents.end(),
-                               {static_cast<int32_t>(begin), static_cast<int32_t>(end)});
-        batch.positions.push_back(static_cast<int32_t>(i - begin));
-      }
-    }
-  }
-}
-
-}  // namespace
-
-Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const spec::Model& m = spec.model;
-  const int64_t positions = spec.train.micro_batch_size * spec.train.sequence_len;
-  auto below = [&](int64_t n) { return static_cast<int32_t>(random() % static_cast<uint64_t>(n)); };
-  auto number = [&] {
-    return static_cast<float>(static_cast<double>(random() >> 11) / 4503599627370496.0 - 1);
-  };
-  Batches batches(static_cast<size_t>(steps));
-  for (auto& step : batches) {
-    step.resize(static_cast<size_t>(spec::micro_batches_of_step(spec)));
-    for (runtime::Batch& batch : step) {
-      for (int64_t i = 0; i < positions; ++i) {
-        if (m.input == spec::Input::tokens)
-          batch.tokens.push_back(below(m.vocab_size));
-        else
-          for (int64_t f = 0; f < m.num_features; ++f) batch.features.push_back(number());
-        const bool counts = i == 0 || below(8) != 0;
-        if (m.head == spec::Head::regression) {
-          for (int64_t o = 0; o < m.num_labels; ++o) {
-            const bool given = i == 0 || below(8) != 0;
-            batch.float_targets.push_back(given ? number() : NAN);
-            batch.target_count += given;
-          }
-          continue;
-        }
-        batch.targets.push_back(
-            counts ? below(m.head == spec::Head::language_model ? m.vocab_size : m.num_labels)
-                   : runtime::kIgnoredTarget);
-        batch.target_count += counts;
-      }
-      if (spec.data.document_mask) add_documents(spec, random, batch);
-      if (!spec::has_objective(spec)) continue;
-      for (int64_t i = 0; i < positions; ++i) batch.weights.push_back(number());
-    }
-  }
-  return batches;
-}
-
-float inverse_count(const std::vector<runtime::Batch>& step) {
-  int64_t count = 0;
-  for (const runtime::Batch& batch : step) count += batch.target_count;
-  return 1.0f / static_cast<float>(count);
-}
-
-namespace {
-
 // Which matmuls of a linear layer the program computes with 8 bits: those that read the weight's copies of
 // these names. The oracle has the recipe itself, but for where a gradient's scale starts.
 void add_fp8(const driver::Compiled& c, Json& graph) {
   std::set<std::string> read, written;
   for (const ir::Region& region : c.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op != "gemm") continue;
+      if (node.op != ir::Op::gemm) continue;
       read.insert(c.graph.value(node.inputs[1]).name);
       if (is_f8(c.graph.value(node.inputs[0]).dtype)) written.insert(c.graph.value(node.outputs[0]).name);
     }
@@ -422,10 +153,6 @@ void add_fp8(const driver::Compiled& c, Json& graph) {
     }
   }
 }
-
-}  // namespace
-
-namespace {
 
 // What the program's initialize() draws for a slot.
 std::vector<float> drawn(const runtime::ProgramLayout& layout, size_t stream) {
@@ -452,6 +179,82 @@ void add_nf4(const driver::Compiled& c, Json& graph) {
   }
 }
 
+// The program's parameters and constants as the oracle starts from them.
+class StartTensors {
+ public:
+  explicit StartTensors(targets::Executable& program) : program_(program) {}
+
+  // They point into this.
+  std::vector<runtime::TensorToWrite> take() {
+    std::vector<runtime::TensorToWrite> tensors;
+    size_t stream = 0;  // parameters are numbered for their random numbers
+    for (const ir::Value& value : program_.compiled().graph.values) {
+      if (!value.parameter && value.role != ir::Role::constant) continue;
+      for (int slot = 0; slot < value.slots; ++slot) {
+        const std::vector<float>& data = data_.emplace_back(read(value, slot, stream));
+        if (value.parameter) ++stream;
+        tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32,
+                                unpadded_shape(value), data.data()));
+      }
+    }
+    return tensors;
+  }
+
+ private:
+  std::vector<float> read(const ir::Value& value, int slot, size_t stream) {
+    return oracle_quantizes(program_.compiled(), value) ? drawn(program_.steps().layout(), stream)
+                                                        : read_unpadded(program_, value.id, value, slot);
+  }
+
+  targets::Executable& program_;
+  std::deque<std::vector<float>> data_;
+};
+
+// The inputs of every micro-batch m of step s, "<name>.s<s>.m<m>".
+class BatchTensors {
+ public:
+  BatchTensors(const driver::Compiled& compiled, const Batches& batches)
+      : compiled_(compiled), batches_(batches) {
+    for (const auto& step : batches) inverses_.push_back(inverse_count(step));
+    numbers_.resize(batches.size() * batches[0].size());
+    std::iota(numbers_.begin(), numbers_.end(), 0);
+  }
+
+  // They point into this and into the batches.
+  void append_to(std::vector<runtime::TensorToWrite>& tensors) const {
+    for (size_t s = 0; s < batches_.size(); ++s)
+      for (size_t m = 0; m < batches_[s].size(); ++m) append(s, m, tensors);
+  }
+
+ private:
+  void append(size_t s, size_t m, std::vector<runtime::TensorToWrite>& tensors) const {
+    using runtime::SafetensorsDtype;
+    const runtime::Batch& batch = batches_[s][m];
+    const auto& interface = compiled_.interface;
+    const auto add = [&](ir::ValueId id, SafetensorsDtype dtype, const void* data) {
+      if (id == ir::kNoValue) return;
+      const ir::Value& value = compiled_.graph.value(id);
+      tensors.push_back(entry(fmt::format("{}.s{}.m{}", value.name, s, m), dtype, value.shape, data));
+    };
+    add(interface.tokens, SafetensorsDtype::i32, batch.tokens.data());
+    add(interface.documents, SafetensorsDtype::i32, batch.documents.data());
+    add(interface.positions, SafetensorsDtype::i32, batch.positions.data());
+    add(interface.features, SafetensorsDtype::f32, batch.features.data());
+    if (compiled_.graph.value(interface.targets).dtype == ir::DType::i32)
+      add(interface.targets, SafetensorsDtype::i32, batch.targets.data());
+    else
+      add(interface.targets, SafetensorsDtype::f32, batch.float_targets.data());
+    add(interface.inv_count, SafetensorsDtype::f32, &inverses_[s]);
+    add(interface.objective.weights, SafetensorsDtype::f32, batch.weights.data());
+    add(interface.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
+  }
+
+  const driver::Compiled& compiled_;
+  const Batches& batches_;
+  std::vector<float> inverses_;   // a step
+  std::vector<int32_t> numbers_;  // a micro-batch, counted through all steps: rng_step
+};
+
 }  // namespace
 
 void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
@@ -469,52 +272,10 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   add_nf4(c, job["graph"]);
   write_json(dir / "job.json", job);
 
-  std::vector<runtime::TensorToWrite> tensors;
-  std::vector<std::vector<float>> copies;
-  size_t stream = 0;  // parameters are numbered for their random numbers
-  for (const ir::Value& value : c.graph.values) {
-    if (!value.parameter && value.role != ir::Role::constant) continue;
-    for (int slot = 0; slot < value.slots; ++slot) {
-      copies.push_back(oracle_quantizes(c, value) ? drawn(program.steps().layout(), stream)
-                                                  : read_unpadded(program, value.id, value, slot));
-      if (value.parameter) ++stream;
-    }
-  }
-  size_t next = 0;
-  for (const ir::Value& value : c.graph.values) {
-    if (!value.parameter && value.role != ir::Role::constant) continue;
-    for (int slot = 0; slot < value.slots; ++slot) {
-      tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32,
-                              unpadded_shape(value), copies[next++].data()));
-    }
-  }
-  std::vector<int32_t> rng_steps(batches.size() * batches[0].size());
-  std::vector<float> inverses(batches.size());
-  for (size_t s = 0; s < batches.size(); ++s) {
-    inverses[s] = inverse_count(batches[s]);
-    for (size_t m = 0; m < batches[s].size(); ++m) {
-      const runtime::Batch& batch = batches[s][m];
-      const std::string suffix = fmt::format(".s{}.m{}", s, m);
-      const size_t micro = s * batches[s].size() + m;
-      rng_steps[micro] = static_cast<int32_t>(micro);
-      auto add = [&](ir::ValueId id, runtime::SafetensorsDtype dtype, const void* data) {
-        if (id != ir::kNoValue)
-          tensors.push_back(entry(c.graph.value(id).name + suffix, dtype, c.graph.value(id).shape, data));
-      };
-      add(c.interface.tokens, runtime::SafetensorsDtype::i32, batch.tokens.data());
-      add(c.interface.documents, runtime::SafetensorsDtype::i32, batch.documents.data());
-      add(c.interface.positions, runtime::SafetensorsDtype::i32, batch.positions.data());
-      add(c.interface.features, runtime::SafetensorsDtype::f32, batch.features.data());
-      const bool classes = c.graph.value(c.interface.targets).dtype == ir::DType::i32;
-      if (classes)
-        add(c.interface.targets, runtime::SafetensorsDtype::i32, batch.targets.data());
-      else
-        add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
-      add(c.interface.inv_count, runtime::SafetensorsDtype::f32, &inverses[s]);
-      add(c.interface.objective.weights, runtime::SafetensorsDtype::f32, batch.weights.data());
-      add(c.interface.rng_step, runtime::SafetensorsDtype::i32, &rng_steps[micro]);
-    }
-  }
+  StartTensors start(program);
+  const BatchTensors inputs(c, batches);
+  std::vector<runtime::TensorToWrite> tensors = start.take();
+  inputs.append_to(tensors);
   runtime::FileWriter file(dir / "tensors.safetensors");
   runtime::write_safetensors(file, std::move(tensors));
   file.close_durably();

@@ -11,6 +11,7 @@
 #include "runtime/log/units.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run_start.h"
 
 namespace hydrac::runtime {
 

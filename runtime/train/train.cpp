@@ -1,11 +1,7 @@
 #include "runtime/train/train.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -13,16 +9,15 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
-#include "runtime/log/metrics.h"
 #include "runtime/log/signal.h"
-#include "runtime/log/tensorboard.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/console.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_files.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/train/run_output.h"
+#include "runtime/train/run_start.h"
 #include "runtime/train/save_schedule.h"
 #include "runtime/train/step_pipeline.h"
 #include "runtime/train/step_records.h"
@@ -46,11 +41,6 @@ ProgressOptions progress_options(const TrainOptions& options) {
   return {options.max_steps, options.log_steps, options.quiet, options.terminal};
 }
 
-bool continues_run(const TrainOptions& options) {
-  if (options.resume == Resume::if_possible) return holds_run(options.run_dir);
-  return options.resume == Resume::required;
-}
-
 class Trainer {
  public:
   Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options);
@@ -61,18 +51,13 @@ class Trainer {
   void start_program(bool continues);
   void number_micro_batches();
   void find_learning_rate();
-  std::optional<Checkpoint> agree_on_start();
-  void open_rank_log();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
   // Whether this rank saves, or sends what it has of the state to the one that does.
   bool takes_part_in_saving() const { return leads() || program_.shares_state(); }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
   bool all_go_on();
   std::string explain_divergence();
-  std::optional<Checkpoint> open_folder();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
-  void compare_choices(const Checkpoint& checkpoint) const;
-  void open_logs();
   void train_to_end();
   void begin_step();
   void finish_steps(int64_t unfinished);
@@ -83,9 +68,6 @@ class Trainer {
   bool is_stopping_place() const;
   void keep(MetricsRecord record);
   void save();
-  void write_trace();
-  std::filesystem::path write_checkpoint(const CheckpointContents& contents);
-  void notice_move();
   bool wants_sample() const {
     return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
   }
@@ -99,9 +81,7 @@ class Trainer {
   const TrainOptions& options_;
   const double start_ = monotonic_seconds();
   Console console_;
-  std::optional<RunFolder> folder_;
-  std::optional<MetricsWriter> metrics_;
-  std::optional<TensorBoardWriter> tensorboard_;
+  RunOutput output_;
   std::unique_ptr<BatchSource> source_;
   std::optional<ReplyObjective> objective_;
   std::optional<StepPipeline> pipeline_;
@@ -113,10 +93,7 @@ class Trainer {
   SkippedSteps skipped_;
   std::optional<double> loss_, eval_loss_;
   SaveSchedule saving_;
-  std::filesystem::path place_ = options_.run_dir;  // of the folder, until somebody moves it
-  std::filesystem::path checkpoint_;                // the newest
-  std::optional<int64_t> saved_step_;               // and its step
-  bool said_note_ = false;                          // options_.checkpoint_note
+  std::optional<int64_t> saved_step_;  // of the newest checkpoint
   bool stopped_in_range_test_ = false;
 };
 
@@ -125,6 +102,7 @@ Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader
       loader_(std::move(loader)),
       options_(options),
       console_(options.out, progress_options(options)),
+      output_(program, options, console_),
       records_(program,
                {options.log_steps, options.tokens_per_step, options.peak_flops, options.ranks != nullptr}),
       trace_(program, options.trace_first, leads() ? options.trace_steps : 0),
@@ -149,18 +127,19 @@ TrainReport Trainer::run() {
     train_to_end();
   } catch (const RunError& error) {
     std::error_code ignored;
-    if (checkpoint_.empty() || !std::filesystem::exists(checkpoint_, ignored)) throw;
-    throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), checkpoint_.string()));
+    const std::filesystem::path& newest = output_.checkpoint();
+    if (newest.empty() || !std::filesystem::exists(newest, ignored)) throw;
+    throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), newest.string()));
   }
   const std::string paused = pauses(monotonic_seconds() - start_, evaluating_seconds_, saving_seconds_);
   if (!paused.empty()) console_.message("note: " + paused);
-  const bool moved = place_ != options_.run_dir;
-  if (moved && !finished()) {
+  if (output_.was_moved() && !finished()) {
     throw RunError(fmt::format(
         "{0} was moved to {1} while it was trained in; {2} is saved, --resume output.dir={1} continues it",
-        options_.run_dir.string(), place_.string(), checkpoint_.string()));
+        options_.run_dir.string(), output_.place().string(), output_.checkpoint().string()));
   }
-  if (moved) console_.message(fmt::format("{} is {} now", options_.run_dir.string(), place_.string()));
+  if (output_.was_moved())
+    console_.message(fmt::format("{} is {} now", options_.run_dir.string(), output_.place().string()));
   if (finished()) {
     write_sample();
   } else {
@@ -171,7 +150,7 @@ TrainReport Trainer::run() {
 }
 
 void Trainer::begin() {
-  const std::optional<Checkpoint> checkpoint = agree_on_start();
+  const std::optional<Checkpoint> checkpoint = agree_on_start(program_, options_, console_, output_);
   std::optional<RunPosition> position;
   if (checkpoint) {
     position = read_position(checkpoint->dir, options_.identity);
@@ -182,7 +161,7 @@ void Trainer::begin() {
       remove_old_checkpoints(options_.run_dir, options_.save_total_limit, saving_.best_step());
     }
     if (finished()) return;
-    if (leads()) compare_choices(*checkpoint);
+    if (leads()) compare_choices(*checkpoint, program_, options_.exact);
   }
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * ranks());
   start_program(checkpoint.has_value());
@@ -198,7 +177,7 @@ void Trainer::begin() {
   number_micro_batches();
   if (options_.ranks)
     options_.ranks->any(false);  // nobody reads the checkpoint any more when rank 0 may remove it
-  if (leads()) open_logs();
+  if (leads()) output_.open_logs(saved_step_.value_or(-1));
   if (options_.range_test.steps > 0) {
     if (!checkpoint) find_learning_rate();
     if (!stopped_in_range_test_)
@@ -256,57 +235,11 @@ void Trainer::find_learning_rate() {
   program_.set_learning_rate(*test.chosen, true);
 }
 
-// Rank 0 opens the run's folder and tells the others what to continue from.
-std::optional<Checkpoint> Trainer::agree_on_start() {
-  if (!options_.ranks) return open_folder();
-  const std::optional<Checkpoint> own = leads() ? open_folder() : std::nullopt;
-  const std::string found =
-      options_.ranks->share(own ? fmt::format("{} {}", own->step, own->dir.string()) : "");
-  if (leads()) return own;
-  open_rank_log();
-  if (found.empty()) return std::nullopt;
-  const size_t space = found.find(' ');
-  return Checkpoint{found.substr(space + 1), std::stoll(found.substr(0, space))};
-}
-
-// All that a rank other than 0 says, errors too. Rank 0 has its console.
-void Trainer::open_rank_log() {
-  const std::filesystem::path file = rank_log_path(options_.run_dir, options_.ranks->rank());
-  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (log < 0) throw_run_error("open", file, errno);
-  std::fflush(stdout);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  ::close(log);
-  console_.message(fmt::format("rank {} of {}, process {}", options_.ranks->rank(), ranks(), ::getpid()));
-}
-
 // Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a
 // step needs them all.
 bool Trainer::all_go_on() {
-  const bool stop = stop_requested() || place_ != options_.run_dir;
+  const bool stop = stop_requested() || output_.was_moved();
   return options_.ranks ? !options_.ranks->any(stop) : !stop;
-}
-
-// Leaves folder_ locked, and empty of other runs unless a checkpoint to continue from is returned.
-std::optional<Checkpoint> Trainer::open_folder() {
-  const Note note = [this](std::string_view line) { console_.message(line); };
-  const bool resume = continues_run(options_);
-  if (resume) {
-    folder_.emplace(RunFolder::open(options_.run_dir));
-    for (const std::string& line : clean_leftovers(options_.run_dir)) note(line);
-    std::optional<Checkpoint> checkpoint = checkpoint_to_resume(options_.run_dir, note);
-    if (checkpoint) return checkpoint;
-    note(fmt::format("the run in {} had saved nothing yet: beginning at step 0", options_.run_dir.string()));
-    folder_.reset();
-  }
-  // An earlier run stays where it is when the new one cannot begin.
-  if (!options_.weights.empty()) WeightFiles(options_.weights).check(program_);
-  if (!options_.adapter_weights.empty()) check_adapter(program_, options_.adapter_weights);
-  const char* hint = resume ? "" : "; --resume would have continued it";
-  folder_.emplace(RunFolder::create(options_.run_dir,
-                                    [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));
-  return std::nullopt;
 }
 
 void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
@@ -315,37 +248,8 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   eval_loss_ = position.eval_loss;
   skipped_ = position.skipped;
   saving_.adopt(position.best);
-  checkpoint_ = checkpoint.dir;
+  output_.continue_from(checkpoint.dir);
   saved_step_ = step_;
-}
-
-// Says, also to a quiet run, why its results will not be bit for bit those of the run that it continues.
-void Trainer::compare_choices(const Checkpoint& checkpoint) const {
-  const std::optional<RecordedChoices> recorded = read_choices(checkpoint.dir);
-  std::string problem;
-  if (!recorded) {
-    problem = fmt::format(
-        "{} does not record which libraries and algorithms it was computed with; if they are "
-        "others now, results differ in their last bits",
-        checkpoint.dir.string());
-  } else if (const auto lines = differences(*recorded, program_.choices()); !lines.empty()) {
-    problem =
-        fmt::format("results will differ in their last bits from those that {} would have led to:\n  {}",
-                    checkpoint.dir.string(), fmt::join(lines, "\n  "));
-  }
-  if (problem.empty()) return;
-  if (options_.exact)
-    throw InputError(problem +
-                     "\nrun it where they are the same, or without --exact to continue all the same");
-  fmt::print(stderr, "warning: {}\n", problem);
-}
-
-// metrics.jsonl first: by it a later run knows that the spec.yaml beside it is ours.
-void Trainer::open_logs() {
-  const int64_t last_step = saved_step_.value_or(-1);
-  metrics_.emplace(metrics_path(options_.run_dir), last_step);
-  replace_file(spec_path(options_.run_dir), options_.spec_text);
-  tensorboard_.emplace(options_.run_dir, last_step);
 }
 
 // Steps are begun ahead of the oldest result, except where something needs the program to stand still.
@@ -356,11 +260,11 @@ void Trainer::train_to_end() {
     if (trace_.begins_after(step_)) trace_.begin();
     begin_step();
     finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
-    if (trace_.ends_after(step_)) write_trace();
+    if (trace_.ends_after(step_)) output_.end_trace(trace_);
     if (takes_part_in_saving() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
-  if (trace_.recording()) write_trace();
+  if (trace_.recording()) output_.end_trace(trace_);
   if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
@@ -444,15 +348,7 @@ std::string Trainer::explain_divergence() {
 void Trainer::keep(MetricsRecord record) {
   if (!leads()) return;
   records_.complete(record);
-  metrics_->append(record);
-  tensorboard_->append(record);
-  notice_move();
-}
-
-// The run's open files are where the folder is; what is opened by name would not be.
-void Trainer::notice_move() {
-  place_ = folder_->place();
-  if (!checkpoint_.empty()) checkpoint_ = place_ / checkpoint_.filename();
+  output_.append(record);
 }
 
 void Trainer::save() {
@@ -466,34 +362,9 @@ void Trainer::save() {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
   }
-  program_.with_whole_state([&] { checkpoint_ = write_checkpoint(contents); });
-  const bool first = !std::exchange(said_note_, true);
-  if (saving_.best_step() == step_) link_best(place_, step_);
-  remove_old_checkpoints(place_, options_.save_total_limit, saving_.best_step());
+  output_.save(contents, saving_.best_step());
   saving_.saved();
   saving_seconds_ += monotonic_seconds() - began;
-  console_.message(fmt::format("saved {}", checkpoint_.string()));
-  if (first && !options_.checkpoint_note.empty()) console_.message(options_.checkpoint_note);
-}
-
-void Trainer::write_trace() {
-  notice_move();
-  const std::filesystem::path path = trace_path(place_);
-  trace_.end(path);
-  console_.message(fmt::format("wrote {}: ui.perfetto.dev or chrome://tracing shows it", path.string()));
-}
-
-// Again where the folder was moved to while it was written.
-std::filesystem::path Trainer::write_checkpoint(const CheckpointContents& contents) {
-  for (;;) {
-    notice_move();
-    try {
-      std::filesystem::path checkpoint = save_checkpoint(place_, program_, contents);
-      if (folder_->place() == place_) return checkpoint;
-    } catch (const RunError&) {
-      if (folder_->place() == place_) throw;
-    }
-  }
 }
 
 void Trainer::write_sample() {
@@ -514,7 +385,7 @@ TrainReport Trainer::report() const {
   report.seconds = monotonic_seconds() - start_;
   report.already_finished = finished() && first_step_ == step_;
   report.stopped = !finished();
-  report.checkpoint = checkpoint_;
+  report.checkpoint = output_.checkpoint();
   return report;
 }
 
@@ -523,21 +394,6 @@ TrainReport Trainer::report() const {
 TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loader,
                   const TrainOptions& options) {
   return Trainer(program, std::move(loader), options).run();
-}
-
-RecordedChoices check_run(const TrainOptions& options) {
-  if (!continues_run(options)) {
-    check_new_run(options.run_dir);
-    if (!options.weights.empty()) WeightFiles{options.weights};  // throws where they are damaged
-    if (!options.adapter_weights.empty()) SafetensorsReader{adapter_path(options.adapter_weights)};
-    return {};
-  }
-  const RunFolder folder = RunFolder::open(options.run_dir);
-  auto checkpoint = find_unfinished(options.run_dir);  // train() will finish it and continue from it
-  if (!checkpoint) checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
-  if (!checkpoint) return {};
-  read_position(checkpoint->dir, options.identity);
-  return read_choices(checkpoint->dir).value_or(RecordedChoices());
 }
 
 }  // namespace hydrac::runtime

@@ -112,9 +112,4 @@ struct TrainReport {
 TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loader,
                   const TrainOptions& options);
 
-// Throws what train() would throw about run_dir, resume and identity, and changes nothing: to be called
-// before time is spent on data and compiling. Returns the choices of the checkpoint that train() will
-// continue from, for the program to repeat; none for a new run.
-RecordedChoices check_run(const TrainOptions& options);
-
 }  // namespace hydrac::runtime

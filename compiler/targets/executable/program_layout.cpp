@@ -251,7 +251,7 @@ double attention_flop_per_target(const driver::Compiled& compiled) {
   double flop = 0;
   for (const ir::Region& region : regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op != "attention" || region.backward) continue;
+      if (node.op != ir::Op::attention || region.backward) continue;
       const int passes = is_differentiated(region) ? 3 : 1;
       flop += passes * ops::op_info(node.op).cost(compiled.graph, node).flop * std::max(region.layers, 1);
     }

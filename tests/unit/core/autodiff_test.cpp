@@ -219,7 +219,7 @@ TEST(Autodiff, FrozenLayersHaveNoBackwardWork) {
     for (const ir::Region& region : small.graph.function("micro_step").regions) {
       if (region.backward)
         matmuls[region.name] =
-            static_cast<size_t>(std::ranges::count(region.nodes, std::string("gemm"), &ir::Node::op));
+            static_cast<size_t>(std::ranges::count(region.nodes, ir::Op::gemm, &ir::Node::op));
     }
     return matmuls;
   };

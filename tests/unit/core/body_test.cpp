@@ -24,7 +24,7 @@ struct Bodies {
     return {graph.add(std::move(value)), {}};
   }
   static ir::Node fused(ir::Node node, ir::Body body) {
-    node.op = "fused";
+    node.op = ir::Op::fused;
     node.attributes = {{"name", std::string("test")}};
     node.body = std::make_shared<const ir::Body>(std::move(body));
     return node;

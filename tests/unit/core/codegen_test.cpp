@@ -76,7 +76,7 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
                    {.recompute = config.recompute, .all_functions = true, .fuse = true, .in_place = true});
   for (ir::Function& function : small.graph.functions) {
     for (ir::Region& region : function.regions)
-      std::erase_if(region.nodes, [](const ir::Node& node) { return node.op != "fused"; });
+      std::erase_if(region.nodes, [](const ir::Node& node) { return node.op != ir::Op::fused; });
   }
   const program::Program program = codegen::build_cpu_program(small.graph, 4);
   ASSERT_EQ(program::verify(small.graph, program), std::vector<std::string>{});

@@ -46,7 +46,7 @@ class AttentionDropout {
 
 ir::Node matmul_of(const ir::Node& fused_matmul) {
   ir::Node matmul = fused_matmul;
-  matmul.op = "gemm";
+  matmul.op = ir::Op::gemm;
   matmul.inputs.resize(2);
   matmul.outputs = {fused_matmul.matmul};
   matmul.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
@@ -57,7 +57,7 @@ std::vector<ir::Node> matmuls_of(const ir::Node& weight_gradients) {
   std::vector<ir::Node> matmuls;
   for (size_t i = 0; i < weight_gradients.inputs.size() / 2; ++i) {
     ir::Node matmul = weight_gradients;
-    matmul.op = "gemm";
+    matmul.op = ir::Op::gemm;
     matmul.inputs = {weight_gradients.inputs[2 * i], weight_gradients.inputs[2 * i + 1]};
     matmul.outputs = {weight_gradients.outputs[i]};
     matmul.attributes.insert({{"transpose_a", true}, {"transpose_b", false}});
@@ -86,23 +86,23 @@ void Interpreter::run(const std::string& name) {
 }
 
 void Interpreter::run(const ir::Node& node, int layer, int iteration) {
-  if (node.op == "fused") return run_fused(node, layer);
-  if (node.op == "gemm") return run_gemm(node, layer, iteration);
-  if (node.op == "fused_matmul") {
+  if (node.op == ir::Op::fused) return run_fused(node, layer);
+  if (node.op == ir::Op::gemm) return run_gemm(node, layer, iteration);
+  if (node.op == ir::Op::fused_matmul) {
     run_gemm(matmul_of(node), layer, iteration);
     return run_fused(epilogue_of(node), layer);
   }
-  if (node.op == "weight_gradients") {
+  if (node.op == ir::Op::weight_gradients) {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return;
   }
-  if (node.op == "transpose" || node.op == "top_logits") return run_reference(node, layer);
-  if (node.op == "attention") return run_attention(node, layer);
-  if (node.op == "attention_backward") return run_attention_backward(node, layer);
-  if (node.op == "cache_append") return run_cache_append(node, layer);
-  if (node.op == "attention_decode") return run_attention_decode(node, layer);
-  if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
-  throw std::logic_error("the interpreter does not know " + node.op);
+  if (node.op == ir::Op::transpose || node.op == ir::Op::top_logits) return run_reference(node, layer);
+  if (node.op == ir::Op::attention) return run_attention(node, layer);
+  if (node.op == ir::Op::attention_backward) return run_attention_backward(node, layer);
+  if (node.op == ir::Op::cache_append) return run_cache_append(node, layer);
+  if (node.op == ir::Op::attention_decode) return run_attention_decode(node, layer);
+  if (node.op == ir::Op::embedding_backward) return run_embedding_backward(node, layer);
+  throw std::logic_error("the interpreter does not know " + to_string(node.op));
 }
 
 int Interpreter::physical_slot(ir::Use use, int layer) const {

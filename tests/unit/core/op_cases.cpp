@@ -78,16 +78,18 @@ void add_norms(std::vector<OpCase>& cases) {
   const CaseInput mean = given({2, 3}, {0.5, -1, 2, 0, 1.5, -0.25}),
                   rstd = given({2, 3}, {1, 0.5, 3, 2, 0.1, 7}), weight = given({2}, {3, -0.5}),
                   bias = given({2}, {1, 10});
-  const auto again = [](const char* op) {
+  const auto again = [](ir::Op op) {
     return [op](RegionBuilder& b, const Uses& in) { b.emit(op, in, "y", b.shape(in[0])); };
   };
-  cases.push_back(
-      {"layernorm_againBias", {x({2, 3, 2}), weight, bias, mean, rstd}, again("layernorm_again"), false});
+  cases.push_back({"layernorm_againBias",
+                   {x({2, 3, 2}), weight, bias, mean, rstd},
+                   again(ir::Op::layernorm_again),
+                   false});
   cases.push_back({"layernorm_againNoBias",
                    {x({2, 3, 2}), weight, absent(), mean, rstd},
-                   again("layernorm_again"),
+                   again(ir::Op::layernorm_again),
                    false});
-  cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again("rmsnorm_again"), false});
+  cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again(ir::Op::rmsnorm_again), false});
 }
 
 void add_pointwise(std::vector<OpCase>& cases) {
@@ -114,7 +116,7 @@ void add_pointwise(std::vector<OpCase>& cases) {
       {"addToItself", {x({3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::add(b, in[0], in[0], "y"); }});
   cases.push_back({"cast",
                    {given({2, 2}, {1, -2, 0.5, 3})},
-                   [](RegionBuilder& b, const Uses& in) { b.emit("cast", in, "y", b.shape(in[0])); },
+                   [](RegionBuilder& b, const Uses& in) { b.emit(ir::Op::cast, in, "y", b.shape(in[0])); },
                    false});
   for (const bool in_halves : {false, true}) {
     cases.push_back({in_halves ? "quantizeInHalves" : "quantize",
@@ -122,30 +124,32 @@ void add_pointwise(std::vector<OpCase>& cases) {
                      [in_halves](RegionBuilder& b, const Uses& in) {
                        const ir::Use y = b.fresh("y", b.shape(in[0])),
                                      largest = b.fresh("largest", {}, ir::DType::f32, ir::Role::state);
-                       b.emit_node("quantize", in, {y, largest}, {{"in_halves", in_halves}});
+                       b.emit_node(ir::Op::quantize, in, {y, largest}, {{"in_halves", in_halves}});
                      },
                      false});
   }
   cases.push_back({"largest",
                    {x({4, 5})},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit_node("largest", in, {b.fresh("largest", {}, ir::DType::f32, ir::Role::state)});
+                     b.emit_node(ir::Op::largest, in,
+                                 {b.fresh("largest", {}, ir::DType::f32, ir::Role::state)});
                    },
                    false});
   cases.push_back({"scaled",
                    {x({2, 3, 5}), given({}, {0.5})},
-                   [](RegionBuilder& b, const Uses& in) { b.emit("scaled", in, "y", b.shape(in[0])); },
+                   [](RegionBuilder& b, const Uses& in) { b.emit(ir::Op::scaled, in, "y", b.shape(in[0])); },
                    false});
   cases.push_back({"transpose",
                    {x({2, 3, 5})},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit("transpose", in, "y", {{5, ""}, {6, ""}});
+                     b.emit(ir::Op::transpose, in, "y", {{5, ""}, {6, ""}});
                    },
                    false});
-  cases.push_back({"bias_add",
-                   {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
-                   [](RegionBuilder& b, const Uses& in) { b.emit("bias_add", in, "y", b.shape(in[0])); },
-                   false});
+  cases.push_back(
+      {"bias_add",
+       {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
+       [](RegionBuilder& b, const Uses& in) { b.emit(ir::Op::bias_add, in, "y", b.shape(in[0])); },
+       false});
   for (double p : {0.1, 0.5, 0.9}) {
     cases.push_back({"dropout" + std::to_string(static_cast<int>(p * 10)),
                      {x({3, 5, 7}), word(3), word(4000000000.0)},
@@ -205,7 +209,7 @@ void add_attention(std::vector<OpCase>& cases) {
   cases.push_back({"ropeInverse",
                    {x({2, 3, 2, 4}), cos, sin},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit("rope", in, "y", b.shape(in[0]), {{"inverse", true}, {"theta", 10000.0}});
+                     b.emit(ir::Op::rope, in, "y", b.shape(in[0]), {{"inverse", true}, {"theta", 10000.0}});
                    },
                    false});
   cases.push_back({"ropeInterleaved", {x({2, 3, 2, 4}), cos, sin}, [](RegionBuilder& b, const Uses& in) {
@@ -279,14 +283,14 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"dequantize_nf4OfTwoParts",
                    {codes({16, 640}), codes({16, 20}), x({3, 2})},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit("dequantize_nf4", in, "y", {{16, ""}, {1280, ""}},
+                     b.emit(ir::Op::dequantize_nf4, in, "y", {{16, ""}, {1280, ""}},
                             {{"rows_0", int64_t{15}}, {"rows_1", int64_t{1}}});
                    },
                    false});
   cases.push_back({"dequantize_nf4",
                    {codes({3, 64}), codes({3, 2}), x({1, 2})},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit("dequantize_nf4", in, "y", {{3, ""}, {128, ""}}, {{"rows_0", int64_t{3}}});
+                     b.emit(ir::Op::dequantize_nf4, in, "y", {{3, ""}, {128, ""}}, {{"rows_0", int64_t{3}}});
                    },
                    false});
   cases.push_back({"head_sum", {x({2, 3, 4, 5})}, [](RegionBuilder& b, const Uses& in) {

@@ -217,7 +217,7 @@ void check_gradient(const OpCase& op, bool accumulate) {
 TEST_P(Ops, GradientEqualsFiniteDifferences) {
   const OpCase& op = GetParam();
   const Call call(op);
-  ASSERT_EQ(ops::op_info(call.node_.op).gradient != nullptr, op.has_gradient || call.node_.op == "rope")
+  ASSERT_EQ(ops::op_info(call.node_.op).gradient != nullptr, op.has_gradient || call.node_.op == ir::Op::rope)
       << "the case says otherwise";
   if (!op.has_gradient) return;
   for (bool accumulate : {false, true}) check_gradient(op, accumulate);
@@ -227,8 +227,8 @@ INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(op_cases()),
                          [](const auto& info) { return info.param.name; });
 
 // The ops whose bodies run in the tests above, directly or in a gradient.
-std::set<std::string> covered_ops() {
-  std::set<std::string> covered;
+std::set<ir::Op> covered_ops() {
+  std::set<ir::Op> covered;
   for (const OpCase& op : op_cases()) {
     Call call(op);
     covered.insert(call.node_.op);
@@ -247,29 +247,29 @@ std::set<std::string> covered_ops() {
 }
 
 TEST(OpTable, EveryOpIsTested) {
-  std::set<std::string> covered = covered_ops();
-  covered.insert("zero");        // ZeroWritesZeros
-  covered.insert("all_reduce");  // AllReduceSumsWhatRanksHave, and parallel_test
-  covered.insert("transfer");    // TransferCopies, and offload_test
+  std::set<ir::Op> covered = covered_ops();
+  covered.insert(ir::Op::zero);        // ZeroWritesZeros
+  covered.insert(ir::Op::all_reduce);  // AllReduceSumsWhatRanksHave, and parallel_test
+  covered.insert(ir::Op::transfer);    // TransferCopies, and offload_test
   // WhatRanksHaveInPartsCostsWhatTheySend, and parallel_test
-  covered.insert({"reduce_scatter", "all_gather", "own_part"});
+  covered.insert({ir::Op::reduce_scatter, ir::Op::all_gather, ir::Op::own_part});
   for (const ops::OpInfo* op : ops::all_ops())
-    EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
+    EXPECT_TRUE(covered.contains(op->op)) << to_string(op->op) << " has no case in op_cases.cpp";
 }
 
 TEST(OpTable, EveryOpIsCompletelyDescribed) {
-  std::set<std::string_view> names;
+  std::set<ir::Op> words;
   for (const ops::OpInfo* op : ops::all_ops()) {
-    EXPECT_TRUE(names.insert(op->name).second) << op->name << " is there twice";
-    EXPECT_FALSE(op->formula.empty()) << op->name;
-    EXPECT_EQ(&ops::op_info(op->name), op);
+    EXPECT_TRUE(words.insert(op->op).second) << to_string(op->op) << " is there twice";
+    EXPECT_FALSE(op->formula.empty()) << to_string(op->op);
+    EXPECT_EQ(&ops::op_info(op->op), op);
     // Only views and what expands to other ops have neither a body nor a cost.
-    const std::set<std::string_view> rewritten = {"linear", "split_qkv", "join_qkv"};
-    EXPECT_EQ(!op->body && !op->cost, rewritten.contains(op->name)) << op->name;
+    const std::set<ir::Op> rewritten = {ir::Op::linear, ir::Op::split_qkv, ir::Op::join_qkv};
+    EXPECT_EQ(!op->body && !op->cost, rewritten.contains(op->op)) << to_string(op->op);
     EXPECT_TRUE(!op->gradient || op->reference)
-        << op->name << " has a gradient that nothing can be compared with";
+        << to_string(op->op) << " has a gradient that nothing can be compared with";
   }
-  EXPECT_THROW(ops::op_info("no such op"), std::logic_error);
+  EXPECT_THROW(ops::op_info(ir::Op::fused), std::logic_error);
 }
 
 TEST(OpTable, AllReduceSumsWhatRanksHave) {
@@ -278,9 +278,11 @@ TEST(OpTable, AllReduceSumsWhatRanksHave) {
   value.name = "d_weight";
   value.shape = {{6, ""}, {4, ""}};
   const ir::Use tensor{graph.add(std::move(value)), {}};
-  const ir::Node node{
-      .op = "all_reduce", .attributes = {{"ranks", int64_t{3}}}, .inputs = {tensor}, .outputs = {tensor}};
-  const ops::OpInfo& op = ops::op_info("all_reduce");
+  const ir::Node node{.op = ir::Op::all_reduce,
+                      .attributes = {{"ranks", int64_t{3}}},
+                      .inputs = {tensor},
+                      .outputs = {tensor}};
+  const ops::OpInfo& op = ops::op_info(ir::Op::all_reduce);
   std::vector<ops::Tensor64> sum = {{{2}, {0, 0}}};
   op.reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}, {{2}, {100, 200}}}, sum);
   EXPECT_EQ(sum[0].data, (std::vector<double>{111, 222}));
@@ -296,8 +298,8 @@ TEST(OpTable, TransferCopies) {
   value.shape = {{6, ""}, {4, ""}};
   const ir::Use x{graph.add(value), {}};
   value.name = "x.host";
-  const ir::Node node{.op = "transfer", .inputs = {x}, .outputs = {{graph.add(value), {}}}};
-  const ops::OpInfo& op = ops::op_info("transfer");
+  const ir::Node node{.op = ir::Op::transfer, .inputs = {x}, .outputs = {{graph.add(value), {}}}};
+  const ops::OpInfo& op = ops::op_info(ir::Op::transfer);
   std::vector<ops::Tensor64> copy = {{{2}, {0, 0}}};
   op.reference(node, {{{2}, {1, 2}}}, copy);
   EXPECT_EQ(copy[0].data, (std::vector<double>{1, 2}));
@@ -313,20 +315,20 @@ TEST(OpTable, WhatRanksHaveInPartsCostsWhatTheySend) {
   const ir::Use whole{graph.add(value), {}};
   value.shape[0].size = 2;
   const ir::Use part{graph.add(value), {}};
-  const auto bytes = [&](const std::string& op, ir::Use from, ir::Use to) {
+  const auto bytes = [&](ir::Op op, ir::Use from, ir::Use to) {
     const ir::Node node{.op = op, .attributes = {{"ranks", int64_t{3}}}, .inputs = {from}, .outputs = {to}};
     return ops::op_info(op).cost(graph, node).bytes;
   };
-  EXPECT_DOUBLE_EQ(bytes("reduce_scatter", whole, part), 2.0 / 3 * 24 * 4);
-  EXPECT_DOUBLE_EQ(bytes("all_gather", part, whole), 2.0 / 3 * 24 * 4);
-  EXPECT_DOUBLE_EQ(bytes("own_part", whole, part), 2 * 8 * 4);  // within its own memory
+  EXPECT_DOUBLE_EQ(bytes(ir::Op::reduce_scatter, whole, part), 2.0 / 3 * 24 * 4);
+  EXPECT_DOUBLE_EQ(bytes(ir::Op::all_gather, part, whole), 2.0 / 3 * 24 * 4);
+  EXPECT_DOUBLE_EQ(bytes(ir::Op::own_part, whole, part), 2 * 8 * 4);  // within its own memory
 }
 
 TEST(OpTable, ZeroWritesZeros) {
   ir::Graph graph;
   graph.functions.push_back({"call", {{"forward", 0, false, false, {}}}});
   ops::RegionBuilder builder(graph, graph.functions[0].regions[0]);
-  const ir::Use y = builder.emit("zero", {}, "y", {{2, ""}, {3, ""}});
+  const ir::Use y = builder.emit(ir::Op::zero, {}, "y", {{2, ""}, {3, ""}});
   passes::Log log;
   passes::expand(graph, {}, log);
   Interpreter interpreter(graph);

@@ -142,7 +142,8 @@ std::vector<std::string> kernels_of(const SmallModel& small, const std::string& 
   for (const ir::Region& candidate : small.graph.function(function).regions) {
     if (candidate.name != region) continue;
     for (const ir::Node& node : candidate.nodes)
-      names.push_back(node.op == "fused" ? std::get<std::string>(node.attributes.at("name")) : node.op);
+      names.push_back(node.op == ir::Op::fused ? std::get<std::string>(node.attributes.at("name"))
+                                               : to_string(node.op));
   }
   return names;
 }
@@ -191,7 +192,7 @@ std::vector<int64_t> matmul_biases_of(const SmallModel& small, const std::string
   std::vector<int64_t> columns;
   for (const ir::Region& region : small.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
-      if (region.name == region_name && node.op == "gemm" && node.inputs.size() > 2)
+      if (region.name == region_name && node.op == ir::Op::gemm && node.inputs.size() > 2)
         columns.push_back(element_count(small.graph.value(node.inputs[2]).shape));
     }
   }
@@ -223,7 +224,8 @@ TEST(Biases, GoToTheKernelsThatReadTheMatmuls) {
 TEST(Biases, StoreNoSums) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true, .move_biases = true});
   passes::for_each_use(small.graph, [&](const ir::Region&, const ir::Node& node, ir::Use use, bool) {
-    EXPECT_FALSE(small.graph.value(use).exact && small.graph.value(use).name == "mlp.up") << node.op;
+    EXPECT_FALSE(small.graph.value(use).exact && small.graph.value(use).name == "mlp.up")
+        << to_string(node.op);
   });
   EXPECT_EQ(small.fused_node("micro_step", "block", "gelu_tanh").outputs.size(), 1u);
 }
@@ -294,7 +296,8 @@ TEST(Recompute, ANormTakesNoSumsAgain) {
     int again = 0;
     for (const ir::Region& region : small.graph.function("micro_step").regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused" || !std::get<std::string>(node.attributes.at("name")).ends_with("norm_again"))
+        if (node.op != ir::Op::fused ||
+            !std::get<std::string>(node.attributes.at("name")).ends_with("norm_again"))
           continue;
         ++again;
         EXPECT_TRUE(

@@ -27,12 +27,12 @@ std::string check(int64_t rows, int64_t columns, const std::function<void(ir::Bo
   const ir::Use x = add("x"), y = add("y"), z = add("z");
   graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
   ops::RegionBuilder region(graph, graph.functions[0].regions[0]);
-  region.emit_node("zero", {}, {x});
+  region.emit_node(ir::Op::zero, {}, {x});
   const ir::Node node{.inputs = {x}, .outputs = {y}};
   ir::BodyBuilder k(graph, node, {{rows, "B"}});
   write_body(k);
   region.emit_body(node, "body", k.take());
-  region.emit_node("add", {y, y}, {z});
+  region.emit_node(ir::Op::add, {y, y}, {z});
   passes::Log log;
   passes::expand(graph, {}, log);
   passes::in_place(graph, log);

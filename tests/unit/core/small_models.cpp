@@ -164,7 +164,7 @@ const ir::Node& SmallModel::fused_node(const std::string& function, const std::s
   for (const ir::Region& candidate : graph.function(function).regions) {
     if (candidate.name != region) continue;
     for (const ir::Node& node : candidate.nodes) {
-      if (node.op == "fused" &&
+      if (node.op == ir::Op::fused &&
           ("+" + std::get<std::string>(node.attributes.at("name")) + "+").find("+" + part + "+") !=
               std::string::npos)
         return node;

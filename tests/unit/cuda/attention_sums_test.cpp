@@ -32,7 +32,7 @@ std::string with(const std::string& more) {
 const ir::Node& backward_of(const GpuModel& model) {
   for (const ir::Region& region : model.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op == "attention_backward") return node;
+      if (node.op == ir::Op::attention_backward) return node;
     }
   }
   throw std::logic_error("no attention");

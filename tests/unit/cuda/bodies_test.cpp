@@ -80,7 +80,7 @@ std::vector<Case> cases_of(const ir::Graph& graph) {
   for (const ir::Function& function : graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused" || is_large(*node.body)) continue;
+        if (node.op != ir::Op::fused || is_large(*node.body)) continue;
         codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
         if (!seen.insert(kernels.kernels[0].text).second) continue;
         cases.push_back(

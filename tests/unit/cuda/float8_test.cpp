@@ -91,7 +91,7 @@ TEST_P(CudaLargest, IsFoundByEveryLayoutInAnyOrderOfThreads) {
   const ir::Use x = add("x", shape, ir::DType::bf16), y = add("y", shape, ir::DType::f8e4m3),
                 largest = add("largest", {}, ir::DType::f32),
                 sums = add("sums", {{layout.columns, "C"}}, ir::DType::f32);
-  ir::Node node{.op = "fused", .attributes = {{"name", std::string("body")}}};
+  ir::Node node{.op = ir::Op::fused, .attributes = {{"name", std::string("body")}}};
   node.inputs = {x};
   node.outputs = {y, largest, sums};
   ir::BodyBuilder k(graph, node, {shape[0]});

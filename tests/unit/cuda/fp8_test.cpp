@@ -102,7 +102,7 @@ TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
     int64_t matmuls = 0;
     for (const ir::Region& region : model.graph.function("micro_step").regions) {
       matmuls += std::ranges::count_if(region.nodes, [&](const ir::Node& node) {
-        return node.op == "gemm" && is_f8(model.graph.value(node.inputs[0]).dtype);
+        return node.op == ir::Op::gemm && is_f8(model.graph.value(node.inputs[0]).dtype);
       });
     }
     return matmuls;
@@ -114,7 +114,7 @@ TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
   std::set<std::string> gradients;
   for (const ir::Region& region : narrow.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op == "gemm" && is_f8(narrow.graph.value(node.inputs[0]).dtype) &&
+      if (node.op == ir::Op::gemm && is_f8(narrow.graph.value(node.inputs[0]).dtype) &&
           narrow.graph.value(node.outputs[0]).role == ir::Role::gradient)
         gradients.insert(narrow.graph.value(node.outputs[0]).name);
     }
@@ -169,7 +169,7 @@ TEST(Fp8Fusion, TheMakerWritesTheEightBits) {
   std::set<std::string> alone;
   for (const ir::Region& region : model.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op == "fused" && std::get<std::string>(node.attributes.at("name")) == "quantize")
+      if (node.op == ir::Op::fused && std::get<std::string>(node.attributes.at("name")) == "quantize")
         alone.insert(model.graph.value(node.outputs[0]).name);
     }
   }

@@ -76,11 +76,11 @@ TEST(FuseMatmuls, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
     ops::RegionBuilder first(graph, graph.functions[0].regions[0]),
         second(graph, graph.functions[0].regions[1]);
     const ir::Attributes plain = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
-    first.emit_node("gemm", {x, w}, {y}, plain);
-    if (written) second.emit_node("gemm", {update, update}, {w}, plain);
+    first.emit_node(ir::Op::gemm, {x, w}, {y}, plain);
+    if (written) second.emit_node(ir::Op::gemm, {update, update}, {w}, plain);
     passes::Log log;
     passes::fuse_matmuls(graph, {.chip = cuda::kHopper}, {}, log);
-    EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? "gemm" : "fused_matmul");
+    EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? ir::Op::gemm : ir::Op::fused_matmul);
   }
 }
 

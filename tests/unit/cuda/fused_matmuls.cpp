@@ -25,7 +25,7 @@ std::vector<FusedNode> fused_matmuls(const ir::Graph& graph) {
   for (const ir::Function& function : graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused_matmul") continue;
+        if (node.op != ir::Op::fused_matmul) continue;
         if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text)
                 .second)
           found.push_back({&node, region.layers > 1 ? 1 : 0});
@@ -43,7 +43,8 @@ Names nodes_of(const ir::Graph& graph, const std::string& function, const std::s
   Names names;
   for (const ir::Region& candidate : graph.function(function).regions) {
     if (candidate.name != region) continue;
-    for (const ir::Node& node : candidate.nodes) names.push_back(node.body ? name_of(node) : node.op);
+    for (const ir::Node& node : candidate.nodes)
+      names.push_back(node.body ? name_of(node) : to_string(node.op));
   }
   return names;
 }

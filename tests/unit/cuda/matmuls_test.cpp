@@ -193,9 +193,9 @@ TEST(FusedMatmul, DropsTheElementsThatAKernelOfItsOwnWould) {
   graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
   ir::Region& region = graph.functions[0].regions[0];
   ops::RegionBuilder build(graph, region);
-  build.emit_node("gemm", {x, w}, {matmul},
+  build.emit_node(ir::Op::gemm, {x, w}, {matmul},
                   {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}});
-  build.emit_node("dropout", {matmul, step, seed}, {y}, {{"p", 0.25}, {"site", int64_t{3}}});
+  build.emit_node(ir::Op::dropout, {matmul, step, seed}, {y}, {{"p", 0.25}, {"site", int64_t{3}}});
   passes::Log log;
   passes::expand(graph, {}, log);
   passes::fuse_matmuls(graph, kWhereverPossible, {y.value}, log);
@@ -226,7 +226,7 @@ TEST(PlainMatmul, IsTheMatmul) {
     graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
     ir::Region& region = graph.functions[0].regions[0];
     ops::RegionBuilder build(graph, region);
-    build.emit_node("gemm", {x, w}, {y},
+    build.emit_node(ir::Op::gemm, {x, w}, {y},
                     {{"transpose_a", false}, {"transpose_b", transposed}, {"accumulate", false}});
     region.nodes[0] = passes::plain_matmul(graph, region.nodes[0]);
     ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});

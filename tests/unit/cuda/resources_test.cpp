@@ -35,7 +35,7 @@ std::string source_of(const GpuModel& model, const targets::Target& gpu) {
   for (const ir::Function& function : model.graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused") continue;
+        if (node.op != ir::Op::fused) continue;
         codegen::CudaKernels kernels = codegen::cuda_body_kernels(model.graph, node, gpu);
         if (!seen.insert(kernels.kernels[0].text).second) continue;
         std::string name = kernels.kernels[0].name;

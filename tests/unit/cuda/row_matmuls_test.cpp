@@ -38,8 +38,9 @@ int count_of_rows(const GpuModel& model) {
   int count = 0;
   for (const ir::Function& function : model.graph.functions) {
     for (const ir::Region& region : function.regions)
-      count += static_cast<int>(std::ranges::count_if(
-          region.nodes, [](const ir::Node& node) { return node.op == "fused_matmul" && sees_rows(node); }));
+      count += static_cast<int>(std::ranges::count_if(region.nodes, [](const ir::Node& node) {
+        return node.op == ir::Op::fused_matmul && sees_rows(node);
+      }));
   }
   return count;
 }

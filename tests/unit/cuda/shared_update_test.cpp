@@ -70,15 +70,15 @@ class SideBySide {
 
  private:
   void run(const ir::Node& node) {
-    if (node.op == "all_gather") {
+    if (node.op == ir::Op::all_gather) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const Numbers all = gathered(node.inputs[i]);
         for (Interpreter& state : states_) state.write(node.outputs[i], all);
       }
-    } else if (node.op == "own_part") {
+    } else if (node.op == ir::Op::own_part) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
         write_parts(node.outputs[i], states_[0].read(node.inputs[i]));
-    } else if (node.op == "all_reduce") {
+    } else if (node.op == ir::Op::all_reduce) {
       for (const ir::Use use : node.outputs) {
         Numbers sum(static_cast<size_t>(element_count(graph_.value(use).shape)));
         for (const Interpreter& state : states_) {

@@ -47,12 +47,12 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
                 z = add("z", shapes.y);
   graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
   ops::RegionBuilder region(graph, graph.functions[0].regions[0]);
-  region.emit_node("zero", {}, {x});
+  region.emit_node(ir::Op::zero, {}, {x});
   const ir::Node node{.inputs = {x}, .outputs = {y, sum}};
   ir::BodyBuilder k(graph, node, {shapes.x[0]});
   write_body(k);
   region.emit_body(node, "body", k.take());
-  region.emit_node("add", {y, y}, {z});
+  region.emit_node(ir::Op::add, {y, y}, {z});
   passes::Log log;
   passes::expand(graph, {}, log);
   passes::in_place(graph, log);

@@ -34,7 +34,7 @@ std::vector<codegen::CudaKernel> kernels_of(const std::string& spec, ir::DType a
   for (const ir::Function& function : model.graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused") continue;
+        if (node.op != ir::Op::fused) continue;
         for (codegen::CudaKernel& kernel : codegen::cuda_body_kernels(model.graph, node, gpu).kernels)
           all.push_back(std::move(kernel));
       }

@@ -15,7 +15,7 @@
 namespace hydrac::test {
 namespace {
 
-std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, const std::string& op) {
+std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, ir::Op op) {
   std::vector<const ir::Node*> found;
   for (const ir::Function& function : graph.functions) {
     for (const ir::Region& region : function.regions) {
@@ -58,7 +58,7 @@ TEST(GatherWeightGradients, OfALayerAreOneNodeAndKeepEveryBit) {
     const GpuModel apart(small_spec(kGpt2, train), ir::DType::bf16),
         together(small_spec(kGpt2, train), ir::DType::bf16, {}, kWhereverPossible);
     EXPECT_EQ(ir::verify(together.graph), std::vector<std::string>{});
-    const std::vector<const ir::Node*> nodes = nodes_of(together.graph, "weight_gradients");
+    const std::vector<const ir::Node*> nodes = nodes_of(together.graph, ir::Op::weight_gradients);
     ASSERT_EQ(nodes.size(), 1u);
     EXPECT_EQ(nodes[0]->inputs.size(), 8u);
     EXPECT_EQ(nodes[0]->outputs.size(), 4u);
@@ -70,7 +70,7 @@ TEST(GatherWeightGradients, StayTheLibrarysWhereItIsFasterAndInOtherTypes) {
   const auto count = [](const char* model, const char* train, ir::DType activations,
                         const passes::FusedMatmuls& matmuls) {
     const GpuModel built(small_spec(model, train), activations, {}, matmuls);
-    return nodes_of(built.graph, "weight_gradients").size();
+    return nodes_of(built.graph, ir::Op::weight_gradients).size();
   };
   EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.chip = cuda::kHopper}), 1u);
   EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::f16, {.chip = cuda::kHopper}), 1u);
@@ -102,13 +102,13 @@ TEST(GatherWeightGradients, StayApartWhereAnOperandIsOverwrittenBetween) {
     ops::RegionBuilder build(graph, region);
     const ir::Attributes gradient = {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", false}},
                          plain = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
-    build.emit_node("gemm", {d_y, x}, {first}, gradient);
-    build.emit_node("gemm", {other, w}, {written ? d_y : other}, plain);
-    build.emit_node("gemm", {d_y, x}, {second}, gradient);
+    build.emit_node(ir::Op::gemm, {d_y, x}, {first}, gradient);
+    build.emit_node(ir::Op::gemm, {other, w}, {written ? d_y : other}, plain);
+    build.emit_node(ir::Op::gemm, {d_y, x}, {second}, gradient);
     passes::Log log;
     passes::gather_weight_gradients(graph, {.chip = cuda::kHopper}, log);
-    EXPECT_EQ(nodes_of(graph, "weight_gradients").size(), written ? 0u : 1u);
-    EXPECT_EQ(region.nodes.back().op, written ? "gemm" : "weight_gradients");
+    EXPECT_EQ(nodes_of(graph, ir::Op::weight_gradients).size(), written ? 0u : 1u);
+    EXPECT_EQ(region.nodes.back().op, written ? ir::Op::gemm : ir::Op::weight_gradients);
   }
 }
 
@@ -118,7 +118,7 @@ TEST(WeightGradientsKernel, TakesTheTensorsOfItsNode) {
       {kGpt2, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"}};
   for (const auto& [spec, train] : specs) {
     const GpuModel model(small_spec(spec, train), ir::DType::bf16, {}, kWhereverPossible);
-    for (const ir::Node* node : nodes_of(model.graph, "weight_gradients")) {
+    for (const ir::Node* node : nodes_of(model.graph, ir::Op::weight_gradients)) {
       Interpreter state(model.graph);
       randomize(model, state);
       const codegen::CudaKernels kernels =
@@ -142,7 +142,7 @@ TEST_F(WeightGradientsResources, CompilesAndSpillsNothing) {
         "hidden_size: 384, num_hidden_layers: 2, num_attention_heads: 6, intermediate_size: 1536, "
         "vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh"}) {
     const GpuModel built(small_spec(model, kTinyTrain), ir::DType::bf16, {}, kWhereverPossible);
-    const std::vector<const ir::Node*> nodes = nodes_of(built.graph, "weight_gradients");
+    const std::vector<const ir::Node*> nodes = nodes_of(built.graph, ir::Op::weight_gradients);
     ASSERT_EQ(nodes.size(), 1u);
     const std::vector<device_code::KernelResources> kernels = resources_of(
         cuda_source_of(built.graph,

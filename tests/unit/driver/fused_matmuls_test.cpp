@@ -32,7 +32,7 @@ std::vector<const ir::Node*> fused_matmuls(const Compiled& compiled) {
   for (const ir::Function& function : compiled.graph.functions) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
-        if (node.op == "fused_matmul") nodes.push_back(&node);
+        if (node.op == ir::Op::fused_matmul) nodes.push_back(&node);
       }
     }
   }

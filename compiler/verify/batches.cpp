@@ -1,0 +1,74 @@
+#include "verify/batches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace hydrac::verify {
+
+namespace {
+
+// About sixteen documents a sequence.
+void add_documents(const spec::Spec& spec, std::mt19937_64& random, runtime::Batch& batch) {
+  const int64_t length = spec.train.sequence_len;
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(2, length / 8));
+  for (int64_t row = 0; row < spec.train.micro_batch_size; ++row) {
+    for (int64_t begin = 0, end = 0; begin < length; begin = end) {
+      end = std::min(length, begin + 1 + static_cast<int64_t>(random() % most));
+      for (int64_t i = begin; i < end; ++i) {
+        batch.documents.insert(batch.documents.end(),
+                               {static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+        batch.positions.push_back(static_cast<int32_t>(i - begin));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const spec::Model& m = spec.model;
+  const int64_t positions = spec.train.micro_batch_size * spec.train.sequence_len;
+  auto below = [&](int64_t n) { return static_cast<int32_t>(random() % static_cast<uint64_t>(n)); };
+  auto number = [&] {
+    return static_cast<float>(static_cast<double>(random() >> 11) / 4503599627370496.0 - 1);
+  };
+  Batches batches(static_cast<size_t>(steps));
+  for (auto& step : batches) {
+    step.resize(static_cast<size_t>(spec::micro_batches_of_step(spec)));
+    for (runtime::Batch& batch : step) {
+      for (int64_t i = 0; i < positions; ++i) {
+        if (m.input == spec::Input::tokens)
+          batch.tokens.push_back(below(m.vocab_size));
+        else
+          for (int64_t f = 0; f < m.num_features; ++f) batch.features.push_back(number());
+        const bool counts = i == 0 || below(8) != 0;
+        if (m.head == spec::Head::regression) {
+          for (int64_t o = 0; o < m.num_labels; ++o) {
+            const bool given = i == 0 || below(8) != 0;
+            batch.float_targets.push_back(given ? number() : NAN);
+            batch.target_count += given;
+          }
+          continue;
+        }
+        batch.targets.push_back(
+            counts ? below(m.head == spec::Head::language_model ? m.vocab_size : m.num_labels)
+                   : runtime::kIgnoredTarget);
+        batch.target_count += counts;
+      }
+      if (spec.data.document_mask) add_documents(spec, random, batch);
+      if (!spec::has_objective(spec)) continue;
+      for (int64_t i = 0; i < positions; ++i) batch.weights.push_back(number());
+    }
+  }
+  return batches;
+}
+
+float inverse_count(const std::vector<runtime::Batch>& step) {
+  int64_t count = 0;
+  for (const runtime::Batch& batch : step) count += batch.target_count;
+  return 1.0f / static_cast<float>(count);
+}
+
+}  // namespace hydrac::verify

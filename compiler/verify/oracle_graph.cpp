@@ -1,0 +1,215 @@
+#include "verify/oracle_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "models/parameters.h"
+
+namespace hydrac::verify {
+
+Json function_json(const functions::Function& function) {
+  Json nodes = Json::array();
+  for (const functions::Node& node : function.nodes) {
+    Json json = Json::array({to_string(node.op)});
+    if (node.op == functions::Op::argument) json.push_back(node.parameter);
+    if (node.op == functions::Op::constant) json.push_back(node.number);
+    for (const int arg : node.args) json.push_back(arg);
+    if (node.op == functions::Op::pow) json.push_back(node.number);
+    nodes.push_back(std::move(json));
+  }
+  return {{"parameters", function.parameters.size()}, {"nodes", nodes}, {"result", function.result}};
+}
+
+ir::Shape unpadded_shape(const ir::Value& value) {
+  ir::Shape shape = value.shape;
+  if (value.parameter) shape[0].size = models::checkpoint_rows(value);
+  return shape;
+}
+
+namespace {
+
+Json use_json(ir::Use use) {
+  if (use.value == ir::kNoValue) return nullptr;
+  return {{"value", use.value}, {"slot", use.slot.per_layer ? "layer" : "fixed"}, {"offset", use.slot.index}};
+}
+
+struct AttributeJson {
+  Json operator()(const std::shared_ptr<const functions::Function>& function) const {
+    return function_json(*function);
+  }
+  template <class T>
+  Json operator()(const T& value) const {
+    return value;
+  }
+};
+
+Json attributes_json(const ir::Node& node) {
+  Json attributes = Json::object();
+  for (const auto& [key, value] : node.attributes) attributes[key] = std::visit(AttributeJson{}, value);
+  return attributes;
+}
+
+Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use>& inputs, ir::Use output) {
+  Json in = Json::array();
+  for (ir::Use use : inputs) in.push_back(use_json(use));
+  return {{"op", op},
+          {"attrs", std::move(attributes)},
+          {"inputs", std::move(in)},
+          {"outputs", {use_json(output)}}};
+}
+
+// For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
+// the sums over them.
+void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
+  int64_t first = 0;
+  for (ir::Use part : sums.outputs) {
+    nodes.push_back(node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}},
+                              {matmul.inputs[0], matmul.inputs[1]}, part));
+    const ir::Shape& shape = graph.value(part).shape;
+    first += ir::element_count({shape.begin() + 2, shape.end()});
+  }
+}
+
+// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
+// nor are the random seed (it is the job's) and what says how we compute.
+void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
+  std::string op = to_string(node.op);
+  Json attributes = attributes_json(node);
+  attributes.erase("input_name");
+  std::vector<ir::Use> inputs = node.inputs;
+  if (op == "split_qkv") {
+    int64_t offset = 0;
+    for (ir::Use part : node.outputs) {
+      const ir::Shape& shape = graph.value(part).shape;
+      nodes.push_back(node_json("split_heads",
+                                {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}},
+                                inputs, part));
+      offset += shape[2].size * shape[3].size;
+    }
+    return;
+  }
+  if (attributes.contains("function")) {
+    nodes.push_back(node_json(op, Json::object(), inputs, node.outputs[0]));
+    nodes.back()["function"] = attributes["function"];
+    return;
+  }
+  if (op == "activation" || op == "gated") {
+    op = attributes["kind"].get<std::string>();
+    attributes.erase("kind");
+    if (op == "geglu") attributes["tanh"] = false;
+    if (op == "geglu_tanh") {
+      op = "geglu";
+      attributes["tanh"] = true;
+    }
+  }
+  if (op == "value_shift") attributes.erase("inverse");
+  if (op == "rope") {
+    attributes.erase("inverse");
+    if (attributes.contains("factor")) {
+      Json scaling;
+      for (const char* key :
+           {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+        scaling[key] = attributes[key];
+        attributes.erase(key);
+      }
+      attributes["scaling"] = scaling;
+    }
+  }
+  if (op == "mean_loss") {
+    attributes.erase("accumulate");
+    if (inputs.size() > 2) inputs.erase(inputs.begin() + 2);  // the loss scale changes no loss
+  }
+  if (op == "dropout" || op == "attention")
+    inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
+  nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
+}
+
+// The "sum_taps" that reads what the node makes, if one does.
+const ir::Node* tap_sums_of(const ir::Region& region, const ir::Node& node) {
+  const auto found = std::ranges::find_if(region.nodes, [&](const ir::Node& reader) {
+    return reader.op == ir::Op::sum_taps && reader.inputs[0] == node.outputs[0];
+  });
+  return found == region.nodes.end() ? nullptr : &*found;
+}
+
+// What makes the products that a "sum_taps" reads.
+const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
+  return *std::ranges::find_if(region.nodes,
+                               [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
+}
+
+// Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
+// reads it flattens it.
+std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
+  std::map<ir::ValueId, ir::Shape> shapes;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op == ir::Op::attention) shapes[node.outputs[0].value] = graph.value(node.inputs[0]).shape;
+      const auto found = shapes.find(node.inputs.empty() ? ir::kNoValue : node.inputs[0].value);
+      if (node.op == ir::Op::dropout && found != shapes.end()) shapes[node.outputs[0].value] = found->second;
+    }
+  }
+  return shapes;
+}
+
+// What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
+// which changes the gradients' size only.
+std::set<ir::ValueId> used_values(const ir::Graph& graph) {
+  std::set<ir::ValueId> used;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      for (ir::Use use : node.inputs) used.insert(use.value);
+      for (ir::Use use : node.outputs) used.insert(use.value);
+    }
+  }
+  used.erase(graph.find("rng_seed"));
+  used.erase(graph.find("loss_scale"));
+  return used;
+}
+
+}  // namespace
+
+Json graph_json(const ir::Graph& graph) {
+  const std::set<ir::ValueId> used = used_values(graph);
+  const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
+  Json values = Json::array();
+  for (const ir::Value& value : graph.values) {
+    const auto found = with_heads.find(value.id);
+    Json shape = Json::array();
+    for (const ir::Dim& dim : found == with_heads.end() ? unpadded_shape(value) : found->second)
+      shape.push_back(dim.size);
+    std::string role(to_string(value.role));
+    if (!used.contains(value.id)) continue;
+    if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
+    // Only parameters and inputs are known by name there, and those names are unique here.
+    const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
+    values.push_back({{"id", value.id},
+                      {"name", name},
+                      {"dtype", to_string(value.dtype)},
+                      {"shape", shape},
+                      {"slots", value.slots},
+                      {"role", role}});
+    if (value.name == "residual" && !value.exact) values.back()["narrow"] = 1;
+  }
+  Json regions = Json::array();
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    Json nodes = Json::array();
+    for (const ir::Node& node : region.nodes) {
+      if (tap_sums_of(region, node)) continue;
+      if (node.op == ir::Op::sum_taps)
+        append_convolutions(graph, matmul_of(region, node), node, nodes);
+      else
+        append_node(graph, node, nodes);
+    }
+    regions.push_back({{"name", region.name},
+                       {"layers", region.layers},
+                       {"first_layer", region.first_layer},
+                       {"nodes", nodes}});
+  }
+  return {{"values", values}, {"regions", regions}};
+}
+
+}  // namespace hydrac::verify
