@@ -19,14 +19,15 @@ void freeze_for_inference(spec::Spec& spec) {
 
 void fill_from_checkpoint(runtime::StepProgram& program, const spec::Spec& spec,
                           const std::filesystem::path& checkpoint) {
-  program.initialize();
   if (models::has_adapters(spec) && spec::begins_with_weights(spec)) {
     const runtime::WeightFiles weights(spec.model.weights);
     if (runtime::read_identity(checkpoint, runtime::kBaseIdentity) != weights.fingerprint())
       throw runtime::InputError(
           fmt::format("{}: the adapter was trained beside other weights than those of {}",
                       checkpoint.string(), spec.model.weights));
-    weights.fill(program);
+    weights.start(program);
+  } else {
+    program.start(program.parameters());
   }
   runtime::load_parameters(program, checkpoint);
 }

@@ -233,8 +233,7 @@ Logits logits_of_file(spec::Spec spec, const fs::path& weights) {
   freeze_for_inference(spec);
   const BuiltProgram built = build_program(spec);
   runtime::StepProgram& program = built.program->steps();
-  program.initialize();
-  runtime::WeightFiles(weights).fill(program);
+  runtime::WeightFiles(weights).start(program);
   return logits_of(program, spec.model.vocab_size);
 }
 

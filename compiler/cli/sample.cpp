@@ -218,8 +218,7 @@ int sample_model(const Arguments& arguments, const fs::path& folder) {
   freeze_for_inference(*spec);
   const BuiltProgram built = build_program(*spec, build);
   runtime::StepProgram& program = built.program->steps();
-  program.initialize();
-  weights.fill(program);
+  weights.start(program);
   return do_task(arguments, program, *tokenizer, task);
 }
 

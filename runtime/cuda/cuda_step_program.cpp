@@ -295,10 +295,10 @@ void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
   copy_to_device(arena() + offset, from.data(), static_cast<int64_t>(from.size()));
 }
 
-void CudaStepProgram::initialize() {
+void CudaStepProgram::start(const std::vector<NamedTensor>& given) {
   flush();
   for (int i = 0; i < 2; ++i) pieces_.push_back({PinnedBuffer(kPiece)});
-  LaidOutProgram::initialize();
+  LaidOutProgram::start(given);
   stream_.synchronize();
   pieces_.clear();
 }

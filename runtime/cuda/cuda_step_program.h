@@ -31,7 +31,7 @@ class CudaStepProgram : public LaidOutProgram {
   void copy_out(int64_t offset, std::span<std::byte> to) override;
   void copy_in(int64_t offset, std::span<const std::byte> from) override;
 
-  void initialize() override;
+  void start(const std::vector<NamedTensor>& given) override;
   int64_t steps_in_flight() const override { return kInFlight; }
   void micro_step(const Batch& batch, float inv_count) override;
   void update() override;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -25,9 +27,11 @@ ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
 }
 
-// encode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
+// encode_floats() and decode_floats() on all threads: each number by itself, so that how they are shared out
+// changes nothing.
+constexpr int64_t kChunk = 1 << 16;
+
 void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
-  constexpr int64_t kChunk = 1 << 16;
   const auto count = static_cast<int64_t>(values.size());
 #pragma omp parallel for schedule(static)
   for (int64_t first = 0; first < count; first += kChunk) {
@@ -36,6 +40,43 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
   }
 }
 
+void decode_in_parallel(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
+  const auto count = static_cast<int64_t>(values.size());
+#pragma omp parallel for schedule(static)
+  for (int64_t first = 0; first < count; first += kChunk) {
+    decode_floats(in + first * dtype_bytes(dtype), dtype,
+                  values.subspan(first, std::min(kChunk, count - first)));
+  }
+}
+
+// Which starts the tensors of `given` fill: those all of whose bytes are theirs.
+class Filled {
+ public:
+  explicit Filled(const std::vector<NamedTensor>& given) {
+    for (const NamedTensor& tensor : given) {
+      if (tensor.nf4)
+        codes_.insert(tensor.nf4->codes);
+      else
+        bytes_[static_cast<int64_t>(tensor.address)] = tensor.bytes();
+    }
+  }
+
+  bool contains(const ParameterStart& start) const {
+    if (!start.nf4.empty())
+      return std::ranges::all_of(start.nf4,
+                                 [&](const Nf4Place& part) { return codes_.contains(part.codes); });
+    int64_t at = start.place.offset;
+    const int64_t end = at + start.place.elements * dtype_bytes(start.dtype);
+    for (auto next = bytes_.find(at); at < end && next != bytes_.end(); next = bytes_.find(at))
+      at += next->second;
+    return at == end;
+  }
+
+ private:
+  std::map<int64_t, int64_t> bytes_;  // of tensors, by address
+  std::set<uint64_t> codes_;
+};
+
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
@@ -43,10 +84,14 @@ LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)
     tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
 }
 
-void LaidOutProgram::initialize() {
+void LaidOutProgram::start(const std::vector<NamedTensor>& given) {
   clear_persistent();
+  const Filled filled(given);
   uint32_t stream = 0;
-  for (const ParameterStart& start : layout_.starts) write_start(start, stream++);
+  for (const ParameterStart& start : layout_.starts) {
+    if (!filled.contains(start)) write_start(start, stream);
+    ++stream;
+  }
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
   if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
@@ -63,9 +108,9 @@ void LaidOutProgram::initialize() {
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
   int64_t next = 0;
   for (const Nf4Place& matrix : start.nf4) {
-    std::vector<float> numbers(static_cast<size_t>(matrix.elements));
-    initialize_parameter(numbers, next, start, layout_.seed, stream);
-    write_nf4(matrix, numbers);
+    write_nf4(matrix, [&](int64_t first, std::span<float> numbers) {
+      initialize_parameter(numbers, next + first, start, layout_.seed, stream);
+    });
     next += matrix.elements;
   }
   if (!start.nf4.empty()) return;
@@ -92,15 +137,25 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
   if (own.count > 0) write(own.address, own.first, own.count);
 }
 
-void LaidOutProgram::write_nf4(const Nf4Place& place, std::span<const float> numbers) {
-  const Nf4 matrix = quantize_nf4(numbers);
+void LaidOutProgram::write_nf4(const Nf4Place& place, const MakeNumbers& make) {
+  constexpr int64_t kNumbers = kPiece / static_cast<int64_t>(sizeof(float));  // whole blocks
+  nf4_piece_.resize(static_cast<size_t>(std::min(kNumbers, place.elements)));
+  nf4_encoder_.begin(place.elements);
+  for (int64_t first = 0; first < place.elements; first += kNumbers) {
+    const std::span piece =
+        std::span(nf4_piece_).first(static_cast<size_t>(std::min(kNumbers, place.elements - first)));
+    make(first, piece);
+    nf4_encoder_.add(piece);
+  }
+  const Nf4& matrix = nf4_encoder_.finish();
   copy_in(static_cast<int64_t>(place.codes), std::as_bytes(std::span(matrix.codes)));
   copy_in(static_cast<int64_t>(place.block_codes), std::as_bytes(std::span(matrix.block_codes)));
   copy_in(static_cast<int64_t>(place.groups), std::as_bytes(std::span(matrix.groups)));
 }
 
 std::vector<float> LaidOutProgram::read_nf4(const Nf4Place& place) {
-  Nf4 matrix = empty_nf4(place.elements);
+  Nf4 matrix;
+  resize(matrix, place.elements);
   copy_out(static_cast<int64_t>(place.codes), std::as_writable_bytes(std::span(matrix.codes)));
   copy_out(static_cast<int64_t>(place.block_codes), std::as_writable_bytes(std::span(matrix.block_codes)));
   copy_out(static_cast<int64_t>(place.groups), std::as_writable_bytes(std::span(matrix.groups)));
@@ -171,11 +226,7 @@ void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to
 }
 
 void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte> from) {
-  if (tensor.nf4) {
-    std::vector<float> numbers(static_cast<size_t>(tensor.nf4->elements));
-    std::memcpy(numbers.data(), from.data(), from.size());  // which may begin anywhere in a file
-    return write_nf4(*tensor.nf4, numbers);
-  }
+  if (tensor.nf4) return quantize(tensor, SafetensorsDtype::f32, from);
   for (const SharedBytes& stretch : tensor.shared) {
     const OwnBytes own = own_bytes(stretch, ranks().rank());
     if (own.count > 0)
@@ -183,6 +234,13 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
   }
   if (tensor.shared.empty()) copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
+}
+
+void LaidOutProgram::quantize(const NamedTensor& tensor, SafetensorsDtype dtype,
+                              std::span<const std::byte> from) {
+  write_nf4(*tensor.nf4, [&](int64_t first, std::span<float> numbers) {
+    decode_in_parallel(from.data() + first * dtype_bytes(dtype), dtype, numbers);
+  });
 }
 
 Counters LaidOutProgram::counters() {

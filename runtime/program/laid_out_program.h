@@ -12,6 +12,7 @@
 
 #include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
+#include "runtime/program/nf4.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -39,7 +40,7 @@ class LaidOutProgram : public StepProgram {
   // Working copies are made anew before the next function that reads them.
   void parameters_changed() { stale_ = layout_.working_copies; }
 
-  void initialize() override;
+  void start(const std::vector<NamedTensor>& given) override;
   bool can_generate() const override { return layout_.results.logits || layout_.results.prompt_logits; }
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
   CacheShape cache_shape() const override { return layout_.cache; }
@@ -60,6 +61,7 @@ class LaidOutProgram : public StepProgram {
   void with_whole_state(const std::function<void()>& work) override;
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
+  void quantize(const NamedTensor& tensor, SafetensorsDtype dtype, std::span<const std::byte> from) override;
   Counters counters() override;
   void set_counters(const Counters& counters) override;
   void set_learning_rate(const DecimalRate& rate, bool scheduled) override;
@@ -154,7 +156,9 @@ class LaidOutProgram : public StepProgram {
 
  private:
   void write_start(const ParameterStart& start, uint32_t stream);
-  void write_nf4(const Nf4Place& place, std::span<const float> numbers);
+  // make(first, numbers) writes those from element `first` of the matrix on.
+  using MakeNumbers = std::function<void(int64_t first, std::span<float> numbers)>;
+  void write_nf4(const Nf4Place& place, const MakeNumbers& make);
   std::vector<float> read_nf4(const Nf4Place& place);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
   void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
@@ -170,6 +174,8 @@ class LaidOutProgram : public StepProgram {
   std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;
+  Nf4Encoder nf4_encoder_;
+  std::vector<float> nf4_piece_;
   Ranks* ranks_ = nullptr;
   bool state_is_whole_ = false;  // within with_whole_state()
   bool checking_ = false, timing_ = false, alone_ = false;

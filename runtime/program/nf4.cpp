@@ -47,6 +47,7 @@ float largest_magnitude(std::span<const float> numbers) {
 
 void encode_block(const float* block, float largest, uint8_t* codes) {
   const float inverse = inverse_of(largest);
+#pragma omp simd
   for (int64_t j = 0; j < kHalf; ++j) {
     const uint32_t upper = code_of(block[j] * inverse), lower = code_of(block[j + kHalf] * inverse);
     codes[j] = static_cast<uint8_t>(upper << 4 | lower);
@@ -106,26 +107,38 @@ Nf4Place behind(const Nf4Place& place) {
           place.groups + bytes(nf4_groups(place.elements) * 2) * sizeof(float)};
 }
 
-Nf4 empty_nf4(int64_t elements) {
+void resize(Nf4& matrix, int64_t elements) {
   if (elements == 0 || elements % kNf4Block != 0) throw std::logic_error("nf4 is for whole blocks");
-  return {std::vector<uint8_t>(static_cast<size_t>(elements / 2)),
-          std::vector<uint8_t>(static_cast<size_t>(elements / kNf4Block)),
-          std::vector<float>(static_cast<size_t>(nf4_groups(elements) * 2))};
+  matrix.codes.resize(static_cast<size_t>(elements / 2));
+  matrix.block_codes.resize(static_cast<size_t>(elements / kNf4Block));
+  matrix.groups.resize(static_cast<size_t>(nf4_groups(elements) * 2));
 }
 
-Nf4 quantize_nf4(std::span<const float> numbers) {
-  Nf4 matrix = empty_nf4(static_cast<int64_t>(numbers.size()));
-  const auto blocks = static_cast<int64_t>(matrix.block_codes.size());
-  std::vector<float> magnitudes(static_cast<size_t>(blocks));
+void Nf4Encoder::begin(int64_t elements) {
+  resize(matrix_, elements);
+  magnitudes_.resize(matrix_.block_codes.size());
+  added_ = 0;
+}
+
+void Nf4Encoder::add(std::span<const float> numbers) {
+  const auto blocks = static_cast<int64_t>(numbers.size()) / kNf4Block;
+  if (blocks * kNf4Block != std::ssize(numbers) || added_ + static_cast<size_t>(blocks) > magnitudes_.size())
+    throw std::logic_error("nf4 is for whole blocks");
+  float* magnitudes = magnitudes_.data() + added_;
+  uint8_t* codes = matrix_.codes.data() + added_ * kHalf;
 #pragma omp parallel for schedule(static)
   for (int64_t b = 0; b < blocks; ++b) {
     const std::span block = numbers.subspan(static_cast<size_t>(b * kNf4Block), kNf4Block);
-    magnitudes[static_cast<size_t>(b)] = largest_magnitude(block);
-    encode_block(block.data(), magnitudes[static_cast<size_t>(b)],
-                 &matrix.codes[static_cast<size_t>(b * kHalf)]);
+    magnitudes[b] = largest_magnitude(block);
+    encode_block(block.data(), magnitudes[b], codes + b * kHalf);
   }
-  encode_magnitudes(magnitudes, matrix);
-  return matrix;
+  added_ += static_cast<size_t>(blocks);
+}
+
+const Nf4& Nf4Encoder::finish() {
+  if (added_ != magnitudes_.size()) throw std::logic_error("a matrix was not added whole");
+  encode_magnitudes(magnitudes_, matrix_);
+  return matrix_;
 }
 
 void dequantize_nf4(const Nf4& matrix, std::span<float> numbers) {

@@ -23,11 +23,24 @@ int64_t nf4_groups(int64_t elements);
 Nf4Place behind(const Nf4Place& place);
 
 // Room for so many elements.
-Nf4 empty_nf4(int64_t elements);
+void resize(Nf4& matrix, int64_t elements);
 
-// Whole blocks, as they lie in memory. A number that is not finite makes all groups NaN. On all threads; bits
-// do not depend on their number.
-Nf4 quantize_nf4(std::span<const float> numbers);
+// Quantizes a matrix piece by piece, so that its numbers need not all be in memory. A number that is not
+// finite makes all groups NaN. On all threads; bits depend neither on their number nor on the pieces.
+class Nf4Encoder {
+ public:
+  // Of one matrix after another.
+  void begin(int64_t elements);
+  // The next whole blocks of it, as they lie in memory.
+  void add(std::span<const float> numbers);
+  // When all are added. Valid until the next begin().
+  const Nf4& finish();
+
+ private:
+  Nf4 matrix_;
+  std::vector<float> magnitudes_;  // the largest of each block
+  size_t added_ = 0;               // blocks
+};
 
 // The numbers that a program's kernels make of the codes, before they are rounded to what matmuls read.
 void dequantize_nf4(const Nf4& matrix, std::span<float> numbers);

@@ -47,13 +47,12 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
   if (problems.size() > kMost) text += fmt::format(" and {} more", problems.size() - kMost);
 }
 
-// What the files fill: of adapters the model beside them.
-std::vector<NamedTensor> filled_of(StepProgram& program) {
+}  // namespace
+
+std::vector<NamedTensor> WeightFiles::filled(StepProgram& program) {
   std::vector<NamedTensor> parameters = program.base_parameters();
   return parameters.empty() ? program.parameters() : parameters;
 }
-
-}  // namespace
 
 WeightFiles::WeightFiles(const fs::path& path) : label_(path.string()) {
   std::error_code ignored;
@@ -122,7 +121,7 @@ WeightFiles::Found WeightFiles::find(std::string_view name) const {
 }
 
 void WeightFiles::check(StepProgram& program) const {
-  const std::vector<NamedTensor> parameters = filled_of(program);
+  const std::vector<NamedTensor> parameters = filled(program);
   std::vector<std::string> missing, misfits, surplus;
   std::set<const TensorEntry*> used;
   for (const NamedTensor& parameter : parameters) {
@@ -167,10 +166,15 @@ void WeightFiles::check(StepProgram& program) const {
 
 void WeightFiles::fill(StepProgram& program) const {
   check(program);
-  for (const NamedTensor& parameter : filled_of(program)) {
+  for (const NamedTensor& parameter : filled(program)) {
     const Found found = find(parameter.name);
     upload_tensor(*found.file, *found.tensor, program, parameter);
   }
+}
+
+void WeightFiles::start(StepProgram& program) const {
+  program.start(filled(program));
+  fill(program);
 }
 
 std::string WeightFiles::fingerprint() const {

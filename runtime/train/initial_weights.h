@@ -30,6 +30,10 @@ class WeightFiles {
 
   // Copies them into `program`. InputError as of check(); nothing is copied then.
   void fill(StepProgram& program) const;
+  // What fill() fills: all parameters, of adapters those of the model beside them.
+  static std::vector<NamedTensor> filled(StepProgram& program);
+  // program.initialize(), which then draws nothing that these files have, and fill().
+  void start(StepProgram& program) const;
 
   // Of names, types and shapes, and of the beginning of every tensor: another model's, or that of weights
   // which were trained on, differs.

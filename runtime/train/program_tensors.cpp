@@ -147,6 +147,10 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
 void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
                    const NamedTensor& tensor) {
   const auto bytes = static_cast<size_t>(tensor.bytes());
+  if (tensor.nf4 && !tensor.transposed && is_float(entry.dtype)) {
+    entry_of_shape(file, entry.name, tensor.shape);
+    return program.quantize(tensor, entry.dtype, file.bytes(entry));
+  }
   if (is_float(tensor.dtype) && entry.dtype != tensor.dtype) {
     std::vector<float> floats(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
     read_tensor(file, {entry.name, tensor.shape, floats.data(), tensor.transposed});

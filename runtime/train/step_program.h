@@ -138,7 +138,10 @@ class StepProgram {
   virtual ~StepProgram() = default;  // steps may be unfinished
 
   // Fills parameters with their starting values (a function of the seed) and everything else with its start.
-  virtual void initialize() = 0;
+  void initialize() { start({}); }
+  // initialize(), but that no values need be drawn for the tensors of `given`, which are going to be
+  // uploaded.
+  virtual void start(const std::vector<NamedTensor>& given) = 0;
 
   // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
   // so many steps lie in the program's own memory.
@@ -229,6 +232,10 @@ class StepProgram {
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
   virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
+  // upload() of a tensor that is kept as codes (NamedTensor::nf4), from floating-point numbers of any type.
+  virtual void quantize(const NamedTensor&, SafetensorsDtype, std::span<const std::byte> /*from*/) {
+    throw std::logic_error("the program keeps nothing as codes");
+  }
   virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
   // Of programs whose learning rate a range test finds (TrainOptions::range_test); std::logic_error

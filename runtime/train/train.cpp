@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -192,9 +194,12 @@ void Trainer::begin() {
 // The state before the first step. A run that continues has all of it in its checkpoint, but for what it does
 // not train.
 void Trainer::start_program(bool continues) {
-  program_.initialize();
-  if (!options_.weights.empty() && (!continues || options_.adapters))
-    WeightFiles(options_.weights).fill(program_);
+  const bool has_files = !options_.weights.empty() && (!continues || options_.adapters);
+  std::vector<NamedTensor> given;
+  if (has_files) given = WeightFiles::filled(program_);
+  if (continues) std::ranges::copy(program_.parameters(), std::back_inserter(given));
+  program_.start(given);
+  if (has_files) WeightFiles(options_.weights).fill(program_);
   if (!options_.adapter_weights.empty() && !continues) load_adapter(program_, options_.adapter_weights);
 }
 

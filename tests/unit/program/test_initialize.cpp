@@ -1,6 +1,7 @@
 // How a program's memory starts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -63,6 +64,21 @@ TEST(Initialize, NarrowParametersStartWithTheRoundedNumbersOfWideOnes) {
   for (size_t i = 0; i < floats.size(); ++i) ASSERT_EQ(halves[i], f32_to_bf16(floats[i])) << i;
   EXPECT_NE(floats.front(), 0);
   EXPECT_NE(floats.back(), 0);
+}
+
+// Two tensors that lie one behind the other are the parameter's; with one of them alone it is drawn.
+TEST(Initialize, DrawsNothingThatIsGivenWhole) {
+  OneParameter drawn(SafetensorsDtype::bf16), given(SafetensorsDtype::bf16), partly(SafetensorsDtype::bf16);
+  const NamedTensor first{.name = "first", .dtype = SafetensorsDtype::bf16, .shape = {6}, .address = 0},
+      rest{.name = "rest", .dtype = SafetensorsDtype::bf16, .shape = {1 << 20}, .address = 12};
+  drawn.initialize();
+  given.start({rest, first});
+  partly.start({rest});
+  EXPECT_EQ(partly.memory, drawn.memory);
+  const size_t end = kElements * 2;
+  EXPECT_TRUE(std::all_of(given.memory.begin(), given.memory.begin() + end,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+  EXPECT_TRUE(std::equal(given.memory.begin() + end, given.memory.end(), drawn.memory.begin() + end));
 }
 
 }  // namespace

@@ -90,6 +90,13 @@ Expected expected(std::span<const float> numbers) {
   return e;
 }
 
+Nf4 quantize_nf4(std::span<const float> numbers) {
+  Nf4Encoder encoder;
+  encoder.begin(std::ssize(numbers));
+  encoder.add(numbers);
+  return encoder.finish();
+}
+
 TEST(Nf4, HasTheCodesOfTheFormat) {
   for (const size_t blocks : {size_t{1}, size_t{255}, size_t{256}, size_t{600}}) {
     const std::vector<float> numbers = weights(blocks * 64, static_cast<unsigned>(blocks));
@@ -121,9 +128,36 @@ TEST(Nf4, IsReadAsItsCodesSay) {
 
 TEST(Nf4, TakesLittleMoreThanFourBits) {
   const int64_t elements = 4096 * 14336;
-  const Nf4 matrix = empty_nf4(elements);
+  Nf4 matrix;
+  resize(matrix, elements);
   const size_t bytes = matrix.codes.size() + matrix.block_codes.size() + matrix.groups.size() * sizeof(float);
   EXPECT_EQ(bytes, elements / 2 + elements / 64 + elements / (64 * 256) * 8);
+}
+
+TEST(Nf4, IsTheSameInPiecesAndBehindALargerMatrix) {
+  const std::vector<float> numbers = weights(600 * 64);
+  const Nf4 whole = quantize_nf4(numbers);
+  Nf4Encoder encoder;
+  encoder.begin(700 * 64);
+  encoder.add(weights(700 * 64, 2));
+  encoder.finish();
+  encoder.begin(std::ssize(numbers));
+  for (size_t first = 0; first < numbers.size(); first += 250 * 64)
+    encoder.add(std::span(numbers).subspan(first, std::min<size_t>(250 * 64, numbers.size() - first)));
+  const Nf4& pieces = encoder.finish();
+  EXPECT_EQ(pieces.codes, whole.codes);
+  EXPECT_EQ(pieces.block_codes, whole.block_codes);
+  EXPECT_EQ(pieces.groups, whole.groups);
+}
+
+TEST(Nf4, RefusesHalfABlockAndHalfAMatrix) {
+  Nf4Encoder encoder;
+  EXPECT_THROW(encoder.begin(96), std::logic_error);
+  encoder.begin(128);
+  EXPECT_THROW(encoder.add(std::vector<float>(96)), std::logic_error);
+  encoder.add(std::vector<float>(64));
+  EXPECT_THROW(encoder.finish(), std::logic_error);
+  EXPECT_THROW(encoder.add(std::vector<float>(128)), std::logic_error);
 }
 
 TEST(Nf4, KeepsZeros) {

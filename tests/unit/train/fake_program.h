@@ -91,7 +91,7 @@ class FakeProgram final : public StepProgram {
   std::vector<float> weight, bias, momentum;
   std::vector<std::pair<bool, int64_t>> timed;  // calls of time_calls(), and after how many steps
 
-  void initialize() override {
+  void start(const std::vector<NamedTensor>&) override {
     weight.assign(12, 0);
     for (size_t i = 0; i < weight.size(); ++i) weight[i] = 0.01f * static_cast<float>(i);
     bias.assign(2, 0.5f);

@@ -308,7 +308,7 @@ TEST_F(ResumedRun, LoadParametersFillsThemFromACheckpointAlone) {
 class Biasless final : public StepProgram {
  public:
   int uploads = 0;
-  void initialize() override {}
+  void start(const std::vector<NamedTensor>&) override {}
   void micro_step(const Batch&, float) override {}
   void update() override {}
   void time_calls(bool) override {}
