@@ -69,8 +69,8 @@ TEST(Initialize, NarrowParametersStartWithTheRoundedNumbersOfWideOnes) {
 // Two tensors that lie one behind the other are the parameter's; with one of them alone it is drawn.
 TEST(Initialize, DrawsNothingThatIsGivenWhole) {
   OneParameter drawn(SafetensorsDtype::bf16), given(SafetensorsDtype::bf16), partly(SafetensorsDtype::bf16);
-  const NamedTensor first{.name = "first", .dtype = SafetensorsDtype::bf16, .shape = {6}, .address = 0},
-      rest{.name = "rest", .dtype = SafetensorsDtype::bf16, .shape = {1 << 20}, .address = 12};
+  const NamedTensor first{.name = "first", .shape = {6}, .dtype = SafetensorsDtype::bf16, .address = 0},
+      rest{.name = "rest", .shape = {1 << 20}, .dtype = SafetensorsDtype::bf16, .address = 12};
   drawn.initialize();
   given.start({rest, first});
   partly.start({rest});
