@@ -266,8 +266,8 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node,
-                                    const targets::Target& gpu, const cuda::AttentionTiles& tiles) {
+CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                    const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
   const AttentionCall& a = text.call();
   const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},

@@ -29,13 +29,15 @@ class Check {
     for (const MatmulChoice& matmul : matmuls_)
       if (passes::names_matmul({&pattern, 1}, matmul.name)) named.push_back(matmul);
     if (named.empty())
-      refuse(fmt::format("no matmul that could be hydrac's is named {}{}", diag::printable(pattern), help(pattern)));
+      refuse(fmt::format("no matmul that could be hydrac's is named {}{}", diag::printable(pattern),
+                         help(pattern)));
     return named;
   }
 
   [[noreturn]] void refuse(const std::string& message) const {
     const diag::Location where = spec_.where(key_);
-    const std::string place = where.known() ? fmt::format("{}:{}:{}: ", where.file, where.line, where.col) : "";
+    const std::string place =
+        where.known() ? fmt::format("{}:{}:{}: ", where.file, where.line, where.col) : "";
     throw runtime::InputError(fmt::format("{}{}: {}", place, key_, message));
   }
 

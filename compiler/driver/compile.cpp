@@ -152,8 +152,7 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   if (target.is_cpu()) return codegen::build_cpu_program(c.graph, options.threads);
   auto no_cudnn = [](const program::AttentionCall&) { return std::optional<int64_t>(); };
   codegen::CudaOptions cuda{&target, options.cudnn_workspace, gemm_workspace_bytes(target),
-                            static_cast<int>(c.spec.optimizations.streams),
-                            spec::attention_tiles(c.spec)};
+                            static_cast<int>(c.spec.optimizations.streams), spec::attention_tiles(c.spec)};
   if (!cuda.cudnn_workspace) cuda.cudnn_workspace = no_cudnn;
   return codegen::build_cuda_program(c.graph, cuda);
 }

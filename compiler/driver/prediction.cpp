@@ -50,8 +50,8 @@ double attention_share(const Compiled& compiled) {
     for (const ir::Node& node : region.nodes) {
       if (node.op != ir::Op::attention && node.op != ir::Op::attention_backward) continue;
       const ops::Cost cost = program::cost_of(compiled.graph, node);
-      seconds += std::max(region.layers, 1) * std::max(cost.flop / rates.reached.flops,
-                                                       cost.bytes / rates.reached.bytes_per_second);
+      seconds += std::max(region.layers, 1) *
+                 std::max(cost.flop / rates.reached.flops, cost.bytes / rates.reached.bytes_per_second);
     }
   }
   const auto micro_batches = static_cast<double>(spec::micro_batches_of_step(compiled.spec));

@@ -7,9 +7,8 @@
 namespace hydrac::passes {
 
 bool names_matmul(std::span<const std::string> patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
 }
 
 Asked asked_of(const FusedMatmuls& options, const std::string& name) {

@@ -98,8 +98,9 @@ class Gathering {
         if (!group.joins) left.insert(nodes[g].outputs[0]);
         choices_.push_back({function.name, names.back(), group.joins, group.is_possible, names.front()});
       }
-      log.push_back({"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
-                                            group.joins ? "are one kernel" : "stay a library's")});
+      log.push_back(
+          {"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
+                                  group.joins ? "are one kernel" : "stay a library's")});
       if (group.joins) replace(nodes, group.gradients, joined(nodes, group.gradients));
     }
   }

@@ -127,7 +127,8 @@ struct MatmulChoice {
   std::string name;      // of its result: "attn.qkv", "d_mlp.up.weight"
   bool is_ours = false;
   bool can_be_ours = false;  // a kernel of ours takes it, perhaps a slower one
-  std::string together;      // of a weight gradient: the first one's name of those that are one kernel or could be
+  std::string
+      together;  // of a weight gradient: the first one's name of those that are one kernel or could be
 };
 using MatmulChoices = std::vector<MatmulChoice>;
 

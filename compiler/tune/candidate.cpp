@@ -103,7 +103,8 @@ class Knobs {
         open.push_back(choice);
     }
     for (const passes::MatmulChoice& choice : open) {
-      if (choice.together.empty() || choice.together == choice.name) try_other(together(open, choice), choice);
+      if (choice.together.empty() || choice.together == choice.name)
+        try_other(together(open, choice), choice);
     }
     for (const passes::MatmulChoice& choice : open) {
       if (!choice.together.empty() && choice.is_ours && effort_ != Effort::quick)
@@ -114,10 +115,9 @@ class Knobs {
   // Of kernels that the program has; a pair where one kernel makes all gradients was measured to be slower.
   void tiles() {
     using cuda::AttentionKernel;
-    constexpr std::pair<const char*, AttentionKernel> kKernels[] = {
-        {"forward", AttentionKernel::forward},
-        {"dq", AttentionKernel::query_gradients},
-        {"dkv", AttentionKernel::key_gradients}};
+    constexpr std::pair<const char*, AttentionKernel> kKernels[] = {{"forward", AttentionKernel::forward},
+                                                                    {"dq", AttentionKernel::query_gradients},
+                                                                    {"dkv", AttentionKernel::key_gradients}};
     if (spec_.optimizations.attention == spec::AttentionKernel::cudnn) return;
     for (const auto& [name, kernel] : kKernels) {
       if (effort_ == Effort::max || has_kernel(spec_, kernel))

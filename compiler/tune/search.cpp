@@ -108,7 +108,8 @@ class Search {
     return note(comparison);
   }
 
-  // Keys may have no effect beside others: another name for a program that was measured is not measured again.
+  // Keys may have no effect beside others: another name for a program that was measured is not measured
+  // again.
   bool is_new_program(const Planned& planned) {
     return planned.program.empty() || programs_.insert(planned.program).second;
   }

@@ -16,7 +16,7 @@ enum class Objective { time, memory, energy };
 struct Planned {
   int64_t bytes = 0;  // of tensor memory
   Work work;
-  double threads = 1;  // of those that compute; a GPU has one
+  double threads = 1;   // of those that compute; a GPU has one
   std::string program;  // equal of candidates that are the same program; "" where that is not known
 };
 

@@ -130,8 +130,9 @@ TEST(AttentionGeometry, TilesThatAreAskedForFit) {
 }
 
 TEST(AttentionGeometry, TilesThatAreTooMuchAreRefused) {
-  const AttentionProblem wide{80, 2, true, false, 8, 1024, 8, 8, 256}, ada{89, 2, true, false, 8, 1024, 8, 8, 128},
-      hopper{90, 2, true, false, 8, 1024, 8, 8, 64}, floats{90, 4, false, false, 8, 1024, 8, 8, 64};
+  const AttentionProblem wide{80, 2, true, false, 8, 1024, 8, 8, 256},
+      ada{89, 2, true, false, 8, 1024, 8, 8, 128}, hopper{90, 2, true, false, 8, 1024, 8, 8, 64},
+      floats{90, 4, false, false, 8, 1024, 8, 8, 64};
   EXPECT_EQ(tile_obstacle(wide, AttentionKernel::key_gradients, {64, 64}), TileObstacle::registers);
   EXPECT_EQ(tile_obstacle(ada, AttentionKernel::forward, {128, 128}), TileObstacle::shared);
   EXPECT_EQ(tile_obstacle(hopper, AttentionKernel::forward, {64, 32}), TileObstacle::width);
@@ -140,7 +141,8 @@ TEST(AttentionGeometry, TilesThatAreTooMuchAreRefused) {
 }
 
 TEST(AttentionGeometry, TilesOfGradientsMakeThemAPair) {
-  AttentionProblem pieces{90, 2, true, false, 64, 1024, 12, 12, 64}, heads{90, 2, true, false, 64, 256, 12, 12, 64};
+  AttentionProblem pieces{90, 2, true, false, 64, 1024, 12, 12, 64},
+      heads{90, 2, true, false, 64, 256, 12, 12, 64};
   ASSERT_TRUE(attention_fuses_gradients(pieces));
   ASSERT_TRUE(attention_owns_heads(heads));
   pieces.tiles.query_gradients = heads.tiles.key_gradients = {64, 64};

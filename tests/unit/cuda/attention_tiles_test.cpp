@@ -1,5 +1,5 @@
-// Tiles that a spec may ask for (optimizations.attention_tiles): their kernels compile for each architecture, and
-// nothing that a thread holds spills to memory.
+// Tiles that a spec may ask for (optimizations.attention_tiles): their kernels compile for each architecture,
+// and nothing that a thread holds spills to memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -70,8 +70,7 @@ constexpr AttentionProblem problem{{{}, 2, {}, {}, 8, 1024, 12, 12, D, true, fal
 )",
       capability >= 80 ? "bf16" : "f16", head_dim, capability, capability >= 80, drops);
   for (const Template& of : kTemplates) {
-    for (const TileShape shape :
-         {TileShape{64, 32}, {64, 64}, {64, 128}, {128, 32}, {128, 64}, {128, 128}}) {
+    for (const TileShape shape : {TileShape{64, 32}, {64, 64}, {64, 128}, {128, 32}, {128, 64}, {128, 128}}) {
       if (tile_obstacle(problem_of(config), of.kernel, shape) == cuda::TileObstacle::none)
         source += kernel_text(of, shape);
     }
@@ -84,7 +83,8 @@ class CudaAttentionTiles : public CudaKernels, public testing::WithParamInterfac
 TEST_P(CudaAttentionTiles, SpillNothing) {
   const int capability = std::get<0>(GetParam());
   const std::vector<int> known = device_code::nvrtc_capabilities();
-  if (!std::binary_search(known.begin(), known.end(), capability)) GTEST_SKIP() << "NVRTC has no sm_" << capability;
+  if (!std::binary_search(known.begin(), known.end(), capability))
+    GTEST_SKIP() << "NVRTC has no sm_" << capability;
   const std::vector<device_code::KernelResources> kernels = resources_of(source_of(GetParam()), capability);
   EXPECT_GE(kernels.size(), 5u);
   for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);

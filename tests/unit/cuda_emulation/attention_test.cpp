@@ -67,7 +67,9 @@ AttentionProblem problem_of(const Kind& kind, const AttentionCase& c) {
 }
 
 std::string text_of(const cuda::AttentionTiles& tiles) {
-  const auto text = [](cuda::TileShape shape) { return fmt::format("{{{}, {}}}", shape.rows, shape.columns); };
+  const auto text = [](cuda::TileShape shape) {
+    return fmt::format("{{{}, {}}}", shape.rows, shape.columns);
+  };
   return fmt::format("{{{}, {}, {}}}", text(tiles.forward), text(tiles.query_gradients),
                      text(tiles.key_gradients));
 }
@@ -346,8 +348,9 @@ TEST(EmulatedAttention, OfGivenTiles) {
     const AttentionCase c = case_of(333, 150);
     for (const AttentionKernel kernel :
          {AttentionKernel::forward, AttentionKernel::query_gradients, AttentionKernel::key_gradients})
-      EXPECT_EQ(tile_obstacle(problem_of(kind, c), kernel, cuda::detail::given_shape(problem_of(kind, c), kernel)),
-                cuda::TileObstacle::none);
+      EXPECT_EQ(
+          tile_obstacle(problem_of(kind, c), kernel, cuda::detail::given_shape(problem_of(kind, c), kernel)),
+          cuda::TileObstacle::none);
     Attention<bf16>(kind).check(c);
   };
   check(80, 64, {{64, 32}, {64, 32}, {64, 32}});

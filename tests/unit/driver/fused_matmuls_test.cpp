@@ -128,16 +128,19 @@ std::string refusal(const std::string& fused_matmuls, const std::vector<std::str
 }
 
 TEST(AskedMatmuls, AreRefusedWhereTheyAreNone) {
-  EXPECT_EQ(refusal("auto", {"optimizations.own_matmuls=[mlp.upp]"}),
-            "<command line>:1:27: optimizations.own_matmuls: no matmul that could be hydrac's is named mlp.upp; "
-            "did you mean mlp.up?");
-  EXPECT_NE(refusal("auto", {"optimizations.library_matmuls=[\"*nowhere\"]"})
-                .find("optimizations.library_matmuls: no matmul that could be hydrac's is named *nowhere; there "
-                      "are attn.out"),
-            std::string::npos);
-  EXPECT_NE(refusal("auto", {"optimizations.own_matmuls=[mlp.up]", "optimizations.library_matmuls=[\"mlp.*\"]"})
-                .find("mlp.up is named by library_matmuls too"),
-            std::string::npos);
+  EXPECT_EQ(
+      refusal("auto", {"optimizations.own_matmuls=[mlp.upp]"}),
+      "<command line>:1:27: optimizations.own_matmuls: no matmul that could be hydrac's is named mlp.upp; "
+      "did you mean mlp.up?");
+  EXPECT_NE(
+      refusal("auto", {"optimizations.library_matmuls=[\"*nowhere\"]"})
+          .find("optimizations.library_matmuls: no matmul that could be hydrac's is named *nowhere; there "
+                "are attn.out"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal("auto", {"optimizations.own_matmuls=[mlp.up]", "optimizations.library_matmuls=[\"mlp.*\"]"})
+          .find("mlp.up is named by library_matmuls too"),
+      std::string::npos);
   EXPECT_NE(refusal("none", {"optimizations.own_matmuls=[d_mlp.down.weight]"})
                 .find("d_mlp.down.weight stays the library's: gradients of weights are one kernel together"),
             std::string::npos);

@@ -109,16 +109,17 @@ passes::MatmulChoice matmul(const std::string& name, bool is_ours, bool can_be_o
 
 // Each matmul that the other one could compute, weight gradients together before one by one.
 TEST(Knobs, OfMatmuls) {
-  const Parts parts{{matmul("attn.qkv", true), matmul("attn.out", false, false), matmul("mlp.up", false),
-                     matmul("d_a", true, true, "d_a"), matmul("d_b", true, true, "d_a"),
-                     matmul("d_c", false, true, "d_c"), matmul("d_d", false, true, "d_c"),
-                     matmul("attn.qkv", true)},
-                    0};
+  const Parts parts{
+      {matmul("attn.qkv", true), matmul("attn.out", false, false), matmul("mlp.up", false),
+       matmul("d_a", true, true, "d_a"), matmul("d_b", true, true, "d_a"), matmul("d_c", false, true, "d_c"),
+       matmul("d_d", false, true, "d_c"), matmul("attn.qkv", true)},
+      0};
   std::vector<std::string> tried;
   const auto list = [&](const std::vector<std::string>& overrides, Effort effort) {
     tried.clear();
     for (const Knob& knob : knobs_of(spec_with(overrides), true, {}, effort, parts))
-      if (knob.key.starts_with(kMatmul)) tried.push_back(knob.key.substr(kMatmul.size()) + ": " + knob.values[0]);
+      if (knob.key.starts_with(kMatmul))
+        tried.push_back(knob.key.substr(kMatmul.size()) + ": " + knob.values[0]);
     return tried;
   };
   EXPECT_EQ(list({"target=h100"}, Effort::normal),
@@ -148,7 +149,8 @@ TEST(Candidate, WritesMatmulsAsTwoLists) {
 
 // Where attention is a part of a step that is worth it: tiles that the GPU has room for.
 TEST(Knobs, OfTiles) {
-  const std::vector<std::string> wide = {"target=h100", "model.num_attention_heads=1", "train.sequence_len=2048"};
+  const std::vector<std::string> wide = {"target=h100", "model.num_attention_heads=1",
+                                         "train.sequence_len=2048"};
   const auto forward = [&](const std::vector<std::string>& overrides, double share) {
     const auto knobs = knobs_of(spec_with(overrides), true, {}, Effort::normal, {{}, share});
     const auto* values = values_of(knobs, "optimizations.attention_tiles.forward");
