@@ -89,9 +89,15 @@ class Gathering {
     std::vector<Node>& nodes = region.nodes;
     std::set<Use> left;  // to the library, with the others of their group
     for (size_t n = 0; n < nodes.size(); ++n) {
+      if (is_weight_gradient(graph_, nodes[n]) && asked(nodes[n]) == Asked::library)
+        choices_.push_back({function.name, name_of(nodes[n]), false, false, ""});
       if (!may_join(nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
       Group group = group_at(nodes, n);
-      if (group.gradients.size() < 2) continue;
+      if (group.gradients.size() < 2) {
+        if (asked(nodes[n]) == Asked::ours)
+          choices_.push_back({function.name, name_of(nodes[n]), false, false, name_of(nodes[n])});
+        continue;
+      }
       std::vector<std::string> names;
       for (const size_t g : group.gradients) {
         names.push_back(name_of(nodes[g]));

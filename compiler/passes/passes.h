@@ -185,7 +185,7 @@ MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
 // region, become one "weight_gradients" in the place of the last of them, where together they are faster than
 // a library's matmuls; their operands live until there. A gradient stays where it is if something between
 // the two changes what it reads. Bits equal those of the matmuls but for the order of their sums. Returns the
-// gradients that could be one kernel.
+// gradients that could be one kernel, and those that are asked for.
 MatmulChoices gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.

@@ -78,6 +78,11 @@ constexpr AttentionProblem problem{{{}, 2, {}, {}, 8, 1024, 12, 12, D, true, fal
   return source;
 }
 
+std::string name_of(const Config& config) {
+  const auto [capability, head_dim, drops] = config;
+  return fmt::format("sm_{}_{}{}", capability, head_dim, drops ? "_dropout" : "");
+}
+
 class CudaAttentionTiles : public CudaKernels, public testing::WithParamInterface<Config> {};
 
 TEST_P(CudaAttentionTiles, SpillNothing) {
@@ -93,10 +98,7 @@ TEST_P(CudaAttentionTiles, SpillNothing) {
 INSTANTIATE_TEST_SUITE_P(Of, CudaAttentionTiles,
                          testing::Values(Config{75, 64, false}, Config{80, 64, false}, Config{80, 128, true},
                                          Config{90, 64, true}, Config{90, 128, false}),
-                         [](const auto& info) {
-                           const auto [capability, head_dim, drops] = info.param;
-                           return fmt::format("sm_{}_{}{}", capability, head_dim, drops ? "_dropout" : "");
-                         });
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace hydrac::test
