@@ -232,14 +232,12 @@ std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipm
     knobs.threads(equipment.cores);
   } else {
     knobs.gpu();
+    if (parts.attention_share > kShareForTiles) knobs.tiles();
+    knobs.matmuls(parts.matmuls);
   }
   knobs.micro_batch(open_batch);
   knobs.loss();
   knobs.recompute();
-  if (!cpu) {
-    knobs.matmuls(parts.matmuls);
-    if (parts.attention_share > kShareForTiles) knobs.tiles();
-  }
   return knobs.take();
 }
 

@@ -1,6 +1,7 @@
 #include "tune/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,18 +56,18 @@ class Search {
     if (is_cut_short_) return false;
     struct Step {
       std::string key, value;  // an empty value: back to the default
-      double guess;
+      double rank;
     };
     std::vector<Step> steps;
     const auto consider = [&](const std::string& key, const std::string& value) {
       const Candidate candidate = neighbour(key, value);
       if (tried_.contains(candidate.values)) return;
-      if (const auto planned = bench_.plan(candidate)) steps.push_back({key, value, promise(*planned)});
+      if (const auto planned = bench_.plan(candidate)) steps.push_back({key, value, rank(*planned)});
     };
     for (const auto& [key, value] : best().values) consider(key, "");
     for (const Knob& knob : knobs_)
       for (const std::string& value : knob.values) consider(knob.key, value);
-    std::ranges::stable_sort(steps, {}, &Step::guess);
+    std::ranges::stable_sort(steps, {}, &Step::rank);
     bool improved = false;
     for (const Step& step : steps) {
       is_cut_short_ = over(end_of_passes());
@@ -83,8 +84,10 @@ class Search {
     return candidate;
   }
 
-  double promise(const Planned& planned) const {
-    return measures() ? contest_.guess(planned) : static_cast<double>(planned.bytes);
+  // In percent of the best candidate's guess: what is less says nothing, and the order of the knobs counts.
+  double rank(const Planned& planned) const {
+    if (!measures()) return static_cast<double>(planned.bytes);
+    return std::round(100 * contest_.guess(planned) / contest_.guess(contest_.found().planned));
   }
 
   bool try_out(const Candidate& candidate) {

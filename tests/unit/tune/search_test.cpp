@@ -18,6 +18,10 @@ class FakeBench : public Workbench {
   // Of a candidate's plan; nullopt: impossible.
   std::function<std::optional<int64_t>(const Candidate&)> bytes = [](const Candidate&) { return 1000; };
   std::function<std::string(const Candidate&)> program = [](const Candidate&) { return ""; };
+  // Bytes of a step, from which its time is guessed.
+  std::function<double(const Candidate&)> moved = [](const Candidate& c) {
+    return c.values.contains("optimizations.recompute") ? 50 : 1;
+  };
   double noise = 0;  // share of a round's time
   double stop_after = 1e9;
   bool room_for_two = true;
@@ -28,7 +32,7 @@ class FakeBench : public Workbench {
     const auto size = bytes(candidate);
     if (!size) return std::nullopt;
     Work work;
-    work.bytes = candidate.values.contains("optimizations.recompute") ? 50 : 1;
+    work.bytes = moved(candidate);
     return Planned{*size, work, 1, program(candidate)};
   }
   std::unique_ptr<Runner> open(const Candidate& candidate) override {
@@ -182,6 +186,21 @@ TEST(Search, MeasuresNothingThatIsImpossible) {
     return 1000;
   };
   EXPECT_EQ(found_by(bench).best, Candidate{});
+}
+
+TEST(Search, BeginsWithWhatIsGuessedToBeFaster) {
+  const std::vector<Knob> knobs = {{"optimizations.streams", {"1"}}, {"optimizations.loss", {"chunked"}}};
+  const auto first_with = [&](double streams, double loss) {
+    FakeBench bench;
+    bench.ms = [](const Candidate&) { return 20; };
+    bench.moved = [&](const Candidate& c) {
+      return faster_by(c, "optimizations.streams", "1", streams) *
+             faster_by(c, "optimizations.loss", "chunked", loss);
+    };
+    return found_by(bench, {}, knobs).comparisons.at(0).candidate.text();
+  };
+  EXPECT_EQ(first_with(1, 0.95), "loss chunked");
+  EXPECT_EQ(first_with(1, 0.998), "streams 1") << "less than a percent says nothing: the knobs' order counts";
 }
 
 TEST(Search, MeasuresAProgramOnce) {
