@@ -240,8 +240,9 @@ void print_summary(const Found& found, const tune::SearchOptions& options, doubl
   const Figures figures = figures_of(found, options.objective, tokens);
   fmt::print("{}: {}; the defaults, at the start: {}; {}: {:+.1f}%\n", found.best.text(), figures.best,
              figures.defaults, figures.compared, 100 * (found.gain - 1));
-  fmt::print("{} candidates {}, {} passed over as far slower{}\n", found.comparisons.size(),
-             options.objective == Objective::memory ? "planned" : "measured", found.passed_over,
+  fmt::print("{} candidates {}, {} passed over as far slower, {} as programs that were measured{}\n",
+             found.comparisons.size(), options.objective == Objective::memory ? "planned" : "measured",
+             found.passed_over, found.same,
              found.complete ? ""
                             : fmt::format("; the time ({}) was over before all were tried",
                                           runtime::human_duration(options.seconds)));
@@ -328,7 +329,7 @@ int tune_verb(const Arguments& arguments) {
   const double tokens = tokens_of(*base);
   Progress progress(options, tokens, arguments.has("--quiet"), bench.now());
   const Found found =
-      search(bench, knobs_of(*base, open.micro_batch_size, equipment, options.effort), options,
+      search(bench, knobs_of(*base, open.micro_batch_size, equipment, options.effort, bench.parts()), options,
              tune::CostModel(*targets::find(base->target), base->optimizations.precision),
              [&](const Found& so_far) { progress.show(so_far, bench.now()); });
   progress.end_line();

@@ -1,5 +1,7 @@
 #include "cli/tune_bench.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <stdexcept>
 
@@ -7,6 +9,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "driver/memory_limit.h"
+#include "driver/prediction.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
 #include "spec/fit_keys.h"
@@ -92,6 +95,39 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
   return spec;
 }
 
+namespace {
+
+// What is equal where two candidates take the same steps: calls with their places and kernels, and what no
+// program says. Evaluation and generation are not timed.
+std::string program_text(const driver::Compiled& compiled, const tune::Candidate& candidate) {
+  const program::Program& program = compiled.program;
+  std::string text = fmt::format("{} bytes, {} on the host, {} threads, {} micro-batches\n",
+                                 compiled.plan.device_bytes(), compiled.plan.host_bytes, compiled.threads,
+                                 compiled.spec.train.gradient_accumulation_steps);
+  for (const program::Function& function : program.functions) {
+    if (function.name != "micro_step" && function.name != "update") continue;
+    for (const program::Section& section : function.sections) {
+      text += fmt::format("{} {} {}\n", section.name, section.layers, section.reverse);
+      for (const program::Call& call : section.calls) {
+        text += fmt::format("{} {} {}", name_of(program, call), call.branch, call.grid.blocks);
+        for (const ir::Use use : call.arguments) text += " " + to_text(compiled.graph, use);
+        text += call.kernel < 0 ? "\n" : program.kernels[static_cast<size_t>(call.kernel)].text;
+      }
+    }
+  }
+  for (const auto& [key, value] : candidate.values) {
+    if (key == tune::kBlas || tune::algorithm_of(key)) text += fmt::format("{} {}\n", key, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+tune::Parts SpecWorkbench::parts() const {
+  const driver::Compiled compiled = driver::compile(base_, planning_options(base_, memory_bytes_));
+  return {compiled.matmuls, driver::attention_share(compiled)};
+}
+
 std::optional<tune::Planned> SpecWorkbench::plan(const tune::Candidate& candidate) {
   const auto [entry, is_new] = plans_.try_emplace(candidate.values);
   if (is_new) entry->second = planned(candidate);
@@ -107,7 +143,7 @@ std::optional<tune::Planned> SpecWorkbench::planned(const tune::Candidate& candi
     if (!driver::memory_limit(*spec, options).allows(compiled.plan.device_bytes())) return std::nullopt;
     const bool cpu = targets::find(spec->target)->is_cpu();
     return tune::Planned{compiled.plan.device_bytes(), tune::work_of(compiled),
-                         cpu ? double(options.threads) : 1};
+                         cpu ? double(options.threads) : 1, program_text(compiled, candidate)};
   } catch (const runtime::InputError&) {  // a kernel that this machine does not have
     return std::nullopt;
   }

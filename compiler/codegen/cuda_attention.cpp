@@ -56,7 +56,8 @@ bool owns_rows(AttentionKernel kernel) {
 // What the attention kernels of one node have in common.
 class CudaAttentionText {
  public:
-  CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
+  CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                    const cuda::AttentionTiles& tiles)
       : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
     const AttentionCall& a = call_.attention;
     problem_ = {.capability = gpu.capability,
@@ -71,7 +72,8 @@ class CudaAttentionText {
                 .causal = hides_later_keys(a.rules),
                 .has_softcap = a.rules.softcap > 0,
                 .has_documents = a.rules.documents,
-                .multiprocessors = gpu.sms};
+                .multiprocessors = gpu.sms,
+                .tiles = tiles};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
@@ -227,8 +229,9 @@ class CudaAttentionText {
 
 }  // namespace
 
-CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const CudaAttentionText text(graph, node, gpu);
+CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                   const cuda::AttentionTiles& tiles) {
+  const CudaAttentionText text(graph, node, gpu, tiles);
   const AttentionCall& a = text.call();
   const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
@@ -263,9 +266,9 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node,
-                                    const targets::Target& gpu) {
-  const CudaAttentionText text(graph, node, gpu);
+CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                    const cuda::AttentionTiles& tiles) {
+  const CudaAttentionText text(graph, node, gpu, tiles);
   const AttentionCall& a = text.call();
   const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},

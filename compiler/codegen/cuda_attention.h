@@ -1,16 +1,19 @@
 // Attention's kernels as CUDA text, over the templates of cuda/attention.
 #pragma once
 #include "codegen/cuda_kernel.h"
+#include "cuda/attention/geometry.h"
 #include "ir/graph.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
 
-// Of an "attention" node.
-CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
+// Of an "attention" node. `tiles`: what is asked for, without a cuda::tile_obstacle().
+CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                   const cuda::AttentionTiles& tiles);
 
 // Of an "attention_backward" node. Inputs: d_out, out, lse, then the forward's. Outputs: d_q, d_k, d_v, and
 // where there is a fourth one their sums over all tokens.
-CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
+CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                    const cuda::AttentionTiles& tiles);
 
 }  // namespace hydrac::codegen

@@ -41,9 +41,10 @@ CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const target
 
 }  // namespace
 
-CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  if (node.op == ir::Op::attention) return cuda_attention_forward(graph, node, gpu);
-  if (node.op == ir::Op::attention_backward) return cuda_attention_backward(graph, node, gpu);
+CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                 const cuda::AttentionTiles& tiles) {
+  if (node.op == ir::Op::attention) return cuda_attention_forward(graph, node, gpu, tiles);
+  if (node.op == ir::Op::attention_backward) return cuda_attention_backward(graph, node, gpu, tiles);
   if (node.op == ir::Op::embedding_backward) return cuda_embedding_backward(graph, node, gpu);
   if (node.op == ir::Op::transpose) return transpose(graph, node, gpu);
   if (node.op == ir::Op::cache_append) return cuda_cache_append(graph, node, gpu);

@@ -2,12 +2,14 @@
 // template to the shapes and strides of one node.
 #pragma once
 #include "codegen/cuda_kernel.h"
+#include "cuda/attention/geometry.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
 
 // `node` is attention, attention_backward or embedding_backward (whose last input is the order of the
-// tokens).
-CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
+// tokens). `tiles`: what attention's kernels are asked to take.
+CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                 const cuda::AttentionTiles& tiles = {});
 
 }  // namespace hydrac::codegen

@@ -203,7 +203,7 @@ class CudaProgramBuilder {
   CudaKernels kernels_of(const ir::Node& node) const {
     if (node.body) return cuda_body_kernels(graph_, node, *options_.gpu);
     if (node.op == ir::Op::weight_gradients) return weight_gradients_kernel(graph_, node, *options_.gpu);
-    return cuda_library_kernels(graph_, node, *options_.gpu);
+    return cuda_library_kernels(graph_, node, *options_.gpu, options_.attention_tiles);
   }
 
   // Which of the calls does the node's work.

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 
+#include "cuda/attention/geometry.h"
 #include "program/program.h"
 #include "targets/target.h"
 
@@ -11,8 +12,9 @@ struct CudaOptions {
   const targets::Target* gpu = nullptr;
   // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
   std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
-  int64_t gemm_workspace_bytes = 0;  // shared by all matmuls of a branch
-  int streams = 1;                   // 2: gradients of parameters may be computed beside the rest
+  int64_t gemm_workspace_bytes = 0;           // shared by all matmuls of a branch
+  int streams = 1;                            // 2: gradients of parameters may be computed beside the rest
+  cuda::AttentionTiles attention_tiles = {};  // what our attention kernels are asked to take
 };
 
 // Generates the kernels of a graph whose nodes are fused or library nodes, and lists the calls. Kernels with

@@ -9,6 +9,7 @@
 #include "autodiff/autodiff.h"
 #include "codegen/cpu_program.h"
 #include "codegen/cuda_program.h"
+#include "driver/asked_matmuls.h"
 #include "driver/dump.h"
 #include "driver/fit.h"
 #include "driver/floor.h"
@@ -18,6 +19,7 @@
 #include "models/freeze.h"
 #include "models/nf4.h"
 #include "program/cost.h"
+#include "spec/attention_tiles.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -64,8 +66,9 @@ passes::Precision precision_of(const spec::Spec& spec) {
 
 // Our matmul kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
 bool fuses_matmuls(const spec::Spec& spec) {
+  const auto& o = spec.optimizations;
   return targets::find(spec.target)->capability == 90 &&
-         spec.optimizations.fused_matmuls != spec::FusedMatmuls::none;
+         (o.fused_matmuls != spec::FusedMatmuls::none || !o.own_matmuls.empty());
 }
 
 // Rates that libraries reach on an H200, as shares of the peak; an architecture's are those of its first GPU
@@ -113,9 +116,22 @@ bool overlaps_sums(const Compiled& c, passes::Log& log) {
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
 passes::FusedMatmuls matmul_fusion(const Compiled& c) {
+  static const std::vector<std::string> kAll = {"*"};
+  const auto& o = c.spec.optimizations;
   return {.chip = targets::find(c.spec.target)->chip(),
-          .wherever_possible = c.spec.optimizations.fused_matmuls == spec::FusedMatmuls::all,
-          .sums_rows = !c.recompute.block};
+          .wherever_possible = o.fused_matmuls == spec::FusedMatmuls::all,
+          .sums_rows = !c.recompute.block,
+          .own = o.own_matmuls,
+          .library = o.fused_matmuls == spec::FusedMatmuls::none ? kAll : o.library_matmuls};
+}
+
+// Our matmuls, as the pipeline has them.
+void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
+  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c), by_host, c.decisions);
+  const passes::MatmulChoices gradients =
+      passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
+  c.matmuls.insert(c.matmuls.end(), gradients.begin(), gradients.end());
+  require_asked_matmuls(c.spec, c.matmuls);
 }
 
 // Storages that calls of the second branch read or write.
@@ -136,7 +152,7 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   if (target.is_cpu()) return codegen::build_cpu_program(c.graph, options.threads);
   auto no_cudnn = [](const program::AttentionCall&) { return std::optional<int64_t>(); };
   codegen::CudaOptions cuda{&target, options.cudnn_workspace, gemm_workspace_bytes(target),
-                            static_cast<int>(c.spec.optimizations.streams)};
+                            static_cast<int>(c.spec.optimizations.streams), spec::attention_tiles(c.spec)};
   if (!cuda.cudnn_workspace) cuda.cudnn_workspace = no_cudnn;
   return codegen::build_cuda_program(c.graph, cuda);
 }
@@ -281,14 +297,14 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("fuse");
   passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
-  if (!target.is_cpu() && spec.optimizations.attention != spec::AttentionKernel::cudnn) {
+  if (!target.is_cpu() && spec.optimizations.attention != spec::AttentionKernel::cudnn &&
+      !spec::attention_tiles(spec).ask_for_pair()) {
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
   // A program that only generates has too few rows for our matmul kernel.
   if (fuses_matmuls(spec) && !options.generation) {
-    passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
-    passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
+    choose_matmuls(c, kept.by_host);
     after("matmuls");
   }
   passes::in_place(c.graph, c.decisions);

@@ -37,6 +37,7 @@ struct Compiled {
   plan::Plan plan;
   passes::RecomputeChoice recompute;
   passes::Log decisions;
+  passes::MatmulChoices matmuls;  // of GPUs for which there is a matmul kernel
 };
 
 // Device memory that the matmuls of a program for a GPU share.
@@ -47,7 +48,8 @@ passes::RecomputeChoice recompute_choice(const spec::Spec& spec);
 
 // The spec's vocab_size, num_features and micro_batch_size are final (not 0), and nothing is left for
 // optimizations.fit to choose (driver/fit.h). Throws std::logic_error on our own bugs: a
-// verifier that finds something between two stages.
+// verifier that finds something between two stages. Throws runtime::InputError where matmuls that the spec
+// names are none, or cannot be ours (driver/asked_matmuls.h).
 Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                  const CompileOptions& options);
 // The same with the spec's choice; `auto` is the fastest one that fits the memory (driver/fit.h).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/cost.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -40,6 +41,21 @@ double predicted_seconds(const Compiled& compiled) {
   if (const int64_t moments = moments_on_host(compiled); moments > 0)
     seconds += static_cast<double>(moments) / rates.host_bytes_per_second;
   return seconds;
+}
+
+double attention_share(const Compiled& compiled) {
+  const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  double seconds = 0;
+  for (const ir::Region& region : compiled.graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op != ir::Op::attention && node.op != ir::Op::attention_backward) continue;
+      const ops::Cost cost = program::cost_of(compiled.graph, node);
+      seconds += std::max(region.layers, 1) *
+                 std::max(cost.flop / rates.reached.flops, cost.bytes / rates.reached.bytes_per_second);
+    }
+  }
+  const auto micro_batches = static_cast<double>(spec::micro_batches_of_step(compiled.spec));
+  return micro_batches * seconds / predicted_seconds(compiled);
 }
 
 }  // namespace hydrac::driver

@@ -19,4 +19,7 @@ Rates rates_of(const targets::Target& target, spec::Precision precision);
 // beside the other calls, so that the longer one of both counts. Without what ranks send.
 double predicted_seconds(const Compiled& compiled);
 
+// Of that, what attention takes, forward and backward: a share, 0 to 1.
+double attention_share(const Compiled& compiled);
+
 }  // namespace hydrac::driver

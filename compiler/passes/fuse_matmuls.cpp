@@ -8,6 +8,7 @@
 
 #include "cuda/matmul/geometry.h"
 #include "ops/shapes.h"
+#include "passes/asked_matmuls.h"
 #include "passes/matmul_epilogue.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
@@ -43,6 +44,8 @@ class MatmulFusion {
   MatmulFusion(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host)
       : graph_(graph), options_(options), by_host_(by_host) {}
 
+  MatmulChoices take_choices() { return std::move(choices_); }
+
   void run(ir::Function& function, Log& log) {
     function_ = &function;
     for (ir::Region& region : function.regions) {
@@ -53,8 +56,11 @@ class MatmulFusion {
           continue;
         }
         const std::string name = graph_.value(nodes[p].outputs[0]).name;
+        asked_ = asked_of(options_, name);
         const size_t count = nodes.size();
         const std::string decided = decide(nodes, p);
+        const bool is_ours = nodes.size() < count || nodes[p].op == ir::Op::fused_matmul;
+        choices_.push_back({function.name, name, is_ours, is_ours || decided == kIsSlower, ""});
         if (!decided.empty())
           log.push_back({"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, name, decided)});
         if (nodes.size() == count) ++p;  // or the matmul has moved to its reader
@@ -69,6 +75,7 @@ class MatmulFusion {
 
   // Returns what was decided; "" where nothing was to decide.
   std::string decide(std::vector<Node>& nodes, size_t p) {
+    if (asked_ == Asked::library) return "stays a library's, as the spec asks";
     if (has_bias(nodes[p])) return add_bias(nodes[p]);
     const size_t count = nodes.size();
     const std::string decided = take_reader(nodes, p);
@@ -163,7 +170,8 @@ class MatmulFusion {
     const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
     if (!matmul_supports(problem, schedule) || (sums_rows && !is_there_before(matmul.inputs[1])))
       return {.obstacle = kDoesNotFit};
-    if (options_.wherever_possible || matmul_pays(problem, schedule)) return {schedule};
+    if (options_.wherever_possible || asked_ == Asked::ours || matmul_pays(problem, schedule))
+      return {schedule};
     return {.obstacle = kIsSlower};
   }
 
@@ -219,17 +227,20 @@ class MatmulFusion {
 
   ir::Graph& graph_;
   const ir::Function* function_ = nullptr;
+  Asked asked_ = Asked::nothing;  // of the matmul that is decided on
+  MatmulChoices choices_;
   const FusedMatmuls options_;
   const std::set<ir::ValueId>& by_host_;
 };
 
 }  // namespace
 
-void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
-                  Log& log) {
+MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
+                           const std::set<ir::ValueId>& by_host, Log& log) {
   MatmulFusion fusion(graph, options, by_host);
   for (ir::Function& function : graph.functions)
     if (function.name != "prefill" && function.name != "decode") fusion.run(function, log);
+  return fusion.take_choices();
 }
 
 }  // namespace hydrac::passes

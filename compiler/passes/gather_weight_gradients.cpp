@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "ops/shapes.h"
+#include "passes/asked_matmuls.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
 #include "passes/weight_gradients_problem.h"
@@ -77,45 +79,96 @@ void replace(std::vector<Node>& nodes, const std::vector<size_t>& gradients, Nod
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(gradients[g]));
 }
 
-// The gradients that go with the one at `first` and may be computed where the last of them stands.
-std::vector<size_t> gradients_with(const ir::Graph& graph, const std::vector<Node>& nodes, size_t first) {
-  std::vector<size_t> found;
-  for (size_t n = first; n < nodes.size() && found.size() < cuda::kMostWeightGradients; ++n) {
-    if (!is_weight_gradient(graph, nodes[n]) || !go_together(graph, nodes[first], nodes[n])) continue;
-    const auto stays = [&](size_t earlier) { return !can_move(graph, nodes, earlier, n); };
-    if (std::ranges::any_of(found, stays)) break;
-    found.push_back(n);
+class Gathering {
+ public:
+  Gathering(const ir::Graph& graph, const FusedMatmuls& options) : graph_(graph), options_(options) {}
+
+  MatmulChoices take_choices() { return std::move(choices_); }
+
+  void run(const ir::Function& function, ir::Region& region, Log& log) {
+    std::vector<Node>& nodes = region.nodes;
+    std::set<Use> left;  // to the library, with the others of their group
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (is_weight_gradient(graph_, nodes[n]) && asked(nodes[n]) == Asked::library)
+        choices_.push_back({function.name, name_of(nodes[n]), false, false, ""});
+      if (!may_join(nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
+      Group group = group_at(nodes, n);
+      if (group.gradients.size() < 2) {
+        if (asked(nodes[n]) == Asked::ours)
+          choices_.push_back({function.name, name_of(nodes[n]), false, false, name_of(nodes[n])});
+        continue;
+      }
+      std::vector<std::string> names;
+      for (const size_t g : group.gradients) {
+        names.push_back(name_of(nodes[g]));
+        if (!group.joins) left.insert(nodes[g].outputs[0]);
+        choices_.push_back({function.name, names.back(), group.joins, group.is_possible, names.front()});
+      }
+      log.push_back(
+          {"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
+                                  group.joins ? "are one kernel" : "stay a library's")});
+      if (group.joins) replace(nodes, group.gradients, joined(nodes, group.gradients));
+    }
   }
-  return found;
-}
+
+ private:
+  struct Group {
+    std::vector<size_t> gradients;
+    bool is_possible = false, joins = false;
+  };
+
+  const std::string& name_of(const Node& gradient) const { return graph_.value(gradient.outputs[0]).name; }
+  Asked asked(const Node& gradient) const { return asked_of(options_, name_of(gradient)); }
+  bool may_join(const Node& node) const {
+    return is_weight_gradient(graph_, node) && asked(node) != Asked::library;
+  }
+
+  // The gradients that go with the one at `first`. Where these do not pay together, those that are asked for.
+  Group group_at(const std::vector<Node>& nodes, size_t first) const {
+    Group all = judged(nodes, gradients_with(nodes, first));
+    if (all.joins) return all;
+    std::vector<size_t> own;
+    std::ranges::copy_if(all.gradients, std::back_inserter(own),
+                         [&](size_t g) { return asked(nodes[g]) == Asked::ours; });
+    return own.size() < 2 ? all : judged(nodes, std::move(own));
+  }
+
+  Group judged(const std::vector<Node>& nodes, std::vector<size_t> gradients) const {
+    if (gradients.size() < 2) return {std::move(gradients)};
+    const cuda::WeightGradientsProblem problem =
+        weight_gradients_problem(graph_, joined(nodes, gradients), options_.chip);
+    const bool is_asked =
+        std::ranges::all_of(gradients, [&](size_t g) { return asked(nodes[g]) == Asked::ours; });
+    const bool is_possible = weight_gradients_support(problem);
+    const bool is_wanted = options_.wherever_possible || is_asked || weight_gradients_pay(problem);
+    return {std::move(gradients), is_possible, is_possible && is_wanted};
+  }
+
+  // Those that may be computed where the last of them stands.
+  std::vector<size_t> gradients_with(const std::vector<Node>& nodes, size_t first) const {
+    std::vector<size_t> found;
+    for (size_t n = first; n < nodes.size() && found.size() < cuda::kMostWeightGradients; ++n) {
+      if (!may_join(nodes[n]) || !go_together(graph_, nodes[first], nodes[n])) continue;
+      const auto stays = [&](size_t earlier) { return !can_move(graph_, nodes, earlier, n); };
+      if (std::ranges::any_of(found, stays)) break;
+      found.push_back(n);
+    }
+    return found;
+  }
+
+  const ir::Graph& graph_;
+  const FusedMatmuls& options_;
+  MatmulChoices choices_;
+};
 
 }  // namespace
 
-void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log) {
+MatmulChoices gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log) {
+  Gathering gathering(graph, options);
   for (ir::Function& function : graph.functions) {
-    for (ir::Region& region : function.regions) {
-      std::vector<Node>& nodes = region.nodes;
-      std::set<Use> left;  // to the library, with the others of their group
-      for (size_t n = 0; n < nodes.size(); ++n) {
-        if (!is_weight_gradient(graph, nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
-        const std::vector<size_t> gradients = gradients_with(graph, nodes, n);
-        if (gradients.size() < 2) continue;
-        Node together = joined(nodes, gradients);
-        const cuda::WeightGradientsProblem problem = weight_gradients_problem(graph, together, options.chip);
-        const bool joins =
-            weight_gradients_support(problem) && (options.wherever_possible || weight_gradients_pay(problem));
-        std::vector<std::string> names;
-        for (const size_t g : gradients) {
-          names.push_back(graph.value(nodes[g].outputs[0]).name);
-          if (!joins) left.insert(nodes[g].outputs[0]);
-        }
-        log.push_back(
-            {"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
-                                    joins ? "are one kernel" : "stay a library's")});
-        if (joins) replace(nodes, gradients, std::move(together));
-      }
-    }
+    for (ir::Region& region : function.regions) gathering.run(function, region, log);
   }
+  return gathering.take_choices();
 }
 
 }  // namespace hydrac::passes

@@ -2,7 +2,9 @@
 // comment is the pass's contract: what it needs, what holds afterwards.
 #pragma once
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cuda/chip.h"
 #include "ir/graph.h"
@@ -115,7 +117,20 @@ struct FusedMatmuls {
   cuda::Chip chip{};               // of the GPU
   bool wherever_possible = false;  // also where a library's matmul and a kernel of its own are faster
   bool sums_rows = true;           // also with fused nodes that sum over a row
+  // Patterns of names (* ? []), which come before the rest: ours wherever possible, and the library's.
+  std::span<const std::string> own = {}, library = {};
 };
+
+// What became of a matmul that could be ours.
+struct MatmulChoice {
+  std::string function;  // "micro_step"
+  std::string name;      // of its result: "attn.qkv", "d_mlp.up.weight"
+  bool is_ours = false;
+  bool can_be_ours = false;  // a kernel of ours takes it, perhaps a slower one
+  std::string
+      together;  // of a weight gradient: the first one's name of those that are one kernel or could be
+};
+using MatmulChoices = std::vector<MatmulChoice>;
 
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
@@ -162,15 +177,16 @@ void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log);
 // one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
 // itself (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or
 // of a row's, gives, and for biases, which are added to the rounded matmul. Functions that generate stay as
-// they are: a token of each sequence is too few rows.
-void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
-                  Log& log);
+// they are: a token of each sequence is too few rows. Returns the matmuls that could have been asked for.
+MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
+                           const std::set<ir::ValueId>& by_host, Log& log);
 
 // Needs expanded nodes. Gradients of f32 weights, matmuls of 16-bit operands over the same rows of one
 // region, become one "weight_gradients" in the place of the last of them, where together they are faster than
 // a library's matmuls; their operands live until there. A gradient stays where it is if something between
-// the two changes what it reads. Bits equal those of the matmuls but for the order of their sums.
-void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
+// the two changes what it reads. Bits equal those of the matmuls but for the order of their sums. Returns the
+// gradients that could be one kernel, and those that are asked for.
+MatmulChoices gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "diag/suggest.h"
+#include "spec/attention_tiles.h"
 #include "spec/check.h"
 #include "targets/target.h"
 
@@ -44,6 +46,17 @@ void refuse(Draft& draft, std::string_view path, std::string_view value, std::st
                fmt::format("{}: {} is not possible on cpu", path, value), fmt::format("write {}", instead));
 }
 
+using Tiles = SpecKeys::Optimizations::AttentionTiles;
+struct TilesOfKernel {
+  std::string_view path;
+  TileShape Tiles::*shape;
+  cuda::AttentionKernel kernel;
+};
+constexpr TilesOfKernel kTiles[] = {
+    {"optimizations.attention_tiles.forward", &Tiles::forward, cuda::AttentionKernel::forward},
+    {"optimizations.attention_tiles.dq", &Tiles::dq, cuda::AttentionKernel::query_gradients},
+    {"optimizations.attention_tiles.dkv", &Tiles::dkv, cuda::AttentionKernel::key_gradients}};
+
 void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
@@ -64,6 +77,14 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.streams", "2", "1");
   if (draft.usable({"optimizations.fused_matmuls"}) && o.fused_matmuls == FusedMatmuls::all)
     refuse(draft, "optimizations.fused_matmuls", "all", "auto or none");
+  for (const TilesOfKernel& kernel : kTiles) {
+    const TileShape shape = o.attention_tiles.*kernel.shape;
+    if (draft.usable({kernel.path}) && shape != TileShape::auto_)
+      refuse(draft, kernel.path, to_string(shape), "auto");
+  }
+  if (draft.usable({"optimizations.own_matmuls"}) && !o.own_matmuls.empty())
+    draft.report(Kind::option_unsupported, {"optimizations.own_matmuls", "target"},
+                 "hydrac has no matmul kernel for the cpu", "remove it");
 }
 
 // Kernels on GPUs count a micro-batch's positions in 32 bits.
@@ -118,19 +139,51 @@ void check_weights(Draft& draft) {
       "write weights: fp32, or precision: bf16 or fp8");
 }
 
-// Our matmul kernel is Hopper's, for 16-bit numbers.
-void check_fused_matmuls(Draft& draft, const Target& target) {
-  const auto& o = draft.spec.optimizations;
-  if (!draft.usable({"optimizations.fused_matmuls"}) || o.fused_matmuls != FusedMatmuls::all) return;
+// Our matmul kernel is Hopper's, for 16-bit numbers. `instead`: what to write.
+void check_own_matmuls(Draft& draft, const Target& target, std::string_view path,
+                       const std::string& instead) {
   if (target.capability != 90)
-    return draft.report(Kind::option_unsupported, {"optimizations.fused_matmuls", "target"},
+    return draft.report(Kind::option_unsupported, {path, "target"},
                         fmt::format("hydrac has no matmul kernel for {} ({})", target.name, target.arch),
-                        "write auto or none");
-  if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
-    draft.report(Kind::option_unsupported, {"optimizations.fused_matmuls", "optimizations.precision"},
-                 fmt::format("hydrac's matmul kernel takes 16-bit numbers, and precision is {}",
-                             to_string(o.precision)),
-                 "write auto or none, or precision: bf16");
+                        instead);
+  const Precision precision = draft.spec.optimizations.precision;
+  if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(precision))
+    draft.report(
+        Kind::option_unsupported, {path, "optimizations.precision"},
+        fmt::format("hydrac's matmul kernel takes 16-bit numbers, and precision is {}", to_string(precision)),
+        instead + ", or precision: bf16");
+}
+
+void check_matmuls(Draft& draft, const Target& target) {
+  const auto& o = draft.spec.optimizations;
+  if (draft.usable({"optimizations.fused_matmuls"}) && o.fused_matmuls == FusedMatmuls::all)
+    check_own_matmuls(draft, target, "optimizations.fused_matmuls", "write auto or none");
+  if (draft.usable({"optimizations.own_matmuls"}) && !o.own_matmuls.empty())
+    check_own_matmuls(draft, target, "optimizations.own_matmuls", "remove it");
+}
+
+// Tiles are those of hydrac's kernels, and the GPU has to have room for them.
+void check_tiles(Draft& draft) {
+  const auto& o = draft.spec.optimizations;
+  for (const TilesOfKernel& kernel : kTiles) {
+    const TileShape shape = o.attention_tiles.*kernel.shape;
+    if (!draft.usable({kernel.path, "optimizations.precision", "model.head_dim", "train.sequence_len",
+                       "model.attention_dropout", "model.attention_softcap"}) ||
+        shape == TileShape::auto_)
+      continue;
+    if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn) {
+      draft.report(Kind::option_unsupported, {kernel.path, "optimizations.attention"},
+                   "attention_tiles are those of hydrac's kernels, and attention is cudnn",
+                   "write attention: generated or auto, or remove the tile");
+      continue;
+    }
+    const std::string obstacle = tile_obstacle(draft.spec, kernel.kernel, shape);
+    if (obstacle.empty()) continue;
+    std::vector<std::string> words = possible_tiles(draft.spec, kernel.kernel);
+    words.insert(words.begin(), "auto");
+    draft.report(Kind::option_unsupported, {kernel.path, "target"}, obstacle,
+                 fmt::format("write {}", diag::one_of(words)));
+  }
 }
 
 }  // namespace
@@ -143,7 +196,8 @@ void check_target(Draft& draft) {
   check_batch(draft);
   check_cudnn(draft, target);
   check_weights(draft);
-  check_fused_matmuls(draft, target);
+  check_matmuls(draft, target);
+  check_tiles(draft);
 }
 
 }  // namespace hydrac::spec

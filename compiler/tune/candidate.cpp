@@ -4,9 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "driver/compile.h"
+#include "spec/attention_tiles.h"
 #include "spec/batch.h"
+#include "spec/print.h"
 #include "targets/target.h"
 
 namespace hydrac::tune {
@@ -76,19 +80,67 @@ class Knobs {
 
   void gpu() {
     const auto& o = spec_.optimizations;
+    add("optimizations.streams", std::to_string(o.streams), {"1", "2"});
     add("optimizations.attention", std::string(to_string(o.attention)), {"generated", "cudnn"},
         o.attention == spec::AttentionKernel::auto_);
     if (targets::find(spec_.target)->capability == 90)
       add("optimizations.fused_matmuls", std::string(to_string(o.fused_matmuls)), {"all", "none"},
           o.fused_matmuls == spec::FusedMatmuls::auto_);
-    add("optimizations.streams", std::to_string(o.streams), {"1", "2"});
     // Where optimizations.fit chose it: other keys may make it needless.
     if (o.offload.optimizer_state) add("optimizations.offload.optimizer_state", "true", {"false"});
+  }
+
+  // Each that the other one could compute: weight gradients together, then, of those that are ours, one by
+  // one. Comes after all matmuls at once.
+  void matmuls(const passes::MatmulChoices& choices) {
+    const auto& o = spec_.optimizations;
+    if (!o.own_matmuls.empty() || !o.library_matmuls.empty() || o.fused_matmuls != spec::FusedMatmuls::auto_)
+      return;
+    passes::MatmulChoices open;
+    for (const passes::MatmulChoice& choice : choices) {
+      if (choice.function == "micro_step" && choice.can_be_ours &&
+          std::ranges::find(open, choice.name, &passes::MatmulChoice::name) == open.end())
+        open.push_back(choice);
+    }
+    for (const passes::MatmulChoice& choice : open) {
+      if (choice.together.empty() || choice.together == choice.name)
+        try_other(together(open, choice), choice);
+    }
+    for (const passes::MatmulChoice& choice : open) {
+      if (!choice.together.empty() && choice.is_ours && effort_ != Effort::quick)
+        try_other(choice.name, choice);
+    }
+  }
+
+  // Of kernels that the program has; a pair where one kernel makes all gradients was measured to be slower.
+  void tiles() {
+    using cuda::AttentionKernel;
+    constexpr std::pair<const char*, AttentionKernel> kKernels[] = {{"forward", AttentionKernel::forward},
+                                                                    {"dq", AttentionKernel::query_gradients},
+                                                                    {"dkv", AttentionKernel::key_gradients}};
+    if (spec_.optimizations.attention == spec::AttentionKernel::cudnn) return;
+    for (const auto& [name, kernel] : kKernels) {
+      if (effort_ == Effort::max || has_kernel(spec_, kernel))
+        add(fmt::format("optimizations.attention_tiles.{}", name), "auto", possible_tiles(spec_, kernel));
+    }
   }
 
   std::vector<Knob> take() { return std::move(knobs_); }
 
  private:
+  static std::string together(const passes::MatmulChoices& all, const passes::MatmulChoice& first) {
+    std::vector<std::string> names;
+    for (const passes::MatmulChoice& choice : all) {
+      if (choice.name == first.name || (!first.together.empty() && choice.together == first.together))
+        names.push_back(choice.name);
+    }
+    return fmt::format("{}", fmt::join(names, " "));
+  }
+
+  void try_other(const std::string& names, const passes::MatmulChoice& now) {
+    knobs_.push_back({std::string(kMatmul) + names, {now.is_ours ? kLibrarys : kOurs}});
+  }
+
   const spec::Spec& spec_;
   const Effort effort_;
   std::vector<Knob> knobs_;
@@ -112,11 +164,35 @@ Candidate Candidate::with(const std::string& key, const std::string& value) cons
   return other;
 }
 
+namespace {
+
+// The matmuls of a key that is kMatmul.
+std::vector<std::string> matmuls_of(const std::string& key) {
+  std::vector<std::string> names;
+  for (size_t at = kMatmul.size(); at <= key.size();) {
+    const size_t end = std::min(key.find(' ', at), key.size());
+    names.push_back(key.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<LockedKey> Candidate::keys() const {
   std::vector<LockedKey> keys;
+  std::map<std::string, std::set<std::string>> matmuls;
   for (const auto& [key, value] : values) {
-    if (key != kBlas && !algorithm_of(key)) keys.push_back(locked_key(key, value));
+    if (key.starts_with(kMatmul)) {
+      std::set<std::string>& list =
+          matmuls[value == kOurs ? "optimizations.own_matmuls" : "optimizations.library_matmuls"];
+      for (const std::string& name : matmuls_of(key)) list.insert(spec::yaml_text(name));
+    } else if (key != kBlas && !algorithm_of(key)) {
+      keys.push_back(locked_key(key, value));
+    }
   }
+  for (const auto& [key, names] : matmuls)
+    keys.push_back(locked_key(key, fmt::format("[{}]", fmt::join(names, ", "))));
   return keys;
 }
 
@@ -132,8 +208,12 @@ std::string Candidate::text() const {
   std::vector<std::string> parts;
   int algorithms = 0;
   for (const auto& [key, value] : values) {
-    if (algorithm_of(key))
+    if (algorithm_of(key)) {
       ++algorithms;
+      continue;
+    }
+    if (key.starts_with(kMatmul))
+      parts.push_back(fmt::format("{} {}", fmt::join(matmuls_of(key), " and "), value));
     else
       parts.push_back(fmt::format("{} {}", without_section(key), value));
   }
@@ -143,8 +223,8 @@ std::string Candidate::text() const {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment,
-                           Effort effort) {
+std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment, Effort effort,
+                           const Parts& parts) {
   Knobs knobs(spec, effort);
   const bool cpu = targets::find(spec.target)->is_cpu();
   if (cpu) {
@@ -152,6 +232,8 @@ std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipm
     knobs.threads(equipment.cores);
   } else {
     knobs.gpu();
+    if (parts.attention_share > kShareForTiles) knobs.tiles();
+    knobs.matmuls(parts.matmuls);
   }
   knobs.micro_batch(open_batch);
   knobs.loss();

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "passes/passes.h"
 #include "spec/spec.h"
 #include "tune/lock_file.h"
 
@@ -25,6 +26,11 @@ struct Algorithm {
 };
 std::string key_of(const Algorithm& algorithm);
 std::optional<Algorithm> algorithm_of(const std::string& key);
+
+// Nor is who computes a matmul, or weight gradients together: "matmul d_mlp.up.weight d_mlp.down.weight",
+// whose value is one of these. In a spec they are two lists of names.
+inline constexpr std::string_view kMatmul = "matmul ";
+inline constexpr const char *kOurs = "ours", *kLibrarys = "the library's";
 
 // Values by key, as YAML; what is not in it is as the spec says.
 struct Candidate {
@@ -49,10 +55,19 @@ struct Equipment {
   std::vector<std::string> blas;  // libraries that are installed: "onednn", "openblas"
 };
 
-// Keys that the spec leaves open: not written, or `auto`. Cheap ones to try come first. `spec`: complete, as
+// What the program of the defaults is made of.
+struct Parts {
+  passes::MatmulChoices matmuls;
+  double attention_share = 0;  // of a step's predicted time
+};
+// Attention's tiles are tried where it has a larger share than this.
+inline constexpr double kShareForTiles = 0.05;
+
+// Keys that the spec leaves open: not written, or `auto`. What gained most on specs that were measured comes
+// first, for candidates that are guessed to be equally fast are tried in this order. `spec`: complete, as
 // the defaults have it; `open_batch`: its micro-batch was `auto` before it was completed.
-std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment,
-                           Effort effort);
+std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment, Effort effort,
+                           const Parts& parts = {});
 
 // Changes that round in another way and are faster or smaller, each by itself. Empty on cpu, and where
 // tune.numerics does not ask for them.

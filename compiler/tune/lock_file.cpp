@@ -19,8 +19,10 @@ std::string find(const Facts& facts, const std::string& name) {
 
 bool may_be_locked(std::string_view path) {
   static constexpr auto kKeys = std::to_array<std::string_view>(
-      {"train.micro_batch_size", "optimizations.attention", "optimizations.fused_matmuls",
-       "optimizations.loss", "optimizations.offload.optimizer_state", "optimizations.recompute",
+      {"train.micro_batch_size", "optimizations.attention", "optimizations.attention_tiles.dkv",
+       "optimizations.attention_tiles.dq", "optimizations.attention_tiles.forward",
+       "optimizations.fused_matmuls", "optimizations.library_matmuls", "optimizations.loss",
+       "optimizations.offload.optimizer_state", "optimizations.own_matmuls", "optimizations.recompute",
        "optimizations.streams", "optimizations.threads"});
   return std::ranges::find(kKeys, path) != kKeys.end();
 }

@@ -1,6 +1,7 @@
 #include "tune/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,13 +29,14 @@ class Search {
 
   Found run() {
     tried_.insert(best().values);
+    is_new_program(contest_.found().planned);
     contest_.measure_defaults();
     if (contest_.found().round.seconds > 0) progress_(contest_.found());
     do {
-      while (!over(end_of_keys_) && pass()) {
+      while (pass()) {
       }
     } while (!over(end_of_keys_) && try_together());
-    bool complete = !over(end_of_keys_);
+    bool complete = !is_cut_short_ && !over(end_of_keys_);
     if (tries_algorithms()) complete &= try_algorithms();
     contest_.measure_best();
     contest_.found().complete = complete;
@@ -44,27 +46,32 @@ class Search {
  private:
   const Candidate& best() const { return contest_.found().best; }
   bool over(double end) const { return bench_.stopped() || bench_.now() >= end; }
+  // So much earlier than that of keys that what was better by little can be compared together.
+  double end_of_passes() const { return end_of_keys_ - (compared_ > 0 ? seconds_compared_ / compared_ : 0); }
   bool tries_algorithms() const { return measures() && bench_.has_algorithms(); }
   bool measures() const { return options_.objective != Objective::memory; }
   // Neighbours of the best candidate, most promising first; whether one of them was taken.
   bool pass() {
+    is_cut_short_ = over(end_of_passes());
+    if (is_cut_short_) return false;
     struct Step {
       std::string key, value;  // an empty value: back to the default
-      double guess;
+      double rank;
     };
     std::vector<Step> steps;
     const auto consider = [&](const std::string& key, const std::string& value) {
       const Candidate candidate = neighbour(key, value);
       if (tried_.contains(candidate.values)) return;
-      if (const auto planned = bench_.plan(candidate)) steps.push_back({key, value, promise(*planned)});
+      if (const auto planned = bench_.plan(candidate)) steps.push_back({key, value, rank(*planned)});
     };
     for (const auto& [key, value] : best().values) consider(key, "");
     for (const Knob& knob : knobs_)
       for (const std::string& value : knob.values) consider(knob.key, value);
-    std::ranges::stable_sort(steps, {}, &Step::guess);
+    std::ranges::stable_sort(steps, {}, &Step::rank);
     bool improved = false;
     for (const Step& step : steps) {
-      if (over(end_of_keys_)) return false;
+      is_cut_short_ = over(end_of_passes());
+      if (is_cut_short_) return false;
       improved |= try_out(neighbour(step.key, step.value));
     }
     return improved;
@@ -77,21 +84,37 @@ class Search {
     return candidate;
   }
 
-  double promise(const Planned& planned) const {
-    return measures() ? contest_.guess(planned) : static_cast<double>(planned.bytes);
+  // In percent of the best candidate's guess: what is less says nothing, and the order of the knobs counts.
+  double rank(const Planned& planned) const {
+    if (!measures()) return static_cast<double>(planned.bytes);
+    return std::round(100 * contest_.guess(planned) / contest_.guess(contest_.found().planned));
   }
 
   bool try_out(const Candidate& candidate) {
     if (!tried_.insert(candidate.values).second) return false;
     const auto planned = bench_.plan(candidate);
     if (!planned) return false;
+    if (!is_new_program(*planned)) {
+      ++contest_.found().same;
+      return false;
+    }
     if (!measures()) return note(contest_.compare_plans(candidate, *planned));
     const double hope = contest_.pace().hope * contest_.guess(contest_.found().planned);
     if (contest_.guess(*planned) > hope) {
       ++contest_.found().passed_over;
       return false;
     }
-    return note(contest_.compare(candidate, *planned));
+    const double began = bench_.now();
+    const Comparison comparison = contest_.compare(candidate, *planned);
+    seconds_compared_ += bench_.now() - began;
+    ++compared_;
+    return note(comparison);
+  }
+
+  // Keys may have no effect beside others: another name for a program that was measured is not measured
+  // again.
+  bool is_new_program(const Planned& planned) {
+    return planned.program.empty() || programs_.insert(planned.program).second;
   }
 
   // Whether it was taken.
@@ -165,7 +188,11 @@ class Search {
   const SearchOptions options_;
   const std::function<void(const Found&)>& progress_;
   const double end_, end_of_keys_;
-  std::set<std::map<std::string, std::string>> tried_;
+  std::set<std::map<std::string, std::string>> tried_;  // values of candidates
+  std::set<std::string> programs_;
+  double seconds_compared_ = 0;
+  int compared_ = 0;
+  bool is_cut_short_ = false;  // the last pass, by the time
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ enum class Objective { time, memory, energy };
 struct Planned {
   int64_t bytes = 0;  // of tensor memory
   Work work;
-  double threads = 1;  // of those that compute; a GPU has one
+  double threads = 1;   // of those that compute; a GPU has one
+  std::string program;  // equal of candidates that are the same program; "" where that is not known
 };
 
 // A candidate's program, in memory and ready.
@@ -83,6 +84,7 @@ struct Found {
   double spread_of_defaults = 0;  // of neighbouring rounds of the defaults
   std::vector<Comparison> comparisons;
   int passed_over = 0;    // not measured: guessed to be slower by far
+  int same = 0;           // not measured: the same program as another candidate's
   int undecided = 0;      // better or worse by less than the noise, which is more than a percent
   bool complete = false;  // everything was tried before the time was over
 };

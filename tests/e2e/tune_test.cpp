@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "tests/e2e/cli.h"
@@ -183,6 +185,55 @@ TEST_F(Tuned, IsCarriedByAnEmittedProgram) {
   ASSERT_EQ(place_.run({"emit", "open.yaml", "-o", "plain", "-q", "--lock", "none", "--threads", "1"}).code,
             0);
   EXPECT_EQ(slurp(place_ / "plain/settings.cpp").find("settings.choices"), std::string::npos);
+}
+
+// Attention's tiles and matmuls by name, which only a GPU's section has.
+TEST(TunedForAGpu, IsEmittedWithTilesAndMatmuls) {
+  const Workplace place;
+  spill(place / "gpu.yaml",
+        "name: gpu\ntarget: h100\n"
+        "model: {hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: 256}\n"
+        "data: {path: a.txt, tokenizer: byte}\n"
+        "train: {sequence_len: 128, micro_batch_size: 16, max_steps: 2}\n");
+  spill(place / "a.txt", std::string(10000, 'a'));
+  const std::string section =
+      "hydrac_lock: 1\nsections:\n  - machine: {target: h100, name: H100}\n    spec: {}\n    keys:\n";
+  spill(place / "gpu.lock.yaml", section +
+                                     "      optimizations.attention_tiles.forward: 128x64\n"
+                                     "      optimizations.attention_tiles.dkv: 128x64\n"
+                                     "      optimizations.fused_matmuls: none\n"
+                                     "      optimizations.own_matmuls: [mlp.up]\n");
+  Outcome outcome = place.run({"emit", "gpu.yaml", "-o", "tuned", "-q"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  ASSERT_EQ(place
+                .run({"emit", "gpu.yaml", "-o", "plain", "-q", "--lock", "none",
+                      "optimizations.fused_matmuls=none"})
+                .code,
+            0);
+  const auto files = [&](const char* folder) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(place / folder / "kernels"))
+      names.insert(entry.path().filename());
+    return names;
+  };
+  EXPECT_TRUE(files("tuned").contains("attention_key_gradients.cu"));
+  EXPECT_FALSE(files("plain").contains("attention_key_gradients.cu"));
+  EXPECT_TRUE(files("tuned").contains("matmul_swiglu.cu"));
+  EXPECT_FALSE(files("plain").contains("matmul_swiglu.cu"));
+  EXPECT_EQ(place.run({"diff", "gpu.yaml", "tuned"}).code, 0);
+  spill(place / "gpu.lock.yaml", section + "      optimizations.own_matmuls: [nothing]\n");
+  outcome = place.run({"check", "gpu.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(
+      outcome.err.find("gpu.lock.yaml:6:34: optimizations.own_matmuls: no matmul that could be hydrac's is "
+                       "named nothing; there are "),
+      std::string::npos)
+      << outcome.err;
+  spill(place / "gpu.lock.yaml", section + "      optimizations.attention_tiles.forward: 64x32\n");
+  outcome = place.run({"check", "gpu.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("the kernels of sm_90 take 64 or 128 [option-unsupported]"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Tuned, ShowsItsChangesInADiff) {

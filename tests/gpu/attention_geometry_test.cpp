@@ -99,6 +99,58 @@ TEST(AttentionGeometry, TilesAreTheSameForAnyBatch) {
   });
 }
 
+// Whatever may be asked for fits, has the shape that was asked for, and leaves the other kernels alone.
+TEST(AttentionGeometry, TilesThatAreAskedForFit) {
+  int possible = 0;
+  for_problems([&](const AttentionProblem& usual) {
+    for (AttentionKernel kernel : kKernels) {
+      for (const TileShape shape :
+           {TileShape{64, 32}, {64, 64}, {64, 128}, {128, 32}, {128, 64}, {128, 128}}) {
+        if (tile_obstacle(usual, kernel, shape) != TileObstacle::none) continue;
+        ++possible;
+        AttentionProblem p = usual;
+        (kernel == AttentionKernel::forward           ? p.tiles.forward
+         : kernel == AttentionKernel::query_gradients ? p.tiles.query_gradients
+                                                      : p.tiles.key_gradients) = shape;
+        const AttentionTile tile = attention_tile(p, kernel);
+        const AttentionLaunch launch = attention_launch(p, kernel);
+        ASSERT_EQ(tile.rows(), shape.rows);
+        ASSERT_EQ(tile.columns, shape.columns);
+        ASSERT_LE(launch.shared_bytes, static_cast<std::uint64_t>(shared_bytes_of_block(p.capability)));
+        ASSERT_LE((launch.shared_bytes + 1024) * static_cast<std::uint64_t>(tile.blocks_per_sm),
+                  static_cast<std::uint64_t>(shared_bytes_of_sm(p.capability)) + 1024);
+        ASSERT_LE(tile.threads() * tile.blocks_per_sm, 2048);
+        ASSERT_EQ(tile.rows() % (tile.threads() / 8), 0);  // query_terms goes in whole rounds
+        ASSERT_EQ(attention_launch(p, AttentionKernel::query_terms).grid,
+                  attention_launch(usual, AttentionKernel::query_terms).grid);
+      }
+    }
+  });
+  EXPECT_GT(possible, 1000);
+}
+
+TEST(AttentionGeometry, TilesThatAreTooMuchAreRefused) {
+  const AttentionProblem wide{80, 2, true, false, 8, 1024, 8, 8, 256},
+      ada{89, 2, true, false, 8, 1024, 8, 8, 128}, hopper{90, 2, true, false, 8, 1024, 8, 8, 64},
+      floats{90, 4, false, false, 8, 1024, 8, 8, 64};
+  EXPECT_EQ(tile_obstacle(wide, AttentionKernel::key_gradients, {64, 64}), TileObstacle::registers);
+  EXPECT_EQ(tile_obstacle(ada, AttentionKernel::forward, {128, 128}), TileObstacle::shared);
+  EXPECT_EQ(tile_obstacle(hopper, AttentionKernel::forward, {64, 32}), TileObstacle::width);
+  EXPECT_EQ(tile_obstacle(floats, AttentionKernel::forward, {64, 64}), TileObstacle::kernel);
+  EXPECT_EQ(tile_obstacle(hopper, AttentionKernel::forward, {128, 128}), TileObstacle::none);
+}
+
+TEST(AttentionGeometry, TilesOfGradientsMakeThemAPair) {
+  AttentionProblem pieces{90, 2, true, false, 64, 1024, 12, 12, 64},
+      heads{90, 2, true, false, 64, 256, 12, 12, 64};
+  ASSERT_TRUE(attention_fuses_gradients(pieces));
+  ASSERT_TRUE(attention_owns_heads(heads));
+  pieces.tiles.query_gradients = heads.tiles.key_gradients = {64, 64};
+  EXPECT_FALSE(attention_fuses_gradients(pieces));
+  EXPECT_FALSE(attention_owns_heads(heads));
+  EXPECT_EQ(attention_backward_workspace(pieces), 64u * 12 * 1024 * sizeof(QueryTerms));
+}
+
 TEST(AttentionGeometry, LaunchesCoverEveryRow) {
   const AttentionProblem gpt2{90, 2, true, false, 64, 1024, 12, 12, 64};
   EXPECT_EQ(attention_launch(gpt2, AttentionKernel::forward).grid, 64u * 12 * 16);

@@ -8,6 +8,7 @@
 #include "cuda/attention/geometry.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/error.h"
+#include "spec/attention_tiles.h"
 
 namespace hydrac::targets {
 
@@ -165,6 +166,7 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
                                         const program::AttentionCall& call) {
   const spec::AttentionKernel wanted = spec.optimizations.attention;
   if (wanted == spec::AttentionKernel::generated) return "attention: generated";
+  if (spec::asks_for_tiles(spec)) return "attention_tiles are those of the generated kernels";
   std::optional<std::string> reason;
   if (call.dtype == ir::DType::f32) {
     reason = "cuDNN's attention computes in half precision";

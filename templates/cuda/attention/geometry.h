@@ -20,6 +20,23 @@ enum class AttentionKernel {
   head_gradients,   // d_q, d_k, d_v with no other kernel: attention_owns_heads() says whether
 };
 
+// Rows that a block owns, and rows of the other side that it takes at a time. 0: what attention_tile() takes
+// by itself.
+struct TileShape {
+  int rows = 0, columns = 0;
+
+  HYDRAC_FN constexpr bool is_given() const { return rows > 0; }
+};
+
+// What a spec asks for. With one of the gradients' the backward pass is the pair of kernels.
+struct AttentionTiles {
+  TileShape forward = {}, query_gradients = {}, key_gradients = {};
+
+  HYDRAC_FN constexpr bool ask_for_pair() const {
+    return query_gradients.is_given() || key_gradients.is_given();
+  }
+};
+
 struct AttentionProblem {
   int capability;  // 10 * major + minor
   int element_bytes;
@@ -32,6 +49,7 @@ struct AttentionProblem {
   // once know one document a sequence.
   bool has_documents = false;
   int multiprocessors = kHopper.multiprocessors;  // that launches are planned for
+  AttentionTiles tiles = {};
 };
 
 struct AttentionLaunch {
@@ -70,13 +88,13 @@ HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
 HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
   const bool fills = p.tokens <= 128 || p.batch * p.heads >= p.multiprocessors / 2;
   return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim && !p.has_documents &&
-         p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192) && fills;
+         !p.tiles.ask_for_pair() && p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192) && fills;
 }
 
 // Whether query_terms and gradients compute the backward pass, instead of query_gradients and key_gradients.
 // Measured on an H200: without dropout the pair is as fast up to 256 tokens. Pieces should fill the chip.
 HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
-  if (attention_owns_heads(p) || p.has_documents) return false;
+  if (attention_owns_heads(p) || p.has_documents || p.tiles.ask_for_pair()) return false;
   if (attention_family(p) != AttentionFamily::hopper || p.head_dim != kGradientDim) return false;
   return p.tokens >= (p.has_dropout ? 256 : 512) &&
          p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= p.multiprocessors;
@@ -168,11 +186,82 @@ HYDRAC_FN constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_di
   return tiles[size];
 }
 
+// Registers that a thread needs: of sums, scores and what matmuls take of them, and those of addresses and
+// masks. tests/unit/cuda sees that the compiler needs no more.
+HYDRAC_FN constexpr int attention_registers(const AttentionProblem& p, AttentionKernel kernel, int row_tiles,
+                                            int columns) {
+  const int dim = padded_head_dim(p.head_dim);
+  const int sums = kernel == AttentionKernel::key_gradients ? dim : dim / 2;
+  const int scores = kernel == AttentionKernel::forward ? columns / 2 : columns;
+  const int others = p.has_dropout || p.has_softcap ? 48 : 24;
+  return row_tiles * (sums + scores + columns / 4) + others;
+}
+
+// Of the 255 that a thread may have: mma.sync's operands take some more than the estimate counts.
+HYDRAC_FN constexpr int most_registers(const AttentionProblem& p) {
+  return attention_family(p) == AttentionFamily::hopper ? 232 : 208;
+}
+
+constexpr int kRegistersOfSm = 64 << 10;
+
+HYDRAC_FN constexpr TileShape given_shape(const AttentionProblem& p, AttentionKernel kernel) {
+  if (kernel == AttentionKernel::forward) return p.tiles.forward;
+  if (kernel == AttentionKernel::query_gradients) return p.tiles.query_gradients;
+  return kernel == AttentionKernel::key_gradients ? p.tiles.key_gradients : TileShape{};
+}
+
+// A tile of that shape, with as few warps as registers allow: each reads all of the other side.
+HYDRAC_FN constexpr AttentionTile shaped_tile(const AttentionProblem& p, AttentionKernel kernel,
+                                              const TileShape& shape) {
+  const bool is_hopper = attention_family(p) == AttentionFamily::hopper;
+  const bool has_room = attention_registers(p, kernel, 2, shape.columns) <= most_registers(p);
+  const int row_tiles = !is_hopper && shape.rows >= 128 && has_room ? 2 : 1;
+  AttentionTile tile{shape.rows / (16 * row_tiles), row_tiles, shape.columns, is_hopper ? 3 : 2, 1};
+  // wgmma's third stage is one that matmuls still read; a second one is for speed alone.
+  const auto limit = static_cast<std::uint64_t>(shared_bytes_of_block(p.capability));
+  if (!is_hopper && attention_shared_bytes(p, kernel, tile) > limit) tile.stages = 1;
+  constexpr int kOfSystem = 1024;  // of each block's shared memory
+  const int by_registers =
+      kRegistersOfSm / (tile.threads() * attention_registers(p, kernel, row_tiles, shape.columns));
+  const int by_shared = static_cast<int>(static_cast<std::uint64_t>(shared_bytes_of_sm(p.capability)) /
+                                         (attention_shared_bytes(p, kernel, tile) + kOfSystem));
+  const int most = is_hopper ? 4 : 2;
+  const int blocks = by_registers < by_shared ? by_registers : by_shared;
+  tile.blocks_per_sm = blocks < 1 ? 1 : blocks < most ? blocks : most;
+  return tile;
+}
+
 }  // namespace detail
 
+enum class TileObstacle {
+  none,
+  kernel,  // no kernel of 16-bit numbers computes the problem
+  width,   // wgmma's kernels take 64 or 128 rows of the other side
+  registers,
+  shared,  // memory of a block
+};
+
+// Why a kernel (forward, query_gradients or key_gradients) cannot have a tile of that shape: 64 or 128 rows
+// by 32, 64 or 128.
+HYDRAC_FN constexpr TileObstacle tile_obstacle(const AttentionProblem& p, AttentionKernel kernel,
+                                               const TileShape& shape) {
+  const AttentionFamily family = attention_family(p);
+  if (family == AttentionFamily::plain) return TileObstacle::kernel;
+  if (family == AttentionFamily::hopper && shape.columns < 64) return TileObstacle::width;
+  const AttentionTile tile = detail::shaped_tile(p, kernel, shape);
+  const int registers = detail::attention_registers(p, kernel, tile.row_tiles, tile.columns);
+  if (registers > detail::most_registers(p) || registers * tile.threads() > detail::kRegistersOfSm)
+    return TileObstacle::registers;
+  const auto limit = static_cast<std::uint64_t>(shared_bytes_of_block(p.capability));
+  return attention_shared_bytes(p, kernel, tile) > limit ? TileObstacle::shared : TileObstacle::none;
+}
+
 // The tile that a problem's kernel uses, whatever its batch: the one measured or reckoned best for its
-// head_dim, made smaller until it fits the chip's shared memory.
+// head_dim, made smaller until it fits the chip's shared memory. Or what the problem asks for, which has no
+// tile_obstacle().
 HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKernel kernel) {
+  const TileShape given = detail::given_shape(p, kernel);
+  if (given.is_given()) return detail::shaped_tile(p, kernel, given);
   const AttentionFamily family = attention_family(p);
   const int dim = static_cast<int>(p.head_dim);
   AttentionTile tile = family == AttentionFamily::hopper ? detail::hopper_tile(kernel, p)

@@ -35,6 +35,7 @@ struct Kind {
   Rules rules;
   bool has_dropout = false;
   int head_tokens = 0;  // where not 0, the gradients of whole heads, of that many tokens
+  cuda::AttentionTiles tiles = {};
 
   // Whether Hopper's own kernels take the heads, as attention_family() says: others are multiplied by
   // mma.sync.
@@ -43,7 +44,7 @@ struct Kind {
 
 std::vector<std::string> kernels_of(const Kind& kind) {
   if (kind.head_tokens > 0) return {"forward", "heads"};
-  if (kind.has_warpgroups() && !kind.rules.has_documents())
+  if (kind.has_warpgroups() && !kind.rules.has_documents() && !kind.tiles.ask_for_pair())
     return {"forward", "queries", "keys", "terms", "pieces"};
   return {"forward", "queries", "keys"};
 }
@@ -60,7 +61,17 @@ AttentionProblem problem_of(const Kind& kind, const AttentionCase& c) {
           kind.head_dim,
           kind.rules.is_causal(),
           kind.rules.scores != "LinearScores",
-          kind.rules.has_documents()};
+          kind.rules.has_documents(),
+          cuda::kHopper.multiprocessors,
+          kind.tiles};
+}
+
+std::string text_of(const cuda::AttentionTiles& tiles) {
+  const auto text = [](cuda::TileShape shape) {
+    return fmt::format("{{{}, {}}}", shape.rows, shape.columns);
+  };
+  return fmt::format("{{{}, {}, {}}}", text(tiles.forward), text(tiles.query_gradients),
+                     text(tiles.key_gradients));
 }
 
 // The kernels on packed tensors, qkv [B,T,(H+2K)D].
@@ -76,7 +87,8 @@ using namespace hydrac::cuda;
 using Storage = @TYPE@;
 constexpr int D = @DIM@;
 constexpr AttentionProblem problem{@CAPABILITY@, sizeof(Storage), __is_same(Storage, bf16), @DROPS@, 1, @TOKENS@, 1, 1, D,
-                                   @MASK@::hides_later, !@SCORES@::is_linear, @MASK@::has_documents};
+                                   @MASK@::hides_later, !@SCORES@::is_linear, @MASK@::has_documents,
+                                   kHopper.multiprocessors, @TILES@};
 template <AttentionKernel kernel>
 using Config = AttentionConfig<Storage, D, attention_family(problem), attention_tile(problem, kernel), @MASK@, @SCORES@,
                                @DROPS@>;
@@ -136,7 +148,7 @@ extern "C" __global__ void heads(const Storage* qkv, const Storage* out, const f
 }
 )";
   std::string source = text;
-  if (kind.has_warpgroups() && !kind.rules.has_documents())
+  if (kind.has_warpgroups() && !kind.rules.has_documents() && !kind.tiles.ask_for_pair())
     source += kind.head_tokens > 0 ? of_heads : of_pieces;
   const std::pair<const char*, std::string> values[] = {
       {"@TYPE@", kind.type == "float" ? "float" : "hydrac::" + kind.type},
@@ -145,7 +157,8 @@ extern "C" __global__ void heads(const Storage* qkv, const Storage* out, const f
       {"@DROPS@", kind.has_dropout ? "true" : "false"},
       {"@TOKENS@", std::to_string(std::max(1, kind.head_tokens))},
       {"@MASK@", kind.rules.mask},
-      {"@SCORES@", kind.rules.scores}};
+      {"@SCORES@", kind.rules.scores},
+      {"@TILES@", text_of(kind.tiles)}};
   for (const auto& [name, value] : values) {
     for (size_t at = source.find(name); at != std::string::npos; at = source.find(name))
       source.replace(at, std::strlen(name), value);
@@ -212,7 +225,7 @@ class Attention {
     SCOPED_TRACE(testing::Message() << "T " << c.tokens << ", window " << c.window << ", softcap "
                                     << c.softcap << ", documents of " << c.document);
     std::vector<Backward> backwards = {kind_.head_tokens > 0 ? Backward::heads : Backward::pair};
-    if (kind_.has_warpgroups() && kind_.head_tokens == 0 && c.document == 0)
+    if (kind_.has_warpgroups() && kind_.head_tokens == 0 && c.document == 0 && !kind_.tiles.ask_for_pair())
       backwards.push_back(Backward::pieces);
     const int all = c_.heads + 2 * c_.kv_heads;
     const size_t tokens = static_cast<size_t>(c_.batch) * c_.tokens;
@@ -325,6 +338,28 @@ TEST(EmulatedAttention, ByWarpgroups) {
   for (int window : {1, 64, 65, 150, 500}) windows.check(case_of(449, window));
   Attention<bf16>({90, "bf16", 64, kFull}).check(case_of(200));
   Attention<bf16>({90, "bf16", 64, kWindowCapped, true}).check(case_of(300, 70, 1.5, 0.25));
+}
+
+// Tiles that a spec asks for: each family's shapes, for each kernel.
+TEST(EmulatedAttention, OfGivenTiles) {
+  const auto check = [](int capability, int head_dim, const cuda::AttentionTiles& tiles) {
+    SCOPED_TRACE(text_of(tiles));
+    const Kind kind{capability, "bf16", head_dim, kWindow, false, 0, tiles};
+    const AttentionCase c = case_of(333, 150);
+    for (const AttentionKernel kernel :
+         {AttentionKernel::forward, AttentionKernel::query_gradients, AttentionKernel::key_gradients})
+      EXPECT_EQ(
+          tile_obstacle(problem_of(kind, c), kernel, cuda::detail::given_shape(problem_of(kind, c), kernel)),
+          cuda::TileObstacle::none);
+    Attention<bf16>(kind).check(c);
+  };
+  check(80, 64, {{64, 32}, {64, 32}, {64, 32}});
+  check(80, 64, {{64, 128}, {64, 64}, {64, 64}});
+  check(80, 64, {{128, 128}, {128, 64}, {128, 64}});
+  check(80, 96, {{128, 32}, {128, 32}, {128, 32}});
+  check(90, 64, {{64, 128}, {64, 128}, {64, 64}});
+  check(90, 64, {{128, 128}, {128, 128}, {128, 64}});
+  check(90, 128, {{128, 128}, {64, 64}, {64, 64}});
 }
 
 TEST(EmulatedAttention, OfWholeHeads) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver/compile.h"
+#include "runtime/error.h"
 #include "spec/load.h"
 
 namespace hydrac::driver {
@@ -11,7 +12,7 @@ namespace {
 
 using program::Call;
 
-Compiled compiled_with(const std::string& fused_matmuls) {
+Compiled compiled_with(const std::string& fused_matmuls, const std::vector<std::string>& overrides = {}) {
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec = spec::load_spec_text(
       "test.yaml",
@@ -22,7 +23,7 @@ Compiled compiled_with(const std::string& fused_matmuls) {
       "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
       "optimizations: {precision: bf16, fused_matmuls: " +
           fused_matmuls + "}\n",
-      {}, diagnostics);
+      overrides, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
   return compile(*spec, passes::RecomputeChoice{}, {});
 }
@@ -86,6 +87,84 @@ TEST(FusedMatmuls, AreOneCallWithTheWorkOfBoth) {
 
 TEST(FusedMatmuls, OfFewRowsAreTheLibrarys) {
   EXPECT_TRUE(fused_matmuls(compiled_with("auto")).empty());
+}
+
+std::vector<std::string> ours(const Compiled& compiled) {
+  std::vector<std::string> names;
+  for (const passes::MatmulChoice& choice : compiled.matmuls)
+    if (choice.function == "micro_step" && choice.is_ours) names.push_back(choice.name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(AskedMatmuls, AreOursOrTheLibrarysByName) {
+  const Names all = ours(compiled_with("all"));
+  EXPECT_NE(std::ranges::find(all, "mlp.up"), all.end());
+  EXPECT_EQ(ours(compiled_with("auto")), Names{});
+  EXPECT_EQ(ours(compiled_with("auto", {"optimizations.own_matmuls=[mlp.up]"})), Names{"mlp.up"});
+  EXPECT_EQ(ours(compiled_with("none", {"optimizations.own_matmuls=[mlp.up]"})), Names{"mlp.up"});
+  Names without = all;
+  std::erase(without, "mlp.up");
+  EXPECT_EQ(ours(compiled_with("all", {"optimizations.library_matmuls=[mlp.up]"})), without);
+}
+
+TEST(AskedMatmuls, OfWeightGradientsGoTogether) {
+  const Names two = {"d_mlp.down.weight", "d_attn.out.weight"};
+  EXPECT_EQ(ours(compiled_with("none", {"optimizations.own_matmuls=[d_mlp.down.weight, d_attn.out.weight]"})),
+            two);
+  Names rest = ours(compiled_with("all"));
+  ASSERT_EQ(std::erase(rest, "d_attn.qkv.weight"), 1u);
+  EXPECT_EQ(ours(compiled_with("all", {"optimizations.library_matmuls=[d_attn.qkv.*]"})), rest);
+}
+
+std::string refusal(const std::string& fused_matmuls, const std::vector<std::string>& overrides) {
+  try {
+    compiled_with(fused_matmuls, overrides);
+  } catch (const runtime::InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AskedMatmuls, AreRefusedWhereTheyAreNone) {
+  EXPECT_EQ(
+      refusal("auto", {"optimizations.own_matmuls=[mlp.upp]"}),
+      "<command line>:1:27: optimizations.own_matmuls: no matmul that could be hydrac's is named mlp.upp; "
+      "did you mean mlp.up?");
+  EXPECT_NE(
+      refusal("auto", {"optimizations.library_matmuls=[\"*nowhere\"]"})
+          .find("optimizations.library_matmuls: no matmul that could be hydrac's is named *nowhere; there "
+                "are attn.out"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal("auto", {"optimizations.own_matmuls=[mlp.up]", "optimizations.library_matmuls=[\"mlp.*\"]"})
+          .find("mlp.up is named by library_matmuls too"),
+      std::string::npos);
+  EXPECT_NE(refusal("none", {"optimizations.own_matmuls=[d_mlp.down.weight]"})
+                .find("d_mlp.down.weight stays the library's: gradients of weights are one kernel together"),
+            std::string::npos);
+}
+
+// The tiles that a spec asks for are in the kernels' text, and one of the gradients' makes them a pair.
+TEST(AttentionTiles, AreThoseOfTheSpec) {
+  const auto has = [](const Compiled& compiled, const std::string& words) {
+    return std::ranges::any_of(compiled.program.kernels, [&](const program::Kernel& kernel) {
+      return kernel.text.find(words) != std::string::npos;
+    });
+  };
+  const std::vector<std::string> half = {"model.num_attention_heads=4"};
+  const Compiled usual = compiled_with("auto", half);
+  EXPECT_TRUE(has(usual, "attention_head_gradients"));
+  EXPECT_FALSE(has(usual, "attention_query_gradients"));
+  std::vector<std::string> overrides = half;
+  overrides.insert(overrides.end(), {"optimizations.attention_tiles.forward=128x64",
+                                     "optimizations.attention_tiles.dkv=128x64"});
+  const Compiled asked = compiled_with("auto", overrides);
+  EXPECT_TRUE(has(asked, ".warps = 8, .row_tiles = 1, .columns = 64, .stages = 3, .blocks_per_sm = 2"));
+  EXPECT_TRUE(has(asked, ".warps = 8, .row_tiles = 1, .columns = 64, .stages = 3, .blocks_per_sm = 1"));
+  EXPECT_FALSE(has(asked, "attention_head_gradients"));
+  EXPECT_TRUE(has(asked, "attention_query_gradients"));
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ std::map<std::string, std::string> keys_of(const std::string& target) {
   keys["optimizations.fp8_head"] = "false";
   keys["optimizations.attention"] = "\"generated\"";
   keys["optimizations.fused_matmuls"] = "\"none\"";
+  for (const char* kernel : {"forward", "dq", "dkv"})
+    keys[std::string("optimizations.attention_tiles.") + kernel] = "\"auto\"";
+  keys["optimizations.own_matmuls"] = keys["optimizations.library_matmuls"] = "[]";
   keys["optimizations.loss"] = "\"fused_linear\"";
   keys["optimizations.recompute"] = "[\"norm\",\"act\"]";
   keys["optimizations.cuda_graph"] = "false";
@@ -51,6 +54,16 @@ TEST(Ablation, OfACpuCountsItsThreadsAndMoments) {
   ASSERT_EQ(list.size(), 4u);
   EXPECT_EQ(list[2].name, "optimizer_state");
   EXPECT_EQ(list[3].name, "threads");
+}
+
+TEST(Ablation, TakesAwayWhatALockFileMaySay) {
+  auto keys = keys_of("h100");
+  keys["optimizations.attention_tiles.dkv"] = "\"128x64\"";
+  keys["optimizations.own_matmuls"] = "[\"mlp.up\"]";
+  const auto list = optimizations_of(keys);
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list[0].name, "attention_tiles.dkv");
+  EXPECT_EQ(list[1].plain, "[]");
 }
 
 TEST(Ablation, KnowsNoOtherNames) {

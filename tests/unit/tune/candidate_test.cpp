@@ -102,6 +102,80 @@ TEST(Knobs, LeaveWhatTheSpecWritesToFit) {
   EXPECT_EQ(values_of(knobs, "optimizations.offload.optimizer_state"), nullptr);
 }
 
+passes::MatmulChoice matmul(const std::string& name, bool is_ours, bool can_be_ours = true,
+                            const std::string& together = "") {
+  return {"micro_step", name, is_ours, can_be_ours, together};
+}
+
+// Each matmul that the other one could compute, weight gradients together before one by one.
+TEST(Knobs, OfMatmuls) {
+  const Parts parts{
+      {matmul("attn.qkv", true), matmul("attn.out", false, false), matmul("mlp.up", false),
+       matmul("d_a", true, true, "d_a"), matmul("d_b", true, true, "d_a"), matmul("d_c", false, true, "d_c"),
+       matmul("d_d", false, true, "d_c"), matmul("attn.qkv", true)},
+      0};
+  std::vector<std::string> tried;
+  const auto list = [&](const std::vector<std::string>& overrides, Effort effort) {
+    tried.clear();
+    for (const Knob& knob : knobs_of(spec_with(overrides), true, {}, effort, parts))
+      if (knob.key.starts_with(kMatmul))
+        tried.push_back(knob.key.substr(kMatmul.size()) + ": " + knob.values[0]);
+    return tried;
+  };
+  EXPECT_EQ(list({"target=h100"}, Effort::normal),
+            (std::vector<std::string>{"attn.qkv: the library's", "mlp.up: ours", "d_a d_b: the library's",
+                                      "d_c d_d: ours", "d_a: the library's", "d_b: the library's"}));
+  EXPECT_EQ(list({"target=h100"}, Effort::quick).size(), 4u);
+  EXPECT_TRUE(list({"target=h100", "optimizations.fused_matmuls=all"}, Effort::normal).empty());
+  EXPECT_TRUE(list({"target=h100", "optimizations.library_matmuls=[mlp.up]"}, Effort::normal).empty());
+}
+
+TEST(Candidate, WritesMatmulsAsTwoLists) {
+  const Candidate candidate = Candidate{}
+                                  .with(std::string(kMatmul) + "mlp.up", kOurs)
+                                  .with(std::string(kMatmul) + "d_c d_d", kOurs)
+                                  .with(std::string(kMatmul) + "attn.qkv", kLibrarys)
+                                  .with("optimizations.streams", "1");
+  EXPECT_EQ(candidate.text(), "attn.qkv the library's, d_c and d_d ours, mlp.up ours, streams 1");
+  std::map<std::string, std::string> keys;
+  for (const LockedKey& key : candidate.keys()) {
+    keys[key.path] = key.text;
+    EXPECT_TRUE(may_be_locked(key.path)) << key.path;
+  }
+  EXPECT_EQ(keys, (std::map<std::string, std::string>{{"optimizations.library_matmuls", "[attn.qkv]"},
+                                                      {"optimizations.own_matmuls", "[d_c, d_d, mlp.up]"},
+                                                      {"optimizations.streams", "1"}}));
+}
+
+// Where attention is a part of a step that is worth it: tiles that the GPU has room for.
+TEST(Knobs, OfTiles) {
+  const std::vector<std::string> wide = {"target=h100", "model.num_attention_heads=1",
+                                         "train.sequence_len=2048"};
+  const auto forward = [&](const std::vector<std::string>& overrides, double share) {
+    const auto knobs = knobs_of(spec_with(overrides), true, {}, Effort::normal, {{}, share});
+    const auto* values = values_of(knobs, "optimizations.attention_tiles.forward");
+    return values ? *values : std::vector<std::string>{};
+  };
+  EXPECT_EQ(forward(wide, 0.06), (std::vector<std::string>{"64x128", "128x64", "128x128"}));
+  EXPECT_TRUE(forward(wide, 0.05).empty());
+  std::vector<std::string> cudnn = wide;
+  cudnn.push_back("optimizations.attention=cudnn");
+  EXPECT_TRUE(forward(cudnn, 0.5).empty());
+  std::vector<std::string> old = wide;
+  old[0] = "target=a100";
+  EXPECT_EQ(forward(old, 0.5), (std::vector<std::string>{"64x32", "64x64", "64x128", "128x32", "128x128"}));
+  const auto gradients = knobs_of(spec_with(wide), true, {}, Effort::normal, {{}, 0.5});
+  EXPECT_EQ(*values_of(gradients, "optimizations.attention_tiles.dkv"), (std::vector<std::string>{"128x64"}));
+  std::vector<std::string> many = wide;  // heads for all multiprocessors: one kernel makes all gradients
+  many[2] = "train.sequence_len=4096";
+  EXPECT_EQ(values_of(knobs_of(spec_with(many), true, {}, Effort::normal, {{}, 0.5}),
+                      "optimizations.attention_tiles.dkv"),
+            nullptr);
+  EXPECT_EQ(*values_of(knobs_of(spec_with(many), true, {}, Effort::max, {{}, 0.5}),
+                       "optimizations.attention_tiles.dkv"),
+            (std::vector<std::string>{"64x64", "128x64"}));
+}
+
 TEST(Numerics, AreApart) {
   EXPECT_TRUE(numerics_of(spec_with({"target=cpu"})).empty());
   std::vector<std::string> texts;

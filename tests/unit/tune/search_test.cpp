@@ -17,6 +17,11 @@ class FakeBench : public Workbench {
   std::function<double(const Candidate&)> ms;
   // Of a candidate's plan; nullopt: impossible.
   std::function<std::optional<int64_t>(const Candidate&)> bytes = [](const Candidate&) { return 1000; };
+  std::function<std::string(const Candidate&)> program = [](const Candidate&) { return ""; };
+  // Bytes of a step, from which its time is guessed.
+  std::function<double(const Candidate&)> moved = [](const Candidate& c) {
+    return c.values.contains("optimizations.recompute") ? 50 : 1;
+  };
   double noise = 0;  // share of a round's time
   double stop_after = 1e9;
   bool room_for_two = true;
@@ -27,8 +32,8 @@ class FakeBench : public Workbench {
     const auto size = bytes(candidate);
     if (!size) return std::nullopt;
     Work work;
-    work.bytes = candidate.values.contains("optimizations.recompute") ? 50 : 1;
-    return Planned{*size, work, 1};
+    work.bytes = moved(candidate);
+    return Planned{*size, work, 1, program(candidate)};
   }
   std::unique_ptr<Runner> open(const Candidate& candidate) override {
     ++opened;
@@ -181,6 +186,50 @@ TEST(Search, MeasuresNothingThatIsImpossible) {
     return 1000;
   };
   EXPECT_EQ(found_by(bench).best, Candidate{});
+}
+
+TEST(Search, BeginsWithWhatIsGuessedToBeFaster) {
+  const std::vector<Knob> knobs = {{"optimizations.streams", {"1"}}, {"optimizations.loss", {"chunked"}}};
+  const auto first_with = [&](double streams, double loss) {
+    FakeBench bench;
+    bench.ms = [](const Candidate&) { return 20; };
+    bench.moved = [&](const Candidate& c) {
+      return faster_by(c, "optimizations.streams", "1", streams) *
+             faster_by(c, "optimizations.loss", "chunked", loss);
+    };
+    return found_by(bench, {}, knobs).comparisons.at(0).candidate.text();
+  };
+  EXPECT_EQ(first_with(1, 0.95), "loss chunked");
+  EXPECT_EQ(first_with(1, 0.998), "streams 1") << "less than a percent says nothing: the knobs' order counts";
+}
+
+TEST(Search, MeasuresAProgramOnce) {
+  FakeBench bench;
+  bench.ms = [](const Candidate&) { return 20; };
+  // A loss in parts of a small batch is one part.
+  bench.program = [](const Candidate& c) {
+    Candidate other = c;
+    other.values.erase("optimizations.loss");
+    return other.text();
+  };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.same, 2);
+  EXPECT_EQ(found.comparisons.size(), 4u);
+  for (const Comparison& comparison : found.comparisons)
+    EXPECT_FALSE(comparison.candidate.values.contains("optimizations.loss"));
+}
+
+// Where the time does not suffice for all, it does for what was better by little, together.
+TEST(Search, LeavesTimeForWhatAddsUp) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) {
+    return 100 * faster_by(c, kBlas, "onednn", 0.993) * faster_by(c, "optimizations.threads", "2", 0.993);
+  };
+  std::vector<Knob> knobs = kKnobs;
+  for (int i = 0; i < 40; ++i) knobs.push_back({"optimizations.none" + std::to_string(i), {"1"}});
+  const Found found = found_by(bench, {.seconds = 40}, knobs);
+  EXPECT_FALSE(found.complete);
+  EXPECT_EQ(found.best.text(), "blas onednn, threads 2");
 }
 
 TEST(Search, PassesOverWhatCannotBeFast) {
