@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/attention/arguments.h"
+#include "cuda/attention/block.h"
 #include "cuda/attention/gradient_geometry.h"
 #include "cuda/chip.h"
 #include "hydrac/math.h"
@@ -109,15 +109,15 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
   if (kernel == AttentionKernel::head_gradients)
     return detail::head_gradients_shared_bytes(tile.stages, p.causal);
   if (kernel == AttentionKernel::query_terms) return 0;
-  const std::uint64_t row = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
-                                                static_cast<int>(p.head_dim), p.element_bytes);
-  const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
-  const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
-  const std::uint64_t terms = kernel == AttentionKernel::query_gradients
-                                  ? 8 * static_cast<std::uint64_t>(tile.rows())
-                              : kernel == AttentionKernel::key_gradients ? 8u * tile.columns * tile.stages
-                                                                         : 0;
-  return owned + streamed + terms;
+  const int row_bytes = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
+                                            static_cast<int>(p.head_dim), p.element_bytes);
+  const int rows = tile.rows(), columns = tile.columns, stages = tile.stages;
+  const int bytes = kernel == AttentionKernel::forward
+                        ? forward_places(rows, columns, stages, row_bytes).bytes
+                    : kernel == AttentionKernel::query_gradients
+                        ? query_gradient_places(rows, columns, stages, row_bytes).bytes
+                        : key_gradient_places(rows, columns, stages, row_bytes).bytes;
+  return static_cast<std::uint64_t>(bytes);
 }
 
 namespace detail {
