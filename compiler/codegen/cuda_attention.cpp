@@ -107,7 +107,7 @@ class CudaAttentionText {
     bool is_written = false;
   };
 
-  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both beside the dropout's.
+  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both without the dropout's.
   // `workspace`: how it declares that, "" where it has none.
   CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
                     const std::string& arguments, const std::string& workspace = "") const {

@@ -47,8 +47,8 @@ std::vector<fs::path> places(const fs::path& folder, const Files& files) {
   return places;
 }
 
-// A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand beside a program
-// from its beginning.
+// A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand alongside a
+// program from its beginning.
 std::optional<std::string> other_work(const fs::path& folder, const FolderState& state) {
   const bool is_own = !state.current.empty() || !state.changed.empty() || !state.edited.empty() ||
                       !state.kept.empty() || !state.stale.empty();

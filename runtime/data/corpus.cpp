@@ -63,7 +63,8 @@ int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, c
         fmt::format("{}: the tokenizer has no token that ends a text, so that documents cannot be "
                     "told apart: write data.document_mask: false",
                     settings.tokenizer));
-  if (!contains(train, *end))
+  // Data that no sequence fits into is refused by the loader, whatever its documents.
+  if (train.size() > settings.sequence_len && !contains(train, *end))
     throw InputError(
         fmt::format("data.path: the {} tokens to train on are of one document, for none of them is {}, which "
                     "ends a text: give more documents, or write data.document_mask: false",
@@ -80,8 +81,7 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
                                                    : TokenDataset::separate(train, load(settings.val_path));
   TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
-  // Data that no sequence fits into is refused by the loader, whatever its documents.
-  if (settings.document_mask && dataset.train.size() > settings.sequence_len)
+  if (settings.document_mask)
     options.document_end = document_end(settings, corpus.tokenizer.get(), dataset.train);
   corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
 }

@@ -123,13 +123,13 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
 namespace detail {
 
 // Measured on an H200. One warpgroup a block and several blocks a multiprocessor beat bigger blocks: blocks
-// drift apart, so that one's softmax runs beside another's matmuls. More than 168 registers (3 blocks) or
+// drift apart, so that one's softmax overlaps with another's matmuls. More than 168 registers (3 blocks) or
 // 128 (4) would cost a block.
 HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const AttentionProblem& p) {
   const int head_dim = static_cast<int>(p.head_dim);
   const bool small = head_dim <= 64, has_dropout = p.has_dropout;
-  // Two warpgroups, and those beside them, take the registers of a multiprocessor; a head of one tile is the
-  // work of one, so that two blocks share them.
+  // Two warpgroups, and those that serve them, take the registers of a multiprocessor; a head of one tile is
+  // the work of one, so that two blocks share them.
   if (kernel == AttentionKernel::head_gradients) {
     const int tiles = static_cast<int>((p.tokens + kGradientColumns - 1) / kGradientColumns);
     return {tiles > 1 ? 8 : 4, 1, kGradientColumns, tiles, tiles > 1 ? 1 : 2};
