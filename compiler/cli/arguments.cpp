@@ -79,9 +79,14 @@ bool is_override(const std::string& word) {
 
 Arguments parse_arguments(const std::vector<std::string>& words, const std::vector<Option>& options) {
   Arguments arguments;
+  bool has_options = true;  // until "--"
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word.size() < 2 || word[0] != '-') {
+    if (has_options && word == "--") {
+      has_options = false;
+      continue;
+    }
+    if (!has_options || word.size() < 2 || word[0] != '-') {
       (is_override(word) ? arguments.overrides : arguments.positional).push_back(word);
       continue;
     }

@@ -29,7 +29,7 @@ struct Arguments {
 };
 
 // Throws runtime::InputError for an option the verb does not have (with the nearest one it has), or one that
-// lacks its value.
+// lacks its value. What stands behind "--" is no option, whatever it begins with.
 Arguments parse_arguments(const std::vector<std::string>& words, const std::vector<Option>& options);
 
 }  // namespace hydrac::cli

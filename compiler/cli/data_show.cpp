@@ -10,6 +10,7 @@
 #include "cli/verb.h"
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
+#include "runtime/log/units.h"
 #include "runtime/train/console.h"
 
 namespace hydrac::cli {
@@ -105,8 +106,8 @@ void show(const runtime::Corpus& corpus, const spec::Spec& spec, int64_t count, 
     int64_t learned = 0;
     for (const Document& document : documents)
       learned += std::ranges::count_if(document, &ShownToken::is_learned);
-    fmt::print("sequence {}: {} of {} positions learned, {} document{}\n", sample + 1, learned, length,
-               documents.size(), documents.size() == 1 ? "" : "s");
+    fmt::print("sequence {}: {} of {} positions learned, {}\n", sample + 1, learned, length,
+               runtime::counted(std::ssize(documents), "document"));
     for (size_t i = 0; i < documents.size(); ++i) {
       if (documents.size() > 1) fmt::print("--- document {}\n", i + 1);
       by_token ? print_tokens(documents[i], *corpus.tokenizer) : print_text(documents[i], *corpus.tokenizer);

@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "runtime/app/run_ranks.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/cuda/communicator.h"
 #include "runtime/cuda/device.h"
 #include "runtime/log/signal.h"
@@ -39,6 +40,18 @@ void require_gpus_of_ranks(const spec::Spec& spec) {
   diagnostics.report(diag::Kind::option_unsupported, spec.where("parallel.data"),
                      fmt::format("{} ranks need as many GPUs, and CUDA sees {}", ranks, gpus),
                      fmt::format("write {}, or let CUDA_VISIBLE_DEVICES name more GPUs", gpus));
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+// Also said before anything is compiled. What else is wrong with the folder the training loop says.
+void require_output_folder(const spec::Spec& spec) {
+  const std::optional<std::string> obstacle = runtime::obstacle_to_writing(spec.output.dir);
+  if (!obstacle) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::output_not_writable, spec.where("output.dir"),
+                     fmt::format("nothing can be written into {}: {}", spec.output.dir, *obstacle),
+                     "set output.dir to a folder that may be written");
   print_found_late(diagnostics);
   throw Reported{kBadInput};
 }
@@ -96,6 +109,7 @@ int run_verb(const Arguments& arguments) {
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);
   require_cores(locked->spec);
+  require_output_folder(locked->spec);
   const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
       static_cast<int>(locked->spec.parallel.data), locked->spec.train.cpu_affinity.numbers,
       runtime::Starts::this_program, arguments.has("--quiet"));

@@ -270,7 +270,8 @@ Starter StarterMaker::make() {
                                 human(chosen_.arena_bytes), human(chosen_.limit.bytes));
   words_["DATA"] = series_ ? fmt::format("{} rows of {} numbers", count(data_.rows), data_.features.size())
                            : fmt::format("{}, about {} tokens", human(data_.bytes), count(data_.tokens));
-  words_["MICRO"] = fmt::format("{} in memory at once, of {} sequences a step", chosen_.micro_batch, batch_);
+  words_["MICRO"] = fmt::format("{} in memory at once, of {} a step", chosen_.micro_batch,
+                                runtime::counted(batch_, "sequence"));
   Starter starter{text(), reasons()};
   load_starter(request_.file, starter.text, {});  // what is written is a spec without errors
   return starter;
@@ -290,7 +291,8 @@ std::vector<std::string> StarterMaker::reasons() const {
   add("model", fmt::format("{}, {} parameters", describe(chosen_.size), count(chosen_.parameters)));
   for (const Candidate& passed : passed_)
     add("", fmt::format("not {}: {}", describe(passed.size), passed.passed_over));
-  add("batch", fmt::format("{} sequences of {} a step, {} at once", batch_, length_, chosen_.micro_batch));
+  add("batch", fmt::format("{} of {} a step, {} at once", runtime::counted(batch_, "sequence"), length_,
+                           chosen_.micro_batch));
   add("memory", fmt::format("{} planned", human(chosen_.arena_bytes)));
   add("steps", fmt::format("{}: {}", words_.at("STEPS"), words_.at("STEPS_WHY")));
   return lines;

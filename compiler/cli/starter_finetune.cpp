@@ -150,8 +150,8 @@ void FinetuneMaker::choose_savings() {
           fmt::format("base: {}, recompute: {}: {} needed", savings.base, savings.recompute, needed));
       continue;
     }
-    words_["MICRO"] = fmt::format("{} in memory at once, of {} sequences a step",
-                                  spec.train.micro_batch_size.value, batch_);
+    words_["MICRO"] = fmt::format("{} in memory at once, of {} a step", spec.train.micro_batch_size.value,
+                                  runtime::counted(batch_, "sequence"));
     words_["MODEL"] =
         fmt::format("{} parameters; {} of {} planned",
                     runtime::human_count(static_cast<double>(targets::parameter_count(planned.compiled))),

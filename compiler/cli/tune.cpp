@@ -240,9 +240,9 @@ void print_summary(const Found& found, const tune::SearchOptions& options, doubl
   const Figures figures = figures_of(found, options.objective, tokens);
   fmt::print("{}: {}; the defaults, at the start: {}; {}: {:+.1f}%\n", found.best.text(), figures.best,
              figures.defaults, figures.compared, 100 * (found.gain - 1));
-  fmt::print("{} candidates {}, {} passed over as far slower, {} as programs that were measured{}\n",
-             found.comparisons.size(), options.objective == Objective::memory ? "planned" : "measured",
-             found.passed_over, found.same,
+  fmt::print("{} {}, {} passed over as far slower, {} as programs that were measured{}\n",
+             runtime::counted(std::ssize(found.comparisons), "candidate"),
+             options.objective == Objective::memory ? "planned" : "measured", found.passed_over, found.same,
              found.complete ? ""
                             : fmt::format("; the time ({}) was over before all were tried",
                                           runtime::human_duration(options.seconds)));
@@ -252,10 +252,11 @@ void print_summary(const Found& found, const tune::SearchOptions& options, doubl
   const bool noisy = found.spread > tune::kTooNoisy || found.undecided > 0;
   if (noisy && options.objective != Objective::memory)
     fmt::print(
-        "this machine is noisy: rounds of the same program differ by {:.1f}%; {} candidates were neither "
-        "faster nor "
-        "slower by more than the noise, and none of them was taken\n",
-        100 * found.spread, found.undecided);
+        "this machine is noisy: rounds of the same program differ by {:.1f}%; {} neither faster nor slower "
+        "by "
+        "more than the noise, and not taken\n",
+        100 * found.spread,
+        runtime::counted(found.undecided, "candidate") + (found.undecided == 1 ? " was" : " were"));
   fmt::print("written: {}\n", path);
 }
 

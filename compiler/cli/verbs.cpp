@@ -8,6 +8,7 @@
 #include "cli/version.h"
 #include "diag/suggest.h"
 #include "runtime/app/exit_code.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -290,6 +291,22 @@ bool looks_like_spec(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || word.find('/') != std::string::npos;
 }
 
+// What fails goes by the verb's name; a run that fails is one that trains.
+int run_checked(const Verb& verb, const Arguments& arguments) {
+  if (verb.name == "run" || verb.name == "quickstart") return verb.run(arguments);
+  const auto failed = [&](const std::string& message) {
+    std::fputs(fmt::format("hydrac: {} failed: {}\n", verb.name, message).c_str(), stderr);
+    return runtime::kExitRunFailed;
+  };
+  try {
+    return verb.run(arguments);
+  } catch (const runtime::FileError& error) {
+    return failed(error.elsewhere);
+  } catch (const runtime::RunError& error) {
+    return failed(error.what());
+  }
+}
+
 int run_words(std::vector<std::string> words) {
   if (words.empty()) {
     print_help(stderr);
@@ -332,11 +349,12 @@ int run_words(std::vector<std::string> words) {
         "\"{}\" is neither a verb nor a spec (*.yaml){}", words[0],
         !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : "; `hydrac --help` lists the verbs"));
   }
-  if (std::ranges::find(words, "--help") != words.end()) {
+  const auto options_end = std::ranges::find(words, "--");
+  if (std::find(words.begin(), options_end, "--help") != options_end) {
     print_help(*verb);
     return kFine;
   }
-  return verb->run(parse_arguments(words, verb->options));
+  return run_checked(*verb, parse_arguments(words, verb->options));
 }
 
 }  // namespace

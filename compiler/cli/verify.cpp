@@ -42,9 +42,7 @@ std::vector<std::string> chosen_overrides(spec::Spec& whole) {
 // With --small the spec is loaded twice: what shrinks it depends on it. The user's own overrides win.
 std::optional<spec::Spec> load_for_verify(Arguments arguments) {
   if (!arguments.has("--small")) return load(arguments);
-  Arguments first = arguments;
-  first.options["--quiet"] = "";  // warnings are about the spec that is verified
-  std::optional<spec::Spec> whole = load(first);
+  std::optional<spec::Spec> whole = load(arguments);
   if (!whole) return whole;
   std::vector<std::string> overrides = chosen_overrides(*whole);
   const std::vector<std::string> smaller = verify::small_overrides(*whole);
@@ -52,6 +50,7 @@ std::optional<spec::Spec> load_for_verify(Arguments arguments) {
   fmt::print("small: {}\n", overrides.empty() ? "as it is" : fmt::format("{}", fmt::join(overrides, " ")));
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   arguments.overrides = std::move(overrides);
+  arguments.options["--quiet"] = "";  // no warnings about sizes that nobody asked for
   return load(arguments);
 }
 

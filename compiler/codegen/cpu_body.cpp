@@ -153,7 +153,7 @@ void CpuBodyPrinter::print_rows() {
   print_row();
   const std::string row = out_.text();
   out_ = std::move(outside);
-  if (ir::has_word(row, "r")) out_.line("constexpr std::int64_t r = 0;");
+  if (ir::has_word(row, "r")) out_.line("constexpr std::int64_t r = 0;  // the only row");
   out_.append(row);
 }
 
@@ -162,7 +162,7 @@ void CpuBodyPrinter::print_row_blocks() {
   if (!is_small()) out_.line("#pragma omp parallel for schedule(static)");
   out_.open("for (std::int64_t block = 0; block < kBlocks; ++block) {");
   out_.line(fmt::format("float* sums = workspace + block{};", sum_width_ == 1 ? "" : " * kSums"));
-  out_.line(fmt::format("std::fill_n(sums, {}, 0.0f);", sum_width_ == 1 ? "1" : "kSums"));
+  out_.line(sum_width_ == 1 ? "sums[0] = 0.0f;" : "std::fill_n(sums, kSums, 0.0f);");
   if (rows.value == blocks()) {
     // Without a loop: g++ unrolls one of a single turn before it vectorizes, and sums the loops inside one
     // by one.

@@ -12,6 +12,7 @@
 #include "codegen/expression_text.h"
 #include "codegen/parameter_list.h"
 #include "cuda/attention/geometry.h"
+#include "ir/words.h"
 #include "ops/dropout.h"
 #include "ops/op.h"
 
@@ -32,6 +33,24 @@ const char* name_of(AttentionFamily family) {
       return "hopper";
   }
   throw std::logic_error("no such family");
+}
+
+const char* name_of(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::forward:
+      return "forward";
+    case AttentionKernel::query_gradients:
+      return "query_gradients";
+    case AttentionKernel::key_gradients:
+      return "key_gradients";
+    case AttentionKernel::query_terms:
+      return "query_terms";
+    case AttentionKernel::gradients:
+      return "gradients";
+    case AttentionKernel::head_gradients:
+      return "head_gradients";
+  }
+  throw std::logic_error("no such kernel");
 }
 
 std::string text_of(const AttentionTile& tile) {
@@ -90,7 +109,7 @@ class CudaAttentionText {
     bool is_written = false;
   };
 
-  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both beside the dropout's.
+  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both without the dropout's.
   // `workspace`: how it declares that, "" where it has none.
   CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
                     const std::string& arguments, const std::string& workspace = "") const {
@@ -122,15 +141,17 @@ class CudaAttentionText {
     if (kernel.takes_workspace) list.add(workspace);
     if (kernel.takes_layer) list.add("int layer");
     if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
-    const std::string sizes =
-        owns_rows(which) ? constants_of_rows(which, kernel.launch)
-                         : launch_constants(kernel.launch, "as many as run at once, or as have work");
+    const std::string grid =
+        owns_rows(which)
+            ? ""
+            : fmt::format("constexpr int kBlocks = {};  // as many as run at once, or as have work\n",
+                          launch.grid);
     kernel.text = fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
-        sizes_namespace(sizes), of_sizes("kThreads"), launch.blocks_per_sm, kNamePlaceholder, list.text(),
-        opening_text(gpu_), setup(which), computes_scores ? dropout() : "", function, arguments,
-        computes_scores ? ", dropout" : "");
+        sizes_namespace(grid + block_constants(which, kernel.launch)), of_sizes("kThreads"),
+        launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
+        computes_scores ? dropout() : "", function, arguments, computes_scores ? ", dropout" : "");
     return kernel;
   }
 
@@ -167,25 +188,37 @@ class CudaAttentionText {
     launch.rows = rows.text;
     launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
   }
-  // What its launch names. A sequence shorter than a block's rows is one block, and no grid names them.
-  std::string constants_of_rows(AttentionKernel which, const CudaLaunch& launch) const {
-    const int rows = attention_tile(problem_, which).rows();
-    const char* side = which == AttentionKernel::key_gradients ? "keys" : "queries";
-    const std::string constant =
-        problem_.tokens < rows ? ""
-                               : fmt::format("constexpr int kRows = {};  // {} of a block\n", rows, side);
-    return constant + block_constants(launch);
-  }
 
  private:
+  // What its launch names, from what the template says of a block.
+  std::string block_constants(AttentionKernel which, const CudaLaunch& launch) const {
+    std::string lines = fmt::format("constexpr AttentionBlock kBlock = cuda::block_of_{}<\n    {}>();\n",
+                                    name_of(which), config(which));
+    if (ir::has_word(launch.grid_text + " " + launch.grid_of_rows, "kRows"))
+      lines += "constexpr int kRows = kBlock.rows;\n";
+    lines += "constexpr int kThreads = kBlock.threads;\n";
+    if (launch.shared_bytes > 0) lines += "constexpr int kSharedBytes = kBlock.shared_bytes;\n";
+    return lines;
+  }
+
+  std::string config(AttentionKernel which) const {
+    const ops::AttentionRules rules = rules_of(which);
+    return fmt::format("cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>", type(),
+                       size(query()[3]), name_of(attention_family(problem_)),
+                       text_of(attention_tile(problem_, which)), mask_type(rules), scores_type(rules),
+                       drops());
+  }
+  // The query terms know no mask.
+  ops::AttentionRules rules_of(AttentionKernel which) const {
+    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : call_.attention.rules;
+  }
+
   std::string setup(AttentionKernel which) const {
     const AttentionCall& a = call_.attention;
-    const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]),
-                      head_dim = size(query()[3]);
+    const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]);
     const std::string sequence =
         fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
-    // The query terms know no mask.
-    const ops::AttentionRules rules = which == AttentionKernel::query_terms ? ops::AttentionRules{} : a.rules;
+    const ops::AttentionRules rules = rules_of(which);
     std::string shape;
     if (rules.documents) {
       shape = shape_definition(
@@ -198,10 +231,7 @@ class CudaAttentionText {
     } else {
       shape = shape_definition(rules, "AttentionShape", sequence, tokens, size(query()[0]));
     }
-    return fmt::format(
-        "  using Config = cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>;\n{}", type(),
-        head_dim, name_of(attention_family(problem_)), text_of(attention_tile(problem_, which)),
-        mask_type(rules), scores_type(rules), drops(), shape);
+    return fmt::format("  using Config = {};\n{}", config(which), shape);
   }
 
   std::string dropout() const {

@@ -68,17 +68,14 @@ inline std::string using_sizes() {
 inline std::string of_sizes(const std::string& constant) {
   return fmt::format("{}_sizes::{}", kNamePlaceholder, constant);
 }
-// The constants of a launch whose numbers are known, as lines: those of a block, and with the number of
-// blocks.
-inline std::string block_constants(const CudaLaunch& launch) {
-  std::string lines = fmt::format("constexpr int kThreads = {};  // of a block\n", launch.block);
+// The constants of a launch whose numbers are known, as lines.
+inline std::string launch_constants(const CudaLaunch& launch) {
+  std::string lines = fmt::format(
+      "constexpr int kBlocks = {};  // of the grid\nconstexpr int kThreads = {};  // of a block\n",
+      launch.grid, launch.block);
   if (launch.shared_bytes > 0)
     lines += fmt::format("constexpr int kSharedBytes = {};  // of a block\n", launch.shared_bytes);
   return lines;
-}
-inline std::string launch_constants(const CudaLaunch& launch, const std::string& of_blocks = "of the grid") {
-  return fmt::format("constexpr int kBlocks = {};  // {}\n", launch.grid, of_blocks) +
-         block_constants(launch);
 }
 
 // Kernels that run one after another on one stream, and the device memory they share meanwhile.

@@ -123,7 +123,7 @@ class CudaProgramBuilder {
     ir::ValueId& workspace = gemm_workspaces_[branch];
     if (workspace == ir::kNoValue) {
       ir::Value value;
-      value.name = branch == 0 ? "gemm.workspace" : "gemm.workspace.beside";
+      value.name = branch == 0 ? "gemm.workspace" : "gemm.workspace.side";
       value.shape = {{options_.gemm_workspace_bytes / 4, ""}};
       value.role = ir::Role::state;
       workspace = graph_.add(std::move(value));

@@ -13,7 +13,7 @@ struct CudaOptions {
   // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
   std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
   int64_t gemm_workspace_bytes = 0;           // shared by all matmuls of a branch
-  int streams = 1;                            // 2: gradients of parameters may be computed beside the rest
+  int streams = 1;                            // 2: gradients of parameters may be computed on the side stream
   cuda::AttentionTiles attention_tiles = {};  // what our attention kernels are asked to take
 };
 

@@ -138,7 +138,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
     for (const std::string& line : weight_gradients_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const auto& [awaited, reason] : found->second) {
-        body.line("// " + wait_comment(call, reason));
+        body.line("// " + wait_comment(call, call_at(awaited), reason));
         body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
       }
     }
@@ -169,15 +169,20 @@ std::string CallText::definition(int index, const std::string& name, const std::
 }
 
 // "It reads d_mlp_up." of what the awaited call makes, or which bytes are used again.
-std::string CallText::wait_comment(const Call& call, const WaitReason& reason) const {
+std::string CallText::wait_comment(const Call& call, const Call& awaited, const WaitReason& reason) const {
   const std::string own = tensors_.short_text(reason.own), other = tensors_.short_text(reason.other);
   const bool same = own == other;
   if (same && call.kind == Call::Kind::all_reduce) return fmt::format("It sums {}.", own);
   if (!reason.own_writes)
     return same ? fmt::format("It reads {}.", own) : fmt::format("It reads {}, where {} lies.", own, other);
   const char* does = reason.other_writes ? "writes" : "reads";
-  return same ? fmt::format("It writes {}, which the other branch {}.", own, does)
-              : fmt::format("It writes {} over {}, which the other branch {}.", own, other, does);
+  const std::string stream = fmt::format("the {} stream", replaced(queue(awaited), "_", "-"));
+  return same ? fmt::format("It writes {}, which {} {}.", own, stream, does)
+              : fmt::format("It writes {} over {}, which {} {}.", own, other, stream, does);
+}
+
+const Call& CallText::call_at(const CallPosition& position) const {
+  return function_.sections[static_cast<size_t>(position.first)].calls[static_cast<size_t>(position.second)];
 }
 
 std::string CallText::queue(const Call& call) const {

@@ -37,7 +37,9 @@ class CallText {
   std::string with_parts(const program::Section& section, const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
-  std::string wait_comment(const program::Call& call, const WaitReason& reason) const;
+  std::string wait_comment(const program::Call& call, const program::Call& awaited,
+                           const WaitReason& reason) const;
+  const program::Call& call_at(const CallPosition& position) const;
   std::string queue(const program::Call& call) const;
   std::string layer_of(const program::Section& section) const;
   std::string count_of(const program::Section& section) const;

@@ -13,6 +13,7 @@
 #include "emit/manifest.h"
 #include "emit/owned_kernels.h"
 #include "emit/source_file.h"
+#include "emit/staged_files.h"
 #include "runtime/error.h"
 
 namespace hydrac::emit {
@@ -46,8 +47,8 @@ std::vector<fs::path> places(const fs::path& folder, const Files& files) {
   return places;
 }
 
-// A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand beside a program
-// from its beginning.
+// A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand alongside a
+// program from its beginning.
 std::optional<std::string> other_work(const fs::path& folder, const FolderState& state) {
   const bool is_own = !state.current.empty() || !state.changed.empty() || !state.edited.empty() ||
                       !state.kept.empty() || !state.stale.empty();
@@ -58,20 +59,6 @@ std::optional<std::string> other_work(const fs::path& folder, const FolderState&
     if (!name.starts_with('.')) names.insert(name);
   }
   return names.empty() ? std::nullopt : std::optional(*names.begin());
-}
-
-void write_file(const fs::path& path, const std::string& text) {
-  fs::path part = path;
-  part += ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(part, path, error);
-  if (out && !error) return;
-  fs::remove(part, error);
-  throw runtime::RunError(
-      fmt::format("cannot write {}: is the disk full or the folder read-only?", path.string()));
 }
 
 }  // namespace
@@ -189,19 +176,16 @@ FolderState write(const fs::path& folder, const Files& files, Edits edits) {
         "empty one",
         folder.string(), *name));
   }
-  std::error_code error;
-  for (const fs::path& place : places(folder, files)) {
-    fs::create_directories(place, error);
-    if (error)
-      throw runtime::RunError(fmt::format("cannot make the folder {}: {}", place.string(), error.message()));
-  }
+  StagedFiles staged;
+  for (const fs::path& place : places(folder, files)) staged.make_folder(place);
   for (const std::vector<std::string>* names : {&state.changed, &state.missing}) {
-    for (const std::string& name : *names) write_file(folder / name, files.at(name));
+    for (const std::string& name : *names) staged.add(folder / name, files.at(name));
   }
-  for (const std::string& name : state.stale) fs::remove(folder / name);
   const std::string manifest = manifest_text(files);
   if (!fs::exists(folder / kManifestFile) || read(folder / kManifestFile) != manifest)
-    write_file(folder / kManifestFile, manifest);
+    staged.add(folder / kManifestFile, manifest);
+  staged.publish();
+  for (const std::string& name : state.stale) fs::remove(folder / name);
   return state;
 }
 

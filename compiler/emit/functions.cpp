@@ -84,8 +84,8 @@ std::set<int> forked_branches(const driver::Compiled& compiled) {
 }
 
 std::string_view branch_name(int branch) {
-  static constexpr std::array<std::string_view, program::kBranches> kNames = {"main", "beside",
-                                                                              "communication", "host_copies"};
+  static constexpr std::array<std::string_view, program::kBranches> kNames = {"main", "side", "communication",
+                                                                              "host_copies"};
   return kNames.at(static_cast<size_t>(branch));
 }
 
@@ -114,10 +114,10 @@ std::string step_declarations(const driver::Compiled& compiled) {
     const std::set<int> forks = forked_branches(compiled);
     if (forks.contains(program::kGradientBranch)) {
       out.line(
-          "// A second branch of the graph: what only makes gradients of parameters, which nobody reads "
-          "before");
-      out.line("// the update, runs beside the rest.");
-      out.line("const Queue& beside;");
+          "// The side stream: what only makes gradients of parameters, which nobody reads before the "
+          "update,");
+      out.line("// overlaps with the rest there.");
+      out.line("const Queue& side;");
     }
     if (forks.contains(program::kSumBranch)) {
       out.line("// Sums of gradients over ranks, which nobody reads before the update either.");

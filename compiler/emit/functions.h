@@ -29,7 +29,7 @@ std::string step_declarations(const driver::Compiled& compiled);
 std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function);
 
-// The branches beside the main one (Call::branch); what cuDNN computes of attention.
+// The branches other than the main one (Call::branch); what cuDNN computes of attention.
 std::set<int> forked_branches(const driver::Compiled& compiled);
 // What a branch's queue is called in emitted code.
 std::string_view branch_name(int branch);

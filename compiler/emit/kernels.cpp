@@ -11,6 +11,7 @@
 
 #include "emit/kernel_families.h"
 #include "emit/on_cpu.h"
+#include "emit/repeated_constants.h"
 #include "ir/words.h"
 
 namespace hydrac::emit {
@@ -299,10 +300,12 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
                                const std::vector<int>& kernels) {
   std::string text;
   const bool cpu = on_cpu(compiled);
+  RepeatedConstants constants;
   for (int k : kernels) {
     const FamilyMember member = member_of(families, k);
     if (!member.family) {
-      text += "\n" + commented_definition(compiled.program.kernels[static_cast<size_t>(k)], cpu);
+      const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
+      text += "\n" + constants.take(kernel.name, commented_definition(kernel, cpu));
     } else if (member.is_first()) {
       text += "\n" + commented_template(compiled, *member.family, cpu);
     }

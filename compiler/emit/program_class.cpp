@@ -180,7 +180,7 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
                     if (shape.bias) kind = ".bias = true";
                     if (shape.accumulate)
                       kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
-                    if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
+                    if (shape.beside) kind += kind.empty() ? ".side_stream = true" : ", .side_stream = true";
                     if (shape.batch > 1)
                       kind += fmt::format("{}.batch = {}", kind.empty() ? "" : ", ", shape.batch);
                     if (shape.fast_sums) kind += kind.empty() ? ".fast_sums = true" : ", .fast_sums = true";
@@ -192,11 +192,11 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
 }
 
 // Whether the second branch needs a library's workspace: it may consist of our kernels alone.
-bool multiplies_beside(const driver::Compiled& compiled) {
-  bool beside = false;
+bool multiplies_on_side(const driver::Compiled& compiled) {
+  bool multiplies = false;
   for_each_matmul(compiled.program, program::Matmuls::all,
-                  [&](const Call&, const program::GemmShape& shape) { beside |= shape.beside; });
-  return beside;
+                  [&](const Call&, const program::GemmShape& shape) { multiplies |= shape.beside; });
+  return multiplies;
 }
 
 std::string run_text(const driver::Compiled& compiled) {
@@ -250,8 +250,8 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   }
   std::string queues = "      main_(stream(), matmuls_, memory_.state.gemm_workspace)";
   if (forks.contains(program::kGradientBranch))
-    queues += fmt::format(",\n      beside_(beside(), matmuls_, {}, Queue::Branch::second)",
-                          multiplies_beside(compiled) ? "memory_.state.gemm_workspace_beside" : "nullptr");
+    queues += fmt::format(",\n      side_(side_stream(), matmuls_, {}, Queue::Branch::second)",
+                          multiplies_on_side(compiled) ? "memory_.state.gemm_workspace_side" : "nullptr");
   if (forks.contains(program::kSumBranch))
     queues += ",\n      communication_(communication(), matmuls_, nullptr)";
   if (forks.contains(program::kHostBranch))
@@ -314,7 +314,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   Writer out;
   out.line("// Where everything lies in memory, for the training loop; layout.cpp.");
   out.line("ProgramLayout program_layout();");
-  out.line("// What the spec says about a run, beside the program itself; settings.cpp.");
+  out.line("// What the spec says about a run, other than the program itself; settings.cpp.");
   out.line("TrainSettings train_settings();");
   out.line("");
   if (on_cpu(compiled)) {

@@ -43,8 +43,8 @@ const Names kQualified = {
 Names qualified(bool cpu) {
   Names names = kQualified;
   if (cpu) return names;
-  for (const char* name : {"AttentionDropout", "AttentionFamily", "AttentionShape", "AttentionTile",
-                           "QueryTerms", "SequenceShape"})
+  for (const char* name : {"AttentionBlock", "AttentionDropout", "AttentionFamily", "AttentionShape",
+                           "AttentionTile", "QueryTerms", "SequenceShape"})
     names[name] = std::string("hydrac::") + name;
   return names;
 }

@@ -277,7 +277,7 @@ void advance_randomness(Model& model) {
   const ir::Node node{.inputs = {step}, .outputs = {step}};
   ir::BodyBuilder k(model.graph, node, {});
   k.store_row(0, k.scalar(0) + k.constant(1, ir::ExprType::u32));
-  b.emit_body(node, "advance_randomness", k.take());
+  b.emit_body(node, "advance_randomness", k.take(), "rng_step += 1");
 }
 
 void build_generate(Model& model) {

@@ -108,21 +108,30 @@ void layernorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in,
   }
 }
 
+constexpr std::string_view kNormedWithBias = "normed = (x - mean) * rstd * norm_weight + norm_bias";
+
+std::string layernorm_formula(const ir::Node& node) {
+  const bool has_bias = node.inputs.at(2).value != ir::kNoValue;
+  return std::string(has_bias ? kNormedWithBias : "normed = (x - mean) * rstd * norm_weight");
+}
+
 }  // namespace
 
 extern const OpInfo kLayernorm{.op = ir::Op::layernorm,
-                               .formula = "y = (x - mean) * rstd * w + b",
+                               .formula = kNormedWithBias,
                                .inputs = {"x", "norm_weight", "norm_bias"},
                                .outputs = {"normed", "mean", "rstd"},
                                .stores_statistics = true,
                                .from_statistics = ir::Op::layernorm_again,
+                               .formula_of = layernorm_formula,
                                .body = layernorm_body,
                                .gradient = layernorm_gradient,
                                .reference = layernorm_reference};
 extern const OpInfo kLayernormAgain{.op = ir::Op::layernorm_again,
-                                    .formula = "normed = (x - mean) * rstd * norm_weight + norm_bias",
+                                    .formula = kNormedWithBias,
                                     .inputs = {"x", "norm_weight", "norm_bias", "mean", "rstd"},
                                     .outputs = {"normed"},
+                                    .formula_of = layernorm_formula,
                                     .body = layernorm_again_body,
                                     .reference = layernorm_again_reference};
 extern const OpInfo kLayernormBackward{

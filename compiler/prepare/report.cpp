@@ -29,10 +29,6 @@ std::string bytes_of(int64_t bytes) {
   return runtime::human_bytes(static_cast<uint64_t>(bytes));
 }
 
-std::string counted(size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string report_json(const PrepareReport& report, const PrepareOptions& options) {
@@ -91,14 +87,17 @@ std::string report_text(const PrepareReport& report) {
   const SourceCounts& all = report.text;
   if (all.dropped_documents + all.dropped_lines > 0) {
     const std::string lines =
-        all.dropped_lines > 0 ? counted(static_cast<size_t>(all.dropped_lines), "line") + " and " : "";
-    text += fmt::format("dropped as duplicates: {}{}, {}\n", lines,
-                        counted(static_cast<size_t>(all.dropped_documents), "whole document"),
-                        bytes_of(all.dropped_bytes));
+        all.dropped_lines > 0 ? runtime::counted(all.dropped_lines, "line") + " and " : "";
+    text +=
+        fmt::format("dropped as duplicates: {}{}, {}\n", lines,
+                    runtime::counted(all.dropped_documents, "whole document"), bytes_of(all.dropped_bytes));
   }
-  text += fmt::format("vocabulary: {} tokens{}; {:.2f} bytes a token\n", report.vocab_size,
-                      report.words > 0 ? fmt::format(", learned from {} different words", report.words) : "",
-                      static_cast<double>(all.bytes) / static_cast<double>(report.tokens));
+  text += fmt::format(
+      "vocabulary: {} tokens{}; {:.2f} bytes a token\n", report.vocab_size,
+      report.words > 0
+          ? ", learned from " + runtime::counted(static_cast<int64_t>(report.words), "different word")
+          : "",
+      static_cast<double>(all.bytes) / static_cast<double>(report.tokens));
   text += fmt::format("shards: {} to train, {} to validate\n", report.train_files.size(),
                       report.val_files.size());
   return text;

@@ -6,6 +6,7 @@ std::vector<std::string> library_headers() {
   return {"cpu/random_row.h",
           "cpu/tile.h",
           "cuda/attention/arguments.h",
+          "cuda/attention/block.h",
           "cuda/attention/column_terms.cuh",
           "cuda/attention/dropout.cuh",
           "cuda/attention/fragment.cuh",

@@ -18,11 +18,11 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Copies& copies = m.copies;
   const State& state = m.state;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
-  // It writes normed_mean_again over mlp_act_again, which the other branch reads.
+  // It writes normed_mean_again over mlp_act_again, which the side stream reads.
   main.wait(run.after_d_mlp_down_weight);
   layernorm_layernorm_backward_add_dropout(
       act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_again, act.normed_rstd_again,
@@ -31,10 +31,10 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_layernorm_layernorm_backward_add_dropout);
 
   // It reads layernorm_layernorm_backward_add_dropout_workspace.
-  beside.wait(run.after_layernorm_layernorm_backward_add_dropout);
+  side.wait(run.after_layernorm_layernorm_backward_add_dropout);
   layernorm_layernorm_backward_add_dropout_sums(
       grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], grads.mlp_down_bias[l],
-      act.layernorm_layernorm_backward_add_dropout_workspace, beside.stream());
+      act.layernorm_layernorm_backward_add_dropout_workspace, side.stream());
 
   // d_mlp_act = d_mlp_out · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
   main.gemm_nn(act.d_mlp_act[l], act.d_mlp_out, copies.mlp_down_weight[l], B * T, F, C);
@@ -50,7 +50,7 @@ void block_backward(const Memory& m, Run& run, int l) {
                     act.attn_mixed_lse_again, state.rng_step, state.rng_seed, l, main.stream());
 
   // attn_out_again_matmul = attn_mixed_again · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  // It writes attn_out_again_matmul over mlp_normed_again, which the other branch reads.
+  // It writes attn_out_again_matmul over mlp_normed_again, which the side stream reads.
   main.wait(run.after_d_mlp_up_weight);
   main.gemm_nt(act.attn_out_again_matmul, act.attn_mixed_again[l], copies.attn_out_weight[l], B * T, C,
                H * D);
@@ -61,7 +61,7 @@ void block_backward(const Memory& m, Run& run, int l) {
                         act.mlp_normed_rstd_again, l, main.stream());
 
   // mlp_up_again_matmul = mlp_normed_again · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  // It writes mlp_up_again_matmul over cross_entropy_loss_and_gradient_workspace, which the other branch
+  // It writes mlp_up_again_matmul over cross_entropy_loss_and_gradient_workspace, which the side stream
   // reads.
   main.wait(run.after_cross_entropy_loss_and_gradient_sums);
   main.gemm_nt(act.mlp_up_again_matmul, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C);
@@ -71,23 +71,22 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_gelu_gelu_backward);
 
   // It reads gelu_gelu_backward_workspace.
-  beside.wait(run.after_gelu_gelu_backward);
-  gelu_gelu_backward_sums(grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, beside.stream());
+  side.wait(run.after_gelu_gelu_backward);
+  gelu_gelu_backward_sums(grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, side.stream());
 
   // mlp_down_weight += d_mlp_outᵀ · mlp_act_again    [B,T,C]ᵀ x [B,T,F] -> [C,F]
-  beside.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act_again, C, F, B * T,
-                 {.accumulate = true});
-  beside.mark(run.after_d_mlp_down_weight);
+  side.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act_again, C, F, B * T, {.accumulate = true});
+  side.mark(run.after_d_mlp_down_weight);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
-  // It writes d_mlp_normed over d_attn_out, which the other branch reads.
+  // It writes d_mlp_normed over d_attn_out, which the side stream reads.
   main.wait(run.after_d_attn_out_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up[l], copies.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight += d_mlp_upᵀ · mlp_normed_again    [B,T,F]ᵀ x [B,T,C] -> [F,C]
-  beside.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up[l], act.mlp_normed_again, F, C, B * T,
-                 {.accumulate = true});
-  beside.mark(run.after_d_mlp_up_weight);
+  side.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up[l], act.mlp_normed_again, F, C, B * T,
+               {.accumulate = true});
+  side.mark(run.after_d_mlp_up_weight);
 
   layernorm_backward_add_dropout(act.d_mlp_normed, act.residual_mid_again, weights.mlp_norm_weight[l],
                                  act.mlp_normed_mean_again, act.mlp_normed_rstd_again, act.d_residual_sum,
@@ -96,22 +95,22 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_layernorm_backward_add_dropout);
 
   // It reads layernorm_backward_add_dropout_workspace.
-  beside.wait(run.after_layernorm_backward_add_dropout);
-  layernorm_layernorm_backward_add_dropout_sums(
-      grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], grads.attn_out_bias[l],
-      act.layernorm_backward_add_dropout_workspace, beside.stream());
+  side.wait(run.after_layernorm_backward_add_dropout);
+  layernorm_layernorm_backward_add_dropout_sums(grads.mlp_norm_weight[l], grads.mlp_norm_bias[l],
+                                                grads.attn_out_bias[l],
+                                                act.layernorm_backward_add_dropout_workspace, side.stream());
 
   // d_attn_mixed = d_attn_out · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   main.gemm_nn(act.d_attn_mixed, act.d_attn_out, copies.attn_out_weight[l], B * T, H * D, C);
 
   // attn_out_weight += d_attn_outᵀ · attn_mixed_again    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
-  beside.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed_again[l], C, C, B * T,
-                 {.accumulate = true});
-  beside.mark(run.after_d_attn_out_weight);
+  side.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed_again[l], C, C, B * T,
+               {.accumulate = true});
+  side.mark(run.after_d_attn_out_weight);
 
-  // It writes d_attn_q over d_logits, which the other branch reads.
+  // It writes d_attn_q over d_logits, which the side stream reads.
   main.wait(run.after_d_token_embedding);
-  // It writes d_attn_q over d_attn_qkv, which the other branch reads.
+  // It writes d_attn_q over d_attn_qkv, which the side stream reads.
   main.wait(run.after_bias_gradient);
   attention_query_gradients(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again[l],
                             act.attn_mixed_lse_again, act.d_attn_mixed, act.d_attn_q, state.rng_step,
@@ -127,14 +126,14 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed_again    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   // It reads d_attn_qkv, where d_attn_k lies.
-  beside.wait(run.after_attention_key_gradients);
-  beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,
-                 {.accumulate = true});
+  side.wait(run.after_attention_key_gradients);
+  side.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,
+               {.accumulate = true});
 
-  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
-  beside.mark(run.after_bias_gradient);
+  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, side.stream());
+  side.mark(run.after_bias_gradient);
 
-  bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
+  bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, side.stream());
 }
 
 // The gradients of the first norm and of the embeddings.
@@ -144,11 +143,11 @@ void input_backward(const Memory& m, Run& run) {
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
-  // It writes d_embedding_positioned over mlp_act_again, which the other branch reads.
+  // It writes d_embedding_positioned over mlp_act_again, which the side stream reads.
   main.wait(run.after_d_mlp_down_weight);
   layernorm_backward_add_dropout_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0],
                                        act.normed_mean[0], act.normed_rstd[0], act.d_residual, state.rng_step,
@@ -157,18 +156,18 @@ void input_backward(const Memory& m, Run& run) {
   main.mark(run.after_layernorm_backward_add_dropout_input);
 
   // It reads layernorm_backward_add_dropout_workspace_2.
-  beside.wait(run.after_layernorm_backward_add_dropout_input);
+  side.wait(run.after_layernorm_backward_add_dropout_input);
   layernorm_backward_add_dropout_sums(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
-                                      act.layernorm_backward_add_dropout_workspace_2, beside.stream());
+                                      act.layernorm_backward_add_dropout_workspace_2, side.stream());
 
-  position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding, beside.stream());
+  position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding, side.stream());
 
   embedding_gradient_runs(in.tokens, in.token_order, act.d_embedding_positioned, grads.token_embedding,
                           act.embedding_gradient_runs_workspace, main.stream());
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, beside.stream());
+  advance_randomness(state.rng_step, side.stream());
 }
 
 }  // namespace

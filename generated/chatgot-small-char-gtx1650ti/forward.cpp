@@ -73,8 +73,8 @@ void head(const Memory& m, Run& run) {
   const Moments& moments = m.moments;
   const State& state = m.state;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
@@ -85,17 +85,17 @@ void head(const Memory& m, Run& run) {
   main.mark(run.after_cross_entropy_loss_and_gradient);
 
   // It reads cross_entropy_loss_and_gradient_workspace.
-  beside.wait(run.after_cross_entropy_loss_and_gradient);
+  side.wait(run.after_cross_entropy_loss_and_gradient);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
-                                       beside.stream());
-  beside.mark(run.after_cross_entropy_loss_and_gradient_sums);
+                                       side.stream());
+  side.mark(run.after_cross_entropy_loss_and_gradient_sums);
 
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_logits, copies.token_embedding, B * T, C, V);
 
   // token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
-  beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
-  beside.mark(run.after_d_token_embedding);
+  side.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
+  side.mark(run.after_d_token_embedding);
 
   main.zero(act.d_residual, B * T * C);
 }

@@ -95,23 +95,23 @@ struct Moments {
 // Scalars that live on the device, and scratch memory of matmuls.
 struct State {
   Arena at;
-  float* loss = at.tensor<float>(26'368);                          // scalar
-  float* eval_loss = at.tensor<float>(26'624);                     // scalar
-  std::uint32_t* rng_step = at.tensor<std::uint32_t>(26'880);      // scalar
-  std::uint32_t* rng_seed = at.tensor<std::uint32_t>(27'136);      // scalar
-  float* next_logits = at.tensor<float>(27'392);                   // [1,V]
-  std::int32_t* step = at.tensor<std::int32_t>(682'835'200);       // scalar
-  float* grad_square = at.tensor<float>(682'835'456);              // scalar
-  float* step_loss_scale = at.tensor<float>(682'835'712);          // scalar
-  std::int32_t* skipped = at.tensor<std::int32_t>(682'835'968);    // scalar
-  float* learning_rate = at.tensor<float>(682'836'480);            // scalar
-  float* clip = at.tensor<float>(682'836'736);                     // scalar
-  float* grad_norm = at.tensor<float>(682'836'992);                // scalar
-  float* step_loss = at.tensor<float>(682'837'248);                // scalar
-  float* adam_step_size = at.tensor<float>(682'837'504);           // scalar
-  float* adam_root_factor = at.tensor<float>(682'837'760);         // scalar
-  float* gemm_workspace = at.tensor<float>(1'027'633'408);         // [2097152]
-  float* gemm_workspace_beside = at.tensor<float>(1'036'022'016);  // [2097152]
+  float* loss = at.tensor<float>(26'368);                        // scalar
+  float* eval_loss = at.tensor<float>(26'624);                   // scalar
+  std::uint32_t* rng_step = at.tensor<std::uint32_t>(26'880);    // scalar
+  std::uint32_t* rng_seed = at.tensor<std::uint32_t>(27'136);    // scalar
+  float* next_logits = at.tensor<float>(27'392);                 // [1,V]
+  std::int32_t* step = at.tensor<std::int32_t>(682'835'200);     // scalar
+  float* grad_square = at.tensor<float>(682'835'456);            // scalar
+  float* step_loss_scale = at.tensor<float>(682'835'712);        // scalar
+  std::int32_t* skipped = at.tensor<std::int32_t>(682'835'968);  // scalar
+  float* learning_rate = at.tensor<float>(682'836'480);          // scalar
+  float* clip = at.tensor<float>(682'836'736);                   // scalar
+  float* grad_norm = at.tensor<float>(682'836'992);              // scalar
+  float* step_loss = at.tensor<float>(682'837'248);              // scalar
+  float* adam_step_size = at.tensor<float>(682'837'504);         // scalar
+  float* adam_root_factor = at.tensor<float>(682'837'760);       // scalar
+  float* gemm_workspace = at.tensor<float>(1'027'633'408);       // [2097152]
+  float* gemm_workspace_side = at.tensor<float>(1'036'022'016);  // [2097152]
 };
 
 // Of a training step, forward and backward: of the layer at hand, where there are no slots.

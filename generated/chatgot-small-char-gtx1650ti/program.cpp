@@ -24,15 +24,15 @@ void plan_matmuls(Matmuls& matmuls) {
   matmuls.plan_nt<f16, f16>(B * T, C, F);
   matmuls.plan_nt<f16, f16>(B * T, V, C);
   matmuls.plan_nn<f16, f16>(B * T, C, V);
-  matmuls.plan_tn<f16, float>(V, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<f16, float>(V, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<f16, f16>(B * T, F, C);
-  matmuls.plan_tn<f16, float>(C, F, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<f16, float>(C, F, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<f16, f16>(B * T, C, F);
-  matmuls.plan_tn<f16, float>(F, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<f16, float>(F, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<f16, f16>(B * T, H * D, C);
-  matmuls.plan_tn<f16, float>(C, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<f16, float>(C, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<f16, f16>(B * T, C, 3 * H * D);
-  matmuls.plan_tn<f16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<f16, float>(3 * H * D, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nt<f16, f16>(T, 3 * H * D, C, {.bias = true});
   matmuls.plan_nt<f16, f16>(T, C, H * D);
   matmuls.plan_nt<f16, f16>(T, F, C);
@@ -55,7 +55,7 @@ Program::Program(const RecordedChoices& recorded)
       memory_(arena()),
       matmuls_(context, matmul_options(recorded), /*tf32=*/false, {arena(), kArenaBytes}),
       main_(stream(), matmuls_, memory_.state.gemm_workspace),
-      beside_(beside(), matmuls_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
+      side_(side_stream(), matmuls_, memory_.state.gemm_workspace_side, Queue::Branch::second) {
   plan_matmuls(matmuls_);
   capture_graphs();
 }
@@ -70,13 +70,13 @@ RecordedChoices Program::choices() const {
 }
 
 void Program::enqueue(Function function) {
-  Run run{main_, beside_};
+  Run run{main_, side_};
   switch (function) {
     case Function::micro_step:
-      beside_.follow(main_);
+      side_.follow(main_);
       forward(memory_, run);
       backward(memory_, run);
-      main_.follow(beside_);
+      main_.follow(side_);
       return;
     case Function::evaluate:
       evaluate_batch(memory_, run);

@@ -21,7 +21,7 @@ using hydrac::runtime::cuda::Queue;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
-// What the spec says about a run, beside the program itself; settings.cpp.
+// What the spec says about a run, other than the program itself; settings.cpp.
 TrainSettings train_settings();
 
 // The GPU's context, which must be there before the program and after it.
@@ -43,7 +43,7 @@ class Program final : private OnGpu, public CudaStepProgram {
   Memory memory_;
   Matmuls matmuls_;
   Queue main_;
-  Queue beside_;
+  Queue side_;
 };
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -17,13 +17,13 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Gradients& grads = m.grads;
   const Copies& copies = m.copies;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
-  // It writes d_residual_sum_bf16 over d_logits, which the other branch reads.
+  // It writes d_residual_sum_bf16 over d_logits, which the side stream reads.
   main.wait(run.after_d_token_embedding);
-  // It writes layernorm_backward_add_workspace over d_attn_qkv, which the other branch reads.
+  // It writes layernorm_backward_add_workspace over d_attn_qkv, which the side stream reads.
   main.wait(run.after_bias_gradient);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
                          act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
@@ -31,21 +31,21 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_layernorm_backward_add_of_d_residual_sum);
 
   // It reads layernorm_backward_add_workspace.
-  beside.wait(run.after_layernorm_backward_add_of_d_residual_sum);
+  side.wait(run.after_layernorm_backward_add_of_d_residual_sum);
   layernorm_backward_add_sums(grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1],
-                              grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, beside.stream());
-  beside.mark(run.after_layernorm_backward_add_sums);
+                              grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, side.stream());
+  side.mark(run.after_layernorm_backward_add_sums);
 
   // mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
-  beside.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
-                 {.accumulate = true});
-  beside.mark(run.after_d_mlp_down_weight);
+  side.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
+               {.accumulate = true});
+  side.mark(run.after_d_mlp_down_weight);
 
   // d_y = d_residual_sum_bf16 · mlp_down_weight    [B,T,C] x [C,F]
   // x = matmul + bias
   // d_x = d_y * act'(x)
   // d_bias = sum over rows of d_x
-  // It writes d_mlp_up over layernorm_backward_add_workspace, which the other branch reads.
+  // It writes d_mlp_up over layernorm_backward_add_workspace, which the side stream reads.
   main.wait(run.after_layernorm_backward_add_sums);
   matmul_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_up_matmul[l],
                             copies.mlp_up_bias[l], act.d_mlp_up, act.matmul_gelu_tanh_backward_workspace,
@@ -53,20 +53,20 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_matmul_gelu_tanh_backward);
 
   // It reads matmul_gelu_tanh_backward_workspace.
-  beside.wait(run.after_matmul_gelu_tanh_backward);
+  side.wait(run.after_matmul_gelu_tanh_backward);
   matmul_gelu_tanh_backward_sums(grads.mlp_up_bias[l], act.matmul_gelu_tanh_backward_workspace,
-                                 beside.stream());
+                                 side.stream());
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
-  // It writes d_mlp_normed over d_residual_sum_bf16, which the other branch reads.
+  // It writes d_mlp_normed over d_residual_sum_bf16, which the side stream reads.
   main.wait(run.after_d_mlp_down_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight += d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
-  beside.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T, {.accumulate = true});
-  beside.mark(run.after_d_mlp_up_weight);
+  side.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T, {.accumulate = true});
+  side.mark(run.after_d_mlp_up_weight);
 
-  // It writes d_residual_bf16 over d_mlp_up, which the other branch reads.
+  // It writes d_residual_bf16 over d_mlp_up, which the side stream reads.
   main.wait(run.after_d_mlp_up_weight);
   layernorm_backward_add(act.d_mlp_normed, act.residual_mid[l], weights.mlp_norm_weight[l],
                          act.mlp_normed_mean[l], act.mlp_normed_rstd[l], act.d_residual_sum, act.d_residual,
@@ -74,22 +74,22 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.mark(run.after_layernorm_backward_add_of_d_residual);
 
   // It reads layernorm_backward_add_workspace_2.
-  beside.wait(run.after_layernorm_backward_add_of_d_residual);
+  side.wait(run.after_layernorm_backward_add_of_d_residual);
   layernorm_backward_add_sums(grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], grads.attn_out_bias[l],
-                              act.layernorm_backward_add_workspace_2, beside.stream());
+                              act.layernorm_backward_add_workspace_2, side.stream());
 
   // d_attn_mixed = d_residual_bf16 · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   main.gemm_nn(act.d_attn_mixed, act.d_residual_bf16, copies.attn_out_weight[l], B * T, H * D, C);
 
   // attn_out_weight += d_residual_bf16ᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
-  beside.gemm_tn(grads.attn_out_weight[l], act.d_residual_bf16, act.attn_mixed[l], C, C, B * T,
-                 {.accumulate = true});
-  beside.mark(run.after_d_attn_out_weight);
+  side.gemm_tn(grads.attn_out_weight[l], act.d_residual_bf16, act.attn_mixed[l], C, C, B * T,
+               {.accumulate = true});
+  side.mark(run.after_d_attn_out_weight);
 
   attention_query_terms(act.attn_mixed[l], act.attn_mixed_lse[l], act.d_attn_mixed,
                         act.attention_gradients_workspace, main.stream());
 
-  // It writes d_attn_q over d_residual_bf16, which the other branch reads.
+  // It writes d_attn_q over d_residual_bf16, which the side stream reads.
   main.wait(run.after_d_attn_out_weight);
   attention_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.d_attn_mixed, act.d_attn_q,
                       act.d_attn_k, act.d_attn_v, act.attention_gradients_workspace, main.stream());
@@ -100,14 +100,14 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   // It reads d_attn_qkv, where d_attn_q lies.
-  beside.wait(run.after_attention_gradients);
-  beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,
-                 {.accumulate = true});
+  side.wait(run.after_attention_gradients);
+  side.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,
+               {.accumulate = true});
 
-  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
-  beside.mark(run.after_bias_gradient);
+  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, side.stream());
+  side.mark(run.after_bias_gradient);
 
-  bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
+  bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, side.stream());
 }
 
 // The gradients of the first norm and of the embeddings.
@@ -117,8 +117,8 @@ void input_backward(const Memory& m, Run& run) {
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
   layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0],
@@ -127,22 +127,22 @@ void input_backward(const Memory& m, Run& run) {
   main.mark(run.after_layernorm_backward_add_input);
 
   // It reads layernorm_backward_add_workspace_3.
-  beside.wait(run.after_layernorm_backward_add_input);
+  side.wait(run.after_layernorm_backward_add_input);
   layernorm_backward_add_sums_input(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
-                                    act.layernorm_backward_add_workspace_3, beside.stream());
-  beside.mark(run.after_layernorm_backward_add_sums_input);
+                                    act.layernorm_backward_add_workspace_3, side.stream());
+  side.mark(run.after_layernorm_backward_add_sums_input);
 
-  position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, beside.stream());
+  position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, side.stream());
 
-  // It writes embedding_gradient_runs_workspace over layernorm_backward_add_workspace_3, which the other
-  // branch reads.
+  // It writes embedding_gradient_runs_workspace over layernorm_backward_add_workspace_3, which the side
+  // stream reads.
   main.wait(run.after_layernorm_backward_add_sums_input);
   embedding_gradient_runs(in.tokens, in.token_order, act.d_residual_sum_2, grads.token_embedding,
                           act.embedding_gradient_runs_workspace, main.stream());
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, beside.stream());
+  advance_randomness(state.rng_step, side.stream());
 }
 
 }  // namespace

@@ -69,12 +69,12 @@ void head(const Memory& m, Run& run, int part) {
   const Copies& copies = m.copies;
   const State& state = m.state;
   const Activations& act = m.act;
-  const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const Queue& side = run.side;
   const nvtx3::scoped_range range{nvtx3::message{"head"}, nvtx3::payload{part}};
 
   // logits = normed_part · token_embeddingᵀ    [R,C] x [V,C]ᵀ -> [R,V]
-  // It writes logits over d_logits, which the other branch reads.
+  // It writes logits over d_logits, which the side stream reads.
   main.wait(run.after_d_token_embedding);
   main.gemm_nt(act.logits, act.normed_part[part], copies.token_embedding, R, V, C);
 
@@ -83,16 +83,16 @@ void head(const Memory& m, Run& run, int part) {
   main.mark(run.after_cross_entropy_loss_and_gradient);
 
   // It reads cross_entropy_loss_and_gradient_workspace.
-  beside.wait(run.after_cross_entropy_loss_and_gradient);
+  side.wait(run.after_cross_entropy_loss_and_gradient);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
-                                       beside.stream());
+                                       side.stream());
 
   // d_normed_part = d_logits · token_embedding    [R,V] x [V,C] -> [R,C]
   main.gemm_nn(act.d_normed_part[part], act.d_logits, copies.token_embedding, R, C, V);
 
   // token_embedding += d_logitsᵀ · normed_part    [R,V]ᵀ x [R,C] -> [V,C]
-  beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed_part[part], V, C, R, {.accumulate = true});
-  beside.mark(run.after_d_token_embedding);
+  side.gemm_tn(grads.token_embedding, act.d_logits, act.normed_part[part], V, C, R, {.accumulate = true});
+  side.mark(run.after_d_token_embedding);
 }
 
 // The residual stream's gradient begins at zero: the loss reaches it through the last norm only.

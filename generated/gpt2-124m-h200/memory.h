@@ -68,22 +68,22 @@ struct Moments {
 // Scalars that live on the device, and scratch memory of matmuls.
 struct State {
   Arena at;
-  float* loss = at.tensor<float>(791'040);                         // scalar
-  float* eval_loss = at.tensor<float>(791'296);                    // scalar
-  std::uint32_t* rng_step = at.tensor<std::uint32_t>(791'552);     // scalar
-  std::uint32_t* rng_seed = at.tensor<std::uint32_t>(791'808);     // scalar
-  float* next_logits = at.tensor<float>(792'064);                  // [1,V]
-  std::int32_t* step = at.tensor<std::int32_t>(996'804'608);       // scalar
-  float* grad_square = at.tensor<float>(996'804'864);              // scalar
-  float* learning_rate = at.tensor<float>(996'805'120);            // scalar
-  float* clip = at.tensor<float>(996'805'376);                     // scalar
-  float* grad_norm = at.tensor<float>(996'805'632);                // scalar
-  float* step_loss = at.tensor<float>(996'805'888);                // scalar
-  std::int32_t* diverged = at.tensor<std::int32_t>(996'806'144);   // scalar
-  float* adam_step_size = at.tensor<float>(996'806'400);           // scalar
-  float* adam_root_factor = at.tensor<float>(996'806'656);         // scalar
-  float* gemm_workspace = at.tensor<float>(2'241'571'072);         // [8388608]
-  float* gemm_workspace_beside = at.tensor<float>(2'275'125'504);  // [8388608]
+  float* loss = at.tensor<float>(791'040);                        // scalar
+  float* eval_loss = at.tensor<float>(791'296);                   // scalar
+  std::uint32_t* rng_step = at.tensor<std::uint32_t>(791'552);    // scalar
+  std::uint32_t* rng_seed = at.tensor<std::uint32_t>(791'808);    // scalar
+  float* next_logits = at.tensor<float>(792'064);                 // [1,V]
+  std::int32_t* step = at.tensor<std::int32_t>(996'804'608);      // scalar
+  float* grad_square = at.tensor<float>(996'804'864);             // scalar
+  float* learning_rate = at.tensor<float>(996'805'120);           // scalar
+  float* clip = at.tensor<float>(996'805'376);                    // scalar
+  float* grad_norm = at.tensor<float>(996'805'632);               // scalar
+  float* step_loss = at.tensor<float>(996'805'888);               // scalar
+  std::int32_t* diverged = at.tensor<std::int32_t>(996'806'144);  // scalar
+  float* adam_step_size = at.tensor<float>(996'806'400);          // scalar
+  float* adam_root_factor = at.tensor<float>(996'806'656);        // scalar
+  float* gemm_workspace = at.tensor<float>(2'241'571'072);        // [8388608]
+  float* gemm_workspace_side = at.tensor<float>(2'275'125'504);   // [8388608]
 };
 
 // Of a training step, forward and backward: of the layer at hand, where there are no slots.

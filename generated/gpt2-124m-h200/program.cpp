@@ -22,14 +22,14 @@ void plan_matmuls(Matmuls& matmuls) {
   matmuls.plan_nt<bf16, bf16>(B * T, C, F);
   matmuls.plan_nt<bf16, bf16>(R, V, C);
   matmuls.plan_nn<bf16, bf16>(R, C, V);
-  matmuls.plan_tn<bf16, float>(V, C, R, {.accumulate = true, .beside = true});
-  matmuls.plan_tn<bf16, float>(C, F, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<bf16, float>(V, C, R, {.accumulate = true, .side_stream = true});
+  matmuls.plan_tn<bf16, float>(C, F, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<bf16, bf16>(B * T, C, F);
-  matmuls.plan_tn<bf16, float>(F, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<bf16, float>(F, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<bf16, bf16>(B * T, H * D, C);
-  matmuls.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nn<bf16, bf16>(B * T, C, 3 * H * D);
-  matmuls.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
+  matmuls.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true, .side_stream = true});
   matmuls.plan_nt<bf16, bf16>(T, 3 * H * D, C, {.bias = true});
   matmuls.plan_nt<bf16, bf16>(T, C, H * D);
   matmuls.plan_nt<bf16, bf16>(T, F, C);
@@ -52,7 +52,7 @@ Program::Program(const RecordedChoices& recorded)
       memory_(arena()),
       matmuls_(context, matmul_options(recorded), /*tf32=*/false, {arena(), kArenaBytes}),
       main_(stream(), matmuls_, memory_.state.gemm_workspace),
-      beside_(beside(), matmuls_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
+      side_(side_stream(), matmuls_, memory_.state.gemm_workspace_side, Queue::Branch::second) {
   plan_matmuls(matmuls_);
   capture_graphs();
 }
@@ -67,13 +67,13 @@ RecordedChoices Program::choices() const {
 }
 
 void Program::enqueue(Function function) {
-  Run run{main_, beside_};
+  Run run{main_, side_};
   switch (function) {
     case Function::micro_step:
-      beside_.follow(main_);
+      side_.follow(main_);
       forward(memory_, run);
       backward(memory_, run);
-      main_.follow(beside_);
+      main_.follow(side_);
       return;
     case Function::evaluate:
       evaluate_batch(memory_, run);

@@ -14,9 +14,9 @@ using hydrac::runtime::cuda::Queue;
 // What a function's calls are put on, to become part of a CUDA graph.
 struct Run {
   const Queue& main;
-  // A second branch of the graph: what only makes gradients of parameters, which nobody reads before
-  // the update, runs beside the rest.
-  const Queue& beside;
+  // The side stream: what only makes gradients of parameters, which nobody reads before the update,
+  // overlaps with the rest there.
+  const Queue& side;
   // Points that another branch waits for, named after the call before them.
   Mark after_attention_gradients = {};
   Mark after_bias_gradient = {};

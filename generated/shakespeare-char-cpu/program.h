@@ -19,7 +19,7 @@ using hydrac::runtime::TrainSettings;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
-// What the spec says about a run, beside the program itself; settings.cpp.
+// What the spec says about a run, other than the program itself; settings.cpp.
 TrainSettings train_settings();
 
 class Program final : public CpuStepProgram {

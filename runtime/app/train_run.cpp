@@ -37,12 +37,12 @@ std::string describe_parameters(StepProgram& program) {
 
 void print_start(const TrainSettings& settings, StepProgram& program, const BatchLoader& loader,
                  const Ranks* ranks) {
-  print_text(stdout,
-             fmt::format("{}: {}, {}{} of tensor memory, {}\n{} sequences of {} an epoch\n", settings.name,
-                         describe_parameters(program),
-                         ranks ? fmt::format("{} ranks, each with ", ranks->size()) : "",
-                         human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
-                         loader.samples_per_epoch(), settings.data.sequence_len));
+  print_text(
+      stdout,
+      fmt::format("{}: {}, {}{} of tensor memory, {}\n{} of {} an epoch\n", settings.name,
+                  describe_parameters(program), ranks ? counted(ranks->size(), "rank") + ", each with " : "",
+                  human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
+                  counted(loader.samples_per_epoch(), "sequence"), settings.data.sequence_len));
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "runtime/checkpoint/crc32c.h"
-#include "runtime/error.h"
 
 namespace hydrac::runtime {
 
@@ -18,19 +18,20 @@ namespace {
 
 constexpr size_t buffer_bytes = size_t{1} << 18;
 
-// What helps depends on the reason; the system's own words alone say too little.
-std::string advice(int error) {
+// What helps depends on the reason; the system's own words alone say too little. `name`: how somebody says
+// that the file is to be in another folder.
+std::string advice(int error, std::string_view name) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "; free some space or set output.dir to a folder on another disk";
+      return fmt::format("; free some space or {} a folder on another disk", name);
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; set output.dir to a folder that may be written";
+      return fmt::format("; {} a folder that may be written", name);
     case EFBIG:
-      return "; raise the limit on file sizes (ulimit -f) or set output.dir to a folder on another file "
-             "system";
+      return fmt::format("; raise the limit on file sizes (ulimit -f) or {} a folder on another file system",
+                         name);
     default:
       return "";
   }
@@ -38,9 +39,11 @@ std::string advice(int error) {
 
 }  // namespace
 
+FileError::FileError(const std::string& problem, int error)
+    : RunError(problem + advice(error, "set output.dir to")), elsewhere(problem + advice(error, "name")) {}
+
 void throw_run_error(const char* action, const std::filesystem::path& path, int error) {
-  throw RunError(
-      fmt::format("cannot {} {}: {}{}", action, path.string(), std::strerror(error), advice(error)));
+  throw FileError(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error)), error);
 }
 
 FileWriter::FileWriter(std::filesystem::path path) : path_(std::move(path)) {
@@ -99,6 +102,18 @@ void replace_file(const std::filesystem::path& path, std::string_view contents) 
     throw;
   }
   sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+std::optional<std::string> obstacle_to_writing(const std::filesystem::path& folder) {
+  std::filesystem::path there = std::filesystem::absolute(folder).lexically_normal();
+  struct stat info {};
+  while (::stat(there.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
+         there.has_relative_path())
+    there = there.parent_path();
+  std::string probe = (there / ".hydrac-XXXXXX").string();
+  if (::mkdtemp(probe.data()) == nullptr) return std::strerror(errno);
+  ::rmdir(probe.c_str());
+  return std::nullopt;
 }
 
 void sync_folder(const std::filesystem::path& folder) {

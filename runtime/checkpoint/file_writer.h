@@ -5,12 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/error.h"
+
 namespace hydrac::runtime {
+
+// Something could not be done with a file: what, with which file, the system's reason, and what helps.
+// what() is for a run, whose files are in output.dir.
+struct FileError : RunError {
+  FileError(const std::string& problem, int error);
+  // The same for whoever gave the file's name otherwise.
+  std::string elsewhere;
+};
 
 // A file that is being written from its beginning. Every failure is a RunError with the path and the system's
 // reason; the half-written file stays where it is, for the caller to remove.
@@ -43,8 +54,8 @@ class FileWriter {
   uint32_t crc32c_ = 0;
 };
 
-// RunError("cannot <action> <path>: <the system's reason>"), with advice where the reason has one. `error` is
-// an errno.
+// FileError("cannot <action> <path>: <the system's reason>"), with advice where the reason has one. `error`
+// is an errno.
 [[noreturn]] void throw_run_error(const char* action, const std::filesystem::path& path, int error);
 
 // All of `bytes` to a descriptor, past signals and short writes. RunError that names `path`.
@@ -55,6 +66,10 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
 void replace_file(const std::filesystem::path& path, std::string_view contents);
 // The file beside it that replace_file() writes first.
 std::filesystem::path temporary_of(const std::filesystem::path& path);
+
+// Why nothing can be written into a folder, which may not be there yet: the system's reason. Nothing where
+// something can. Found out by making a folder and removing it: permissions alone do not tell.
+std::optional<std::string> obstacle_to_writing(const std::filesystem::path& folder);
 
 // Makes the names inside `folder` durable (created, renamed, removed). RunError.
 void sync_folder(const std::filesystem::path& folder);

@@ -174,7 +174,7 @@ void CudaStepProgram::run(Function function) {
 
 void CudaStepProgram::wait() const {
   stream_.synchronize();
-  beside_.synchronize();
+  side_stream_.synchronize();
   communication_.synchronize();
   host_copies_.synchronize();
 }

@@ -71,9 +71,9 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t measured_bytes() const { return measured_bytes_; }
 
  protected:
-  // Puts a function's calls on stream(), and on beside(), communication() and host_copies() what may run
-  // beside: they fork from stream() and join it again by events. Is called while a graph is captured, when it
-  // must not wait for the GPU nor allocate memory of it, and outside of one.
+  // Puts a function's calls on stream(), and on side_stream(), communication() and host_copies() what may
+  // overlap with them: they fork from stream() and join it again by events. Is called while a graph is
+  // captured, when it must not wait for the GPU nor allocate memory of it, and outside of one.
   virtual void enqueue(Function function) = 0;
 
   // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
@@ -90,7 +90,7 @@ class CudaStepProgram : public LaidOutProgram {
   void use_graphs(bool use) { graphs_in_use_ = use; }
 
   const Stream& stream() const { return stream_; }
-  const Stream& beside() const { return beside_; }
+  const Stream& side_stream() const { return side_stream_; }
   const Stream& communication() const { return communication_; }
   const Stream& host_copies() const { return host_copies_; }
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
@@ -130,7 +130,7 @@ class CudaStepProgram : public LaidOutProgram {
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 
   const Context& context_;
-  Stream stream_, beside_, communication_, host_copies_;
+  Stream stream_, side_stream_, communication_, host_copies_;
   Staging staging_;
   GpuMonitor monitor_;
   int64_t free_before_ = 0, measured_bytes_ = 0;

@@ -10,13 +10,13 @@
 
 namespace hydrac::runtime::cuda {
 
-// What a matmul has beside its shape.
+// What a matmul has other than its shape.
 struct MatmulKind {
-  bool bias = false;        // adds a row of C's type to each row of C
-  bool accumulate = false;  // adds to what C holds
-  bool beside = false;      // runs on the second branch
-  std::int64_t batch = 1;   // matmuls of matrices side by side
-  bool fast_sums = false;   // of 8-bit operands: see GemmProblem
+  bool bias = false;         // adds a row of C's type to each row of C
+  bool accumulate = false;   // adds to what C holds
+  bool side_stream = false;  // runs there, while other kernels run
+  std::int64_t batch = 1;    // matmuls of matrices side by side
+  bool fast_sums = false;    // of 8-bit operands: see GemmProblem
 };
 
 template <class T>
@@ -57,7 +57,7 @@ GemmProblem matmul(bool transpose_a, bool transpose_b, std::int64_t m, std::int6
   problem.result = element_type<C>();
   problem.accumulate = kind.accumulate;
   problem.bias = kind.bias;
-  problem.beside = kind.beside;
+  problem.beside = kind.side_stream;
   problem.batch = kind.batch;
   problem.fast_sums = kind.fast_sums;
   return problem;

@@ -56,17 +56,19 @@ bool contains(const TokenRange& range, int32_t token) {
 
 // The token that ends a document. InputError where the data does not say where its documents end.
 int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, const TokenRange& train) {
-  constexpr std::string_view kHelp = "documents cannot be told apart: write data.document_mask: false";
   std::optional<int32_t> end = settings.end_of_text;
   if (!end && tokenizer) end = tokenizer->end_of_text();
   if (!end)
-    throw InputError(fmt::format("{}: the tokenizer has no token that ends a text, so that {}",
-                                 settings.tokenizer, kHelp));
-  if (!contains(train, *end))
     throw InputError(
-        fmt::format("data.path: none of the {} tokens to train on is {}, which ends a text, so "
-                    "that {}",
-                    train.size(), *end, kHelp));
+        fmt::format("{}: the tokenizer has no token that ends a text, so that documents cannot be "
+                    "told apart: write data.document_mask: false",
+                    settings.tokenizer));
+  // Data that no sequence fits into is refused by the loader, whatever its documents.
+  if (train.size() > settings.sequence_len && !contains(train, *end))
+    throw InputError(
+        fmt::format("data.path: the {} tokens to train on are of one document, for none of them is {}, which "
+                    "ends a text: give more documents, or write data.document_mask: false",
+                    train.size(), *end));
   return *end;
 }
 

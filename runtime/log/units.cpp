@@ -22,6 +22,10 @@ std::string three_digits(double value, bool trim) {
 
 }  // namespace
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string human_count(double count) {
   if (!std::isfinite(count)) return "?";
   if (count < 0) return fmt::format("-{}", human_count(-count));

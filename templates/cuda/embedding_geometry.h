@@ -39,7 +39,7 @@ struct EmbeddingTile {
 
 constexpr EmbeddingTile embedding_tile(const EmbeddingGradient& g) {
   EmbeddingTile tile{};
-  // Enough chunks to fill a large GPU, long enough that partial sums are few beside what is read.
+  // Enough chunks to fill a large GPU, long enough that partial sums are few compared with what is read.
   tile.chunk = 16;
   while (tile.chunk < 128 && g.tokens / tile.chunk > 1024) tile.chunk *= 2;
   tile.chunks = (g.tokens + tile.chunk - 1) / tile.chunk;
@@ -85,7 +85,7 @@ constexpr EmbeddingLaunch embedding_borders_launch(const EmbeddingGradient& g) {
   return {std::int64_t{embedding_border_steps(g)} * embedding_border_tiles(g), 32 * kEmbeddingBorderWarps, 4};
 }
 
-// What both kernels need beside their arguments, from the one to the other; aligned to 16 bytes. For each
+// What both kernels need other than their arguments, from the one to the other; aligned to 16 bytes. For each
 // chunk two partial sums (a run that came from the chunk before, and one that goes on in the next) and its
 // first and last id.
 constexpr std::int64_t embedding_workspace_bytes(const EmbeddingGradient& g) {

@@ -188,6 +188,21 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
+// The loop of examples/ in Python, six steps.
+std::string own_loop() {
+  return "python3 '" + hydrac::test::source_dir() +
+         "/examples/own-loop/own_loop.py' program/build/libtrain.so corpus.txt 6 runs/own";
+}
+
+// Started as two ranks it ends where runs/jit did.
+void expect_own_loop_of_two_ranks(const Workplace& place) {
+  const Outcome loop = shell(place.path(), "sh program/test/ranks.sh 2 " + own_loop());
+  ASSERT_EQ(loop.code, 0) << loop.out;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(slurp(place / "runs/own/checkpoint-6" / name), slurp(place / "runs/jit/checkpoint-6" / name))
+        << name;
+}
+
 TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   const Workplace place;
   const Words ranks = {"parallel.data=2",         "parallel.zero=1",   "train.gradient_accumulation_steps=2",
@@ -202,13 +217,7 @@ TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   const Outcome resumed = shell(place.path(), "program/build/train --quiet --output runs/built --resume");
   ASSERT_EQ(resumed.code, 0) << resumed.out;
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6");
-  const std::string own = "python3 '" + hydrac::test::source_dir() +
-                          "/examples/own-loop/own_loop.py' program/build/libtrain.so corpus.txt 6 runs/own";
-  const Outcome loop = shell(place.path(), "sh program/test/ranks.sh 2 " + own);
-  ASSERT_EQ(loop.code, 0) << loop.out;
-  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
-    EXPECT_EQ(slurp(place / "runs/own/checkpoint-6" / name), slurp(place / "runs/jit/checkpoint-6" / name))
-        << name;
+  expect_own_loop_of_two_ranks(place);
 }
 
 // Two micro-batches a rank: ranks sum in another order than one process would, and choices.json says so.
@@ -234,14 +243,8 @@ TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
   ASSERT_EQ(resumed.code, 0) << resumed.out;
   expect_equal_runs(place / "runs/jit", place / "runs/launched", "checkpoint-6");
 
-  const std::string own = "python3 '" + hydrac::test::source_dir() +
-                          "/examples/own-loop/own_loop.py' program/build/libtrain.so corpus.txt 6 runs/own";
-  const Outcome loop = shell(place.path(), "sh program/test/ranks.sh 2 " + own);
-  ASSERT_EQ(loop.code, 0) << loop.out;
-  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
-    EXPECT_EQ(slurp(place / "runs/own/checkpoint-6" / name), slurp(place / "runs/jit/checkpoint-6" / name))
-        << name;
-  const Outcome alone = shell(place.path(), own);
+  expect_own_loop_of_two_ranks(place);
+  const Outcome alone = shell(place.path(), own_loop());
   EXPECT_NE(alone.out.find("this program is of 2 ranks, and nobody started them: torchrun "),
             std::string::npos)
       << alone.out;

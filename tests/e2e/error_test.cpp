@@ -41,6 +41,18 @@ TEST(BadCommand, NamesTheNearestVerb) {
                  "\"xyzzyxyzzy\" is neither a verb nor a spec (*.yaml); `hydrac --help` lists the verbs");
 }
 
+TEST(Command, HasNoOptionsBehindTwoDashes) {
+  const Workplace place;
+  fs::rename(place / "base.yaml", place / "-base.yaml");
+  const Outcome named = place.run({"check", "--", "-base.yaml", "train.max_steps=3"});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_NE(named.out.find("max_steps: 3\n"), std::string::npos) << named.out;
+  const Outcome behind = place.run({"check", "--", "-base.yaml", "--help"});
+  EXPECT_EQ(behind.code, 2);
+  EXPECT_EQ(behind.err,
+            "hydrac: error: \"--help\" is one argument too many: overrides are written key=value\n");
+}
+
 TEST(BadCommand, NamesTheNearestOption) {
   const Workplace place;
   expect_refused(place, {"base.yaml", "--resum"}, "unknown option --resum; did you mean --resume?");
@@ -348,9 +360,16 @@ TEST(BadMachine, ACacheThatCannotBeWritten) {
 TEST(BadOutput, AFileStandsInItsPlace) {
   const Workplace place;
   spill(place / "runs", "a file");
+  spill(place / "base.yaml", base_spec() + "output:\n  dir: runs/own\n");
   const Outcome outcome = place.run({"base.yaml"});
-  EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << outcome.code;
-  EXPECT_NE(outcome.err.find("runs/base"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "base.yaml:29:8: error: nothing can be written into runs/own: Not a directory "
+            "[output-not-writable]\n"
+            "    dir: runs/own\n"
+            "         ^\n"
+            "  help: set output.dir to a folder that may be written\n");
+  EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(slurp(place / "runs"), "a file");
 }
 
@@ -366,10 +385,12 @@ TEST(BadOutput, AFolderThatCannotBeWritten) {
   fs::permissions(place / "runs", fs::perms::owner_read | fs::perms::owner_exec);
   const Outcome outcome = place.run({"base.yaml"});
   fs::permissions(place / "runs", fs::perms::owner_all);
-  EXPECT_EQ(outcome.code, 3);
-  EXPECT_EQ(outcome.err,
-            "hydrac: the run failed: cannot create the folder runs/base: Permission denied; "
-            "set output.dir to a folder that may be written\n");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("error: nothing can be written into runs/base: Permission denied "
+                             "[output-not-writable]\n"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.out, "");
 }
 
 }  // namespace

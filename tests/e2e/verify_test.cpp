@@ -258,6 +258,18 @@ INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
                            return name;
                          });
 
+// On a GPU its vocabulary pads. The processor alone ends with an error, behind the warnings.
+TEST(VerifySmallOption, WarnsOfNoSizeThatItChose) {
+  const Workplace place;
+  const std::string spec = hydrac::test::source_dir() + "/specs/gpt2-124m.yaml";
+  const Words words = {"verify", spec, "--small", "--oracle", "/bin/false", "target=h200"};
+  const Outcome chosen = place.run(words);
+  EXPECT_NE(chosen.out.find(" model.vocab_size=1031 "), std::string::npos) << chosen.out;
+  EXPECT_EQ(chosen.err.find("warning"), std::string::npos) << chosen.err;
+  const Outcome given = place.run(with(words, {"model.vocab_size=1031"}));
+  EXPECT_NE(given.err.find("warning: vocab_size (1031) pads to 1088"), std::string::npos) << given.err;
+}
+
 TEST(VerifySmallOption, LeavesTheLastWordToTheCommandLine) {
   NEEDS_ORACLE();
   const Workplace place;
@@ -312,7 +324,7 @@ TEST(VerifyFails, WhenTheOracleDoes) {
   const Workplace place;
   const Outcome outcome = place.run({"verify", "base.yaml", "--oracle", "/bin/false"});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_EQ(outcome.err, "hydrac: the run failed: /bin/false verify failed\n");
+  EXPECT_EQ(outcome.err, "hydrac: verify failed: /bin/false verify failed\n");
 }
 
 TEST(VerifyFails, WhenThereIsNoSuchOracle) {

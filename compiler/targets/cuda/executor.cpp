@@ -50,7 +50,7 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
 void CudaProgram::enqueue(runtime::Function function) {
   const std::string name(to_string(function));
   if (compiled().spec.optimizations.cuda_graph) {
-    calls_.enqueue(name, {&stream(), &beside(), &communication(), &host_copies()});
+    calls_.enqueue(name, {&stream(), &side_stream(), &communication(), &host_copies()});
   } else {
     for (const ResolvedCall& call : calls_.of(name)) calls_.enqueue(call, stream());
   }

@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/attention/arguments.h"
+#include "cuda/attention/block.h"
 #include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/dropout.cuh"
 #include "cuda/attention/fragment.cuh"
@@ -21,10 +21,10 @@ namespace hydrac::chatgot_small_char_program {
 
 namespace attention_code {
 
-constexpr int kHeadDim = 64;
+constexpr int kStages = 2;  // tiles in shared memory
 constexpr int kRowBytes = 144;
-constexpr int kStages = 2;     // tiles in shared memory
 constexpr int kThreads = 128;  // that compute
+constexpr int kHeadDim = 64;
 constexpr int kPaddedDim = 64;
 
 // Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
@@ -125,6 +125,16 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 // asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
 // FlashAttention-3; 2024).
 
+template <class Config>
+HYDRAC_FN constexpr ForwardPlaces places_of_forward() {
+  return forward_places(Config::rows, Config::columns, kStages, kRowBytes);
+}
+
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_forward() {
+  return {Config::rows, kThreads, places_of_forward<Config>().bytes};
+}
+
 // lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 template <class Config>
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
@@ -133,10 +143,11 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   using Matmul = MatmulOf<AttentionFamily::mma, f16, Config::row_tiles, Config::rows, kHeadDim>;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int column_bytes = columns * kRowBytes;
+  const ForwardPlaces places = places_of_forward<Config>();
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + Config::rows * kRowBytes;
-  const std::uint32_t values = keys + kStages * column_bytes;
+  const std::uint32_t keys = queries + places.keys;
+  const std::uint32_t values = queries + places.values;
 
   const Place place;
   const QueryBlock<Config::rows, columns> block(shape);

@@ -34,9 +34,10 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_forward_evaluate_sizes {
 
-constexpr int kRows = 128;           // queries of a block
-constexpr int kThreads = 128;        // of a block
-constexpr int kSharedBytes = 55296;  // of a block
+constexpr AttentionBlock kBlock = attention_code::block_of_forward<attention_code::AttentionConfig>();
+constexpr int kRows = kBlock.rows;
+constexpr int kThreads = kBlock.threads;
+constexpr int kSharedBytes = kBlock.shared_bytes;
 
 }  // namespace attention_forward_evaluate_sizes
 

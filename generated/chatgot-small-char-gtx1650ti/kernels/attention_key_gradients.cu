@@ -118,6 +118,14 @@ struct KeyBlock {
   }
 };
 
+HYDRAC_FN constexpr KeyGradientPlaces places_of_key_gradients() {
+  return key_gradient_places(kRows, kAttentionTileColumns, kStages, kRowBytes);
+}
+
+HYDRAC_FN constexpr AttentionBlock block_of_key_gradients() {
+  return {kRows, kThreads, places_of_key_gradients().bytes};
+}
+
 // Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
 // launch). Writes all of d_k and d_v.
 __device__ __forceinline__ void attention_key_gradients(const SequenceShape& shape, Heads<const f16> q,
@@ -126,14 +134,15 @@ __device__ __forceinline__ void attention_key_gradients(const SequenceShape& sha
                                                         Heads<f16> d_k, Heads<f16> d_v,
                                                         const AttentionDropout& dropout) {
   using Matmul = MatmulOf<AttentionFamily::mma, f16, kRowTiles, kRows, kHeadDim>;
-  constexpr int row_bytes = kRows * kRowBytes, column_bytes = kAttentionTileColumns * kRowBytes;
+  constexpr int column_bytes = kAttentionTileColumns * kRowBytes;
+  const KeyGradientPlaces places = places_of_key_gradients();
   constexpr int part_dim = (kPaddedDim / kParts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t keys = ptx::shared_address(shared);
-  const std::uint32_t values = keys + row_bytes;
-  const std::uint32_t queries = values + row_bytes;
-  const std::uint32_t d_outs = queries + kStages * column_bytes;
-  const std::uint32_t column_terms = d_outs + kStages * column_bytes;
+  const std::uint32_t values = keys + places.values;
+  const std::uint32_t queries = keys + places.queries;
+  const std::uint32_t d_outs = keys + places.d_outs;
+  const std::uint32_t column_terms = keys + places.terms;
 
   const Place place;
   const KeyBlock block(shape);
@@ -227,9 +236,10 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_key_gradients_sizes {
 
-constexpr int kRows = 64;            // keys of a block
-constexpr int kThreads = 128;        // of a block
-constexpr int kSharedBytes = 56320;  // of a block
+constexpr AttentionBlock kBlock = attention_code::block_of_key_gradients();
+constexpr int kRows = kBlock.rows;
+constexpr int kThreads = kBlock.threads;
+constexpr int kSharedBytes = kBlock.shared_bytes;
 
 }  // namespace attention_key_gradients_sizes
 

@@ -26,6 +26,14 @@ constexpr int kColumns = 32;
 
 namespace {
 
+HYDRAC_FN constexpr QueryGradientPlaces places_of_query_gradients() {
+  return query_gradient_places(kRows, kColumns, kStages, kRowBytes);
+}
+
+HYDRAC_FN constexpr AttentionBlock block_of_query_gradients() {
+  return {kRows, kThreads, places_of_query_gradients().bytes};
+}
+
 // Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
 // `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 __device__ __forceinline__ void attention_query_gradients(const SequenceShape& shape, Heads<const f16> q,
@@ -35,13 +43,14 @@ __device__ __forceinline__ void attention_query_gradients(const SequenceShape& s
                                                           QueryTerms* terms,
                                                           const AttentionDropout& dropout) {
   using Matmul = MatmulOf<AttentionFamily::mma, f16, kRowTiles, kRows, kHeadDim>;
-  constexpr int row_bytes = kRows * kRowBytes, column_bytes = kColumns * kRowBytes;
+  constexpr int column_bytes = kColumns * kRowBytes;
+  const QueryGradientPlaces places = places_of_query_gradients();
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t d_outs = queries + row_bytes;
-  const std::uint32_t keys = d_outs + row_bytes;
-  const std::uint32_t values = keys + kStages * column_bytes;
-  const std::uint32_t shared_terms = values + kStages * column_bytes;
+  const std::uint32_t d_outs = queries + places.d_outs;
+  const std::uint32_t keys = queries + places.keys;
+  const std::uint32_t values = queries + places.values;
+  const std::uint32_t shared_terms = queries + places.terms;
 
   const Place place;
   const QueryBlock<kRows, kColumns> block(shape);
@@ -66,7 +75,7 @@ __device__ __forceinline__ void attention_query_gradients(const SequenceShape& s
   query_terms<kRows, kThreads, kHeadDim>(
       lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
       d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
-        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+        ptx::store_shared(shared_terms + row * sizeof(QueryTerms), __builtin_bit_cast(std::uint64_t, own));
         if (row < block.count) terms[first_row + row] = own;
       });
   __syncthreads();
@@ -133,9 +142,10 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_query_gradients_sizes {
 
-constexpr int kRows = 128;           // queries of a block
-constexpr int kThreads = 128;        // of a block
-constexpr int kSharedBytes = 56320;  // of a block
+constexpr AttentionBlock kBlock = attention_code::block_of_query_gradients();
+constexpr int kRows = kBlock.rows;
+constexpr int kThreads = kBlock.threads;
+constexpr int kSharedBytes = kBlock.shared_bytes;
 
 }  // namespace attention_query_gradients_sizes
 

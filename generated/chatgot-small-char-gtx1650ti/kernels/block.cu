@@ -24,7 +24,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 // x = matmul + bias
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
 // sum = residual + y
-// y = (sum - mean) * rstd * w + b
+// normed = (sum - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.dropout.

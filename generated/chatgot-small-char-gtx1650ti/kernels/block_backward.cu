@@ -22,7 +22,7 @@ constexpr int kVector = 8;                // columns that a thread moves at once
 constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
 }  // namespace layernorm_layernorm_backward_add_dropout_sizes
 
-// y = (x - mean) * rstd * w + b
+// normed = (x - mean) * rstd * norm_weight + norm_bias
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
 // d_norm_weight = sum over rows of d_normed xhat
@@ -197,7 +197,7 @@ constexpr int kVector = 8;                       // columns that a thread moves 
 constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 }  // namespace layernorm_sizes
 
-// y = (x - mean) * rstd * w + b
+// normed = (x - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 1 and writes 1 of [B,T,C].
 // Spec: model.norm.
 static __global__ void __launch_bounds__(layernorm_sizes::kThreads)

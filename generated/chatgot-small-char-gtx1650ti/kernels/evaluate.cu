@@ -22,7 +22,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
-// y = (embedded - mean) * rstd * w + b
+// normed = (embedded - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
 static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
@@ -109,7 +109,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 
 // x = matmul + bias
 // sum = residual + x
-// y = (sum - mean) * rstd * w + b
+// normed = (sum - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.hidden_size.

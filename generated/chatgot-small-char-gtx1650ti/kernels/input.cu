@@ -24,7 +24,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = keep(seed, step, site, i) ? embedded / (1 - p) : 0
-// y = (y - mean) * rstd * w + b
+// normed = (y - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
 static __global__ void __launch_bounds__(embeddings_dropout_layernorm_sizes::kThreads)

@@ -91,6 +91,7 @@ namespace advance_randomness_sizes {
 constexpr int kThreads = 32;  // of a block
 }  // namespace advance_randomness_sizes
 
+// rng_step += 1
 // Scalars.
 // Spec: train.seed.
 static __global__ void __launch_bounds__(advance_randomness_sizes::kThreads)

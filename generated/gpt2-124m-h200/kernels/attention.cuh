@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/attention/arguments.h"
+#include "cuda/attention/block.h"
 #include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/fragment.cuh"
 #include "cuda/attention/gradient_geometry.h"

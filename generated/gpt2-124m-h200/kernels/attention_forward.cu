@@ -65,16 +65,25 @@ struct QueryBlock {
 
 namespace {
 
+HYDRAC_FN constexpr ForwardPlaces places_of_forward() {
+  return forward_places(kRows, kColumns, kStages, kRowBytes);
+}
+
+HYDRAC_FN constexpr AttentionBlock block_of_forward() {
+  return {kRows, kThreads, places_of_forward().bytes};
+}
+
 // lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const bf16> q,
                                                   Heads<const bf16> k, Heads<const bf16> v, Heads<bf16> out,
                                                   float* lse) {
   using Matmul = MatmulOf<AttentionFamily::hopper, bf16, kRowTiles, kRows, kHeadDim>;
   constexpr int column_bytes = kColumns * kRowBytes;
+  const ForwardPlaces places = places_of_forward();
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + kRows * kRowBytes;
-  const std::uint32_t values = keys + kStages * column_bytes;
+  const std::uint32_t keys = queries + places.keys;
+  const std::uint32_t values = queries + places.values;
 
   const Place place;
   const QueryBlock block(shape);
@@ -170,9 +179,10 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_forward_sizes {
 
-constexpr int kRows = 64;            // queries of a block
-constexpr int kThreads = 128;        // of a block
-constexpr int kSharedBytes = 57344;  // of a block
+constexpr AttentionBlock kBlock = attention_code::block_of_forward();
+constexpr int kRows = kBlock.rows;
+constexpr int kThreads = kBlock.threads;
+constexpr int kSharedBytes = kBlock.shared_bytes;
 
 }  // namespace attention_forward_sizes
 

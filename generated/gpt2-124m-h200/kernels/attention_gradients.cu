@@ -489,6 +489,12 @@ class GradientWarpgroup {
   WeightsOf<Matmul, kAttentionTileColumns> weights_, d_weights_;
 };
 
+// Beside the threads that compute, a warpgroup that serves them.
+HYDRAC_FN constexpr AttentionBlock block_of_gradients() {
+  using Shared = GradientTypes::Shared;
+  return {kRows, kThreads + 128, Shared::bytes()};
+}
+
 // Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
 // bytes). Writes all of d_q, d_k and d_v. A multiprocessor has one block: its 65536 registers are 256
 // computing threads of 232 and 128 serving ones of 40.
@@ -526,9 +532,10 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_gradients_sizes {
 
-constexpr int kBlocks = 132;          // as many as run at once, or as have work
-constexpr int kThreads = 384;         // of a block
-constexpr int kSharedBytes = 231624;  // of a block
+constexpr int kBlocks = 132;  // as many as run at once, or as have work
+constexpr AttentionBlock kBlock = attention_code::block_of_gradients();
+constexpr int kThreads = kBlock.threads;
+constexpr int kSharedBytes = kBlock.shared_bytes;
 
 }  // namespace attention_gradients_sizes
 

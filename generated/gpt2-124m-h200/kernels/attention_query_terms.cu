@@ -13,9 +13,13 @@ namespace attention_code {
 constexpr int kRows = 128;
 constexpr int kThreads = 256;
 
-// ---- What the gradients of attention need of each query beside q and d_out
+// ---- What the gradients of attention need of each query other than q and d_out
 
 namespace {
+
+HYDRAC_FN constexpr AttentionBlock block_of_query_terms() {
+  return {kRows, kThreads, 0};
+}
 
 // Runs before attention_gradients, whose workspace it prepares (cuda/attention/geometry.h has the launch):
 // all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from
@@ -47,8 +51,9 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_query_terms_sizes {
 
-constexpr int kRows = 128;     // queries of a block
-constexpr int kThreads = 256;  // of a block
+constexpr AttentionBlock kBlock = attention_code::block_of_query_terms();
+constexpr int kRows = kBlock.rows;
+constexpr int kThreads = kBlock.threads;
 
 }  // namespace attention_query_terms_sizes
 

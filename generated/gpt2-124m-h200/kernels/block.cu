@@ -23,7 +23,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 
 // x = matmul + bias
 // sum = residual + x
-// y = (sum - mean) * rstd * w + b
+// normed = (sum - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.hidden_size.

@@ -46,12 +46,7 @@ void embedding_gradient_runs(const std::int32_t* ids, const std::int32_t* order,
 }
 
 namespace embedding_gradient_borders_sizes {
-constexpr cuda::EmbeddingGradient kGradient{.tokens = B * T,
-                                            .width = C,
-                                            .vocabulary = V,
-                                            .d_y_bytes = sizeof(float),
-                                            .table_bytes = sizeof(float),
-                                            .accumulate = true};
+using embedding_gradient_runs_sizes::kGradient;
 constexpr cuda::EmbeddingLaunch kLaunch = cuda::embedding_borders_launch(kGradient);
 constexpr int kThreads = kLaunch.threads;
 }  // namespace embedding_gradient_borders_sizes

@@ -23,7 +23,7 @@ constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
-// y = (embedded - mean) * rstd * w + b
+// normed = (embedded - mean) * rstd * norm_weight + norm_bias
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
 static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)

@@ -14,7 +14,7 @@ namespace hydrac::shakespeare_char_program {
 
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
 // sum = residual + y
-// y = (sum - mean) * rstd * w + b
+// normed = (sum - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
 // Spec: model.dropout.

@@ -14,7 +14,7 @@ namespace hydrac::shakespeare_char_program {
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
-// y = (embedded - mean) * rstd * w + b
+// normed = (embedded - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
 template <std::int64_t kRows>
@@ -76,7 +76,7 @@ void embeddings_layernorm_generate(const std::int32_t* ids, const float* token_t
 }
 
 // sum = residual + x
-// y = (sum - mean) * rstd * w + b
+// normed = (sum - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
 // Spec: model.hidden_size.

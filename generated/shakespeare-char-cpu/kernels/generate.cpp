@@ -38,7 +38,7 @@ void select_token(const float* x,  // [1,T,C]
                   const std::int32_t* position,
                   float* y) {  // [1,C]
   const std::int32_t position_value = position[0];
-  constexpr std::int64_t r = 0;
+  constexpr std::int64_t r = 0;  // the only row
   float* y_row = y + r * C;
 #pragma omp simd
   for (int c = 0; c < C; ++c) {

@@ -31,7 +31,7 @@ static void cross_entropy_loss_and_gradient_kernel(const float* logits,         
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     float* sums = workspace + block;
-    std::fill_n(sums, 1, 0.0f);
+    sums[0] = 0.0f;
     for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
       const float* logits_row = logits + r * V;
       float* d_logits_row = has_d_logits ? d_logits + r * V : nullptr;

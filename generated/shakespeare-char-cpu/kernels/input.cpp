@@ -15,7 +15,7 @@ namespace hydrac::shakespeare_char_program {
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = keep(seed, step, site, i) ? embedded / (1 - p) : 0
-// y = (y - mean) * rstd * w + b
+// normed = (y - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
 void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]

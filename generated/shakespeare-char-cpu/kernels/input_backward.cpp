@@ -30,6 +30,7 @@ void position_embedding_gradient(const float* d_embedded,    // [B,T,C]
   }
 }
 
+// rng_step += 1
 // Scalars.
 // Spec: train.seed.
 void advance_randomness(std::uint32_t* rng_step) {

@@ -22,7 +22,7 @@ void grad_square(const float* gradients,  // [Rows,Width]
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     float* sums = workspace + block;
-    std::fill_n(sums, 1, 0.0f);
+    sums[0] = 0.0f;
     for (std::int64_t r = block * Rows / kBlocks; r < (block + 1) * Rows / kBlocks; ++r) {
       const float* gradients_row = gradients + r * Width;
       float sum = 0.0f;

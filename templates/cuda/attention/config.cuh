@@ -1,6 +1,6 @@
 // The compile-time description of one attention kernel.
 #pragma once
-#include "cuda/attention/arguments.h"
+#include "cuda/attention/block.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/types.cuh"
 // Behind the shapes, which specialized policies name.

@@ -15,6 +15,16 @@
 
 namespace hydrac::cuda {
 
+template <class Config>
+HYDRAC_FN constexpr ForwardPlaces places_of_forward() {
+  return forward_places(Config::rows, Config::columns, Config::stages, Config::row_bytes);
+}
+
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_forward() {
+  return {Config::rows, Config::threads, places_of_forward<Config>().bytes};
+}
+
 // lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 template <class Config>
 __device__ __forceinline__ void attention_forward(const typename Config::Sequence& shape,
@@ -29,10 +39,11 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int column_bytes = columns * Config::row_bytes;
+  const ForwardPlaces places = places_of_forward<Config>();
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + Config::rows * Config::row_bytes;
-  const std::uint32_t values = keys + Config::stages * column_bytes;
+  const std::uint32_t keys = queries + places.keys;
+  const std::uint32_t values = queries + places.values;
 
   const Place place;
   const QueryBlock<Mask, Config::rows, columns> block(shape);

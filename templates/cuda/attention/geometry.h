@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/attention/arguments.h"
+#include "cuda/attention/block.h"
 #include "cuda/attention/gradient_geometry.h"
 #include "cuda/chip.h"
 #include "hydrac/math.h"
@@ -127,27 +127,27 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
   if (kernel == AttentionKernel::head_gradients)
     return detail::head_gradients_shared_bytes(tile.stages, p.causal);
   if (kernel == AttentionKernel::query_terms) return 0;
-  const std::uint64_t row = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
-                                                static_cast<int>(p.head_dim), p.element_bytes);
-  const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
-  const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
-  const std::uint64_t terms = kernel == AttentionKernel::query_gradients
-                                  ? 8 * static_cast<std::uint64_t>(tile.rows())
-                              : kernel == AttentionKernel::key_gradients ? 8u * tile.columns * tile.stages
-                                                                         : 0;
-  return owned + streamed + terms;
+  const int row_bytes = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
+                                            static_cast<int>(p.head_dim), p.element_bytes);
+  const int rows = tile.rows(), columns = tile.columns, stages = tile.stages;
+  const int bytes = kernel == AttentionKernel::forward
+                        ? forward_places(rows, columns, stages, row_bytes).bytes
+                    : kernel == AttentionKernel::query_gradients
+                        ? query_gradient_places(rows, columns, stages, row_bytes).bytes
+                        : key_gradient_places(rows, columns, stages, row_bytes).bytes;
+  return static_cast<std::uint64_t>(bytes);
 }
 
 namespace detail {
 
 // Measured on an H200. One warpgroup a block and several blocks a multiprocessor beat bigger blocks: blocks
-// drift apart, so that one's softmax runs beside another's matmuls. More than 168 registers (3 blocks) or
+// drift apart, so that one's softmax overlaps with another's matmuls. More than 168 registers (3 blocks) or
 // 128 (4) would cost a block.
 HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const AttentionProblem& p) {
   const int head_dim = static_cast<int>(p.head_dim);
   const bool small = head_dim <= 64, has_dropout = p.has_dropout;
-  // Two warpgroups, and those beside them, take the registers of a multiprocessor; a head of one tile is the
-  // work of one, so that two blocks share them.
+  // Two warpgroups, and those that serve them, take the registers of a multiprocessor; a head of one tile is
+  // the work of one, so that two blocks share them.
   if (kernel == AttentionKernel::head_gradients) {
     const int tiles = static_cast<int>((p.tokens + kGradientColumns - 1) / kGradientColumns);
     return {tiles > 1 ? 8 : 4, 1, kGradientColumns, tiles, tiles > 1 ? 1 : 2};

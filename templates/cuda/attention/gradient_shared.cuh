@@ -17,6 +17,9 @@ struct GradientShared {
   static constexpr int kSumBytes = columns * head_dim * 4;
   static constexpr int kTermBytes = columns * static_cast<int>(sizeof(QueryTerms));
 
+  // Of shared memory: all of these, and behind the barriers the numbers of two pieces.
+  static HYDRAC_FN constexpr int bytes() { return kBarriers + (2 * stages + 16 + 1) * barrier::kBytes; }
+
   std::uint32_t base;
 
   // Keys and values of a piece.

@@ -221,6 +221,14 @@ class GradientWarpgroup {
   WeightsOf<Matmul, kColumns> weights_, d_weights_;
 };
 
+// Beside the threads that compute, a warpgroup that serves them.
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_gradients() {
+  using Shared = typename GradientTypes<Config>::Shared;
+  static_assert(Shared::bytes() == detail::gradients_shared_bytes(Config::tile), "as it is planned");
+  return {Config::rows, Config::threads + 128, Shared::bytes()};
+}
+
 // Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
 // bytes). Writes all of d_q, d_k and d_v. A multiprocessor has one block: its 65536 registers are 256
 // computing threads of 232 and 128 serving ones of 40.

@@ -221,6 +221,16 @@ class HeadWarpgroup {
   TokenSums<Storage> totals_[3];  // of d_q, d_k, d_v
 };
 
+// Beside the threads that make d_k and d_v, a warpgroup that loads, and one that makes d_q unless there is
+// but one tile of tokens.
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_head_gradients() {
+  using Shared = HeadShared<Config>;
+  static_assert(Shared::bytes() == detail::head_gradients_shared_bytes(Config::stages, Config::causal),
+                "as it is planned");
+  return {Config::rows, Config::threads + (Shared::kTiles > 1 ? 2 : 1) * 128, Shared::bytes()};
+}
+
 // A block of attention_head_gradients.
 template <class Config, bool sums_tokens>
 __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,

@@ -18,6 +18,12 @@ struct HeadShared {
   static constexpr int kTensors = 4;  // k, v, q, d_out
   static constexpr bool kShares = Config::causal && kTiles == 4;
 
+  // Of shared memory: all of these.
+  static HYDRAC_FN constexpr int bytes() {
+    return kSlots * (kTensors * kTileBytes + kTermBytes) + kScoreTiles * kTileBytes +
+           (3 * kSlots + 2 * kTiles) * barrier::kBytes;
+  }
+
   std::uint32_t base;
 
   // The number of a tile of a head. The last one comes first, because it sees all others, and sees to it that

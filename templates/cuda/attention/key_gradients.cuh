@@ -46,6 +46,16 @@ __device__ __forceinline__ int sequence_of_keys(const SequenceShape& shape) {
   return static_cast<int>(blockIdx.x) / Config::tile.parts / blocks / shape.kv_heads;
 }
 
+template <class Config>
+HYDRAC_FN constexpr KeyGradientPlaces places_of_key_gradients() {
+  return key_gradient_places(Config::rows, Config::columns, Config::stages, Config::row_bytes);
+}
+
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_key_gradients() {
+  return {Config::rows, Config::threads, places_of_key_gradients<Config>().bytes};
+}
+
 // Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
 // launch). Writes all of d_k and d_v.
 template <class Config>
@@ -56,15 +66,16 @@ __device__ __forceinline__ void attention_key_gradients(
     Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
   using Matmul =
       MatmulOf<Config::family, typename Config::Storage, Config::row_tiles, Config::rows, Config::head_dim>;
-  constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::stages;
-  constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
+  constexpr int column_bytes = columns * Config::row_bytes;
+  const KeyGradientPlaces places = places_of_key_gradients<Config>();
   constexpr int part_dim = (Config::padded_dim / Config::tile.parts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t keys = ptx::shared_address(shared);
-  const std::uint32_t values = keys + row_bytes;
-  const std::uint32_t queries = values + row_bytes;
-  const std::uint32_t d_outs = queries + stages * column_bytes;
-  const std::uint32_t column_terms = d_outs + stages * column_bytes;
+  const std::uint32_t values = keys + places.values;
+  const std::uint32_t queries = keys + places.queries;
+  const std::uint32_t d_outs = keys + places.d_outs;
+  const std::uint32_t column_terms = keys + places.terms;
 
   const Place place;
   const KeyBlock<Config> block(shape);

@@ -17,6 +17,16 @@
 
 namespace hydrac::cuda {
 
+template <class Config>
+HYDRAC_FN constexpr QueryGradientPlaces places_of_query_gradients() {
+  return query_gradient_places(Config::rows, Config::columns, Config::stages, Config::row_bytes);
+}
+
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_query_gradients() {
+  return {Config::rows, Config::threads, places_of_query_gradients<Config>().bytes};
+}
+
 // Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
 // `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 template <class Config>
@@ -30,13 +40,14 @@ __device__ __forceinline__ void attention_query_gradients(
   using Mask = typename Config::Mask;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
-  constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
+  constexpr int column_bytes = columns * Config::row_bytes;
+  const QueryGradientPlaces places = places_of_query_gradients<Config>();
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t d_outs = queries + row_bytes;
-  const std::uint32_t keys = d_outs + row_bytes;
-  const std::uint32_t values = keys + Config::stages * column_bytes;
-  const std::uint32_t shared_terms = values + Config::stages * column_bytes;
+  const std::uint32_t d_outs = queries + places.d_outs;
+  const std::uint32_t keys = queries + places.keys;
+  const std::uint32_t values = queries + places.values;
+  const std::uint32_t shared_terms = queries + places.terms;
 
   const Place place;
   const QueryBlock<Mask, Config::rows, columns> block(shape);
@@ -62,7 +73,7 @@ __device__ __forceinline__ void attention_query_gradients(
   query_terms<Config::rows, Config::threads, Config::head_dim>(
       lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
       d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
-        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+        ptx::store_shared(shared_terms + row * sizeof(QueryTerms), __builtin_bit_cast(std::uint64_t, own));
         if (row < block.count) terms[first_row + row] = own;
       });
   __syncthreads();

@@ -1,10 +1,15 @@
-// What the gradients of attention need of each query beside q and d_out.
+// What the gradients of attention need of each query other than q and d_out.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/gradient_workspace.cuh"
 #include "cuda/attention/row_terms.cuh"
 
 namespace hydrac::cuda {
+
+template <class Config>
+HYDRAC_FN constexpr AttentionBlock block_of_query_terms() {
+  return {Config::rows, Config::threads, 0};
+}
 
 // Runs before attention_gradients, whose workspace it prepares (cuda/attention/geometry.h has the launch):
 // all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from

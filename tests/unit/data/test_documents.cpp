@@ -47,11 +47,15 @@ TEST_F(DocumentsOfData, OfShardsEndBehindEndOfText) {
 
 TEST_F(DocumentsOfData, AreRefusedWhereNothingSaysWhereTheyEnd) {
   folder_.write("one.txt", "one long text");
+  folder_.write("short.txt", "ab");
   folder_.write("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdef\"}\n");
   EXPECT_EQ(
       input_error([&] { open("one.txt"); }),
-      "data.path: none of the 13 tokens to train on is 0, which ends a text, so that documents cannot be "
-      "told apart: write data.document_mask: false");
+      "data.path: the 13 tokens to train on are of one document, for none of them is 0, which ends a text: "
+      "give more documents, or write data.document_mask: false");
+  EXPECT_TRUE(input_error([&] {
+                open("short.txt");
+              }).starts_with("the training data has 2 tokens, but a sequence of "));
   EXPECT_EQ(
       input_error([&] { open("a.jsonl", "char"); }),
       "char: the tokenizer has no token that ends a text, so that documents cannot be told apart: write "

@@ -13,7 +13,7 @@
 #include "runtime/error.h"
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -21,16 +21,12 @@ namespace {
 using passes::RecomputeChoice;
 
 spec::Spec open_spec(std::vector<std::string> overrides) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  return test::spec_of_text(
       "name: test\n"
       "model: {hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, global_batch_size: 48, max_steps: 10}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return *spec;
+      overrides);
 }
 
 // Of a plan without spare room for the second branch.
@@ -169,18 +165,14 @@ TEST(RecomputeAuto, NeedsToKnowTheMemory) {
 
 // `fit: auto` on a spec whose head, activations and moments all count.
 spec::Spec fitting_spec(const std::vector<std::string>& overrides) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  return test::spec_of_text(
       "name: test\n"
       "target: cpu\n"
       "model: {hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 1, vocab_size: 20000}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, global_batch_size: 32, max_steps: 10}\n"
       "optimizations: {fit: auto}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return *spec;
+      overrides);
 }
 
 struct Planned {

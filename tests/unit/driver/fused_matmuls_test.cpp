@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "driver/compile.h"
-#include "runtime/error.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -13,9 +12,7 @@ namespace {
 using program::Call;
 
 Compiled compiled_with(const std::string& fused_matmuls, const std::vector<std::string>& overrides = {}) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  const spec::Spec spec = test::spec_of_text(
       "name: test\n"
       "target: h100\n"
       "model: {hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
@@ -23,9 +20,8 @@ Compiled compiled_with(const std::string& fused_matmuls, const std::vector<std::
       "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
       "optimizations: {precision: bf16, fused_matmuls: " +
           fused_matmuls + "}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return compile(*spec, passes::RecomputeChoice{}, {});
+      overrides);
+  return compile(spec, passes::RecomputeChoice{}, {});
 }
 
 std::vector<const ir::Node*> fused_matmuls(const Compiled& compiled) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -15,17 +15,13 @@ using passes::RecomputeChoice;
 
 // 1024 rows of 40000 logits; a little more than three layers of activations.
 spec::Spec spec_with(const std::vector<std::string>& overrides = {}) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  return test::spec_of_text(
       "name: test\n"
       "target: cpu\n"
       "model: {hidden_size: 64, num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 40000}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return *spec;
+      overrides);
 }
 
 // One without a large head, so that activations decide.

@@ -4,15 +4,13 @@
 #include <cmath>
 
 #include "driver/compile.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
 
 Compiled compiled(const std::vector<std::string>& overrides) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  const spec::Spec spec = test::spec_of_text(
       "name: test\n"
       "target: h100\n"
       "model: {hidden_size: 512, num_hidden_layers: 6, num_attention_heads: 8, num_key_value_heads: 2, "
@@ -20,9 +18,8 @@ Compiled compiled(const std::vector<std::string>& overrides) {
       "adapter: {type: lora, base: nf4}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, micro_batch_size: 1, max_steps: 10}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return compile(*spec, {});
+      overrides);
+  return compile(spec, {});
 }
 
 int64_t bytes(const Compiled& c, ir::ValueId id) {

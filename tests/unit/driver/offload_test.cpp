@@ -11,7 +11,7 @@
 #include "driver/compile.h"
 #include "program/branches.h"
 #include "program/for_each_call.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -22,17 +22,14 @@ constexpr int kOffloadLayers = 5;
 
 Compiled offloading(std::vector<std::string> overrides, bool offload = true) {
   if (offload) overrides.emplace_back("optimizations.offload.activations=true");
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  const spec::Spec spec = test::spec_of_text(
       "name: test\n"
       "target: a100\n"
       "model: {hidden_size: 256, num_hidden_layers: 5, num_attention_heads: 4, vocab_size: 512}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 256, micro_batch_size: 16, max_steps: 10}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return compile(*spec, CompileOptions{});
+      overrides);
+  return compile(spec, CompileOptions{});
 }
 
 const std::vector<std::vector<std::string>> kVariants = {

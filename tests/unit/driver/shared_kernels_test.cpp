@@ -5,7 +5,7 @@
 #include <set>
 
 #include "driver/compile.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -13,21 +13,18 @@ namespace {
 using program::Call;
 
 Compiled compiled_for_gpu(const std::string& norm, const std::vector<std::string>& overrides = {}) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec =
-      spec::load_spec_text("test.yaml",
-                           "name: test\n"
-                           "target: h100\n"
-                           "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
-                           "vocab_size: 256, position: learned, norm: " +
-                               norm +
-                               "}\n"
-                               "data: {path: corpus.txt}\n"
-                               "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
-                               "optimizations: {precision: bf16, loss: fused_linear}\n",
-                           overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return compile(*spec, passes::RecomputeChoice{}, {});
+  const spec::Spec spec = test::spec_of_text(
+      "name: test\n"
+      "target: h100\n"
+      "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
+      "vocab_size: 256, position: learned, norm: " +
+          norm +
+          "}\n"
+          "data: {path: corpus.txt}\n"
+          "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+          "optimizations: {precision: bf16, loss: fused_linear}\n",
+      overrides);
+  return compile(spec, passes::RecomputeChoice{}, {});
 }
 
 // The launches of a function's sections that training's forward pass has too.

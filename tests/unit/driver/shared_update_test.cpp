@@ -9,7 +9,7 @@
 #include "driver/compile.h"
 #include "driver/floor.h"
 #include "program/for_each_call.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
@@ -17,19 +17,16 @@ namespace {
 using program::Call;
 
 Compiled compiled_for(int ranks, std::vector<std::string> overrides) {
-  diag::Diagnostics diagnostics;
   overrides.push_back(fmt::format("parallel.data={}", ranks));
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  const spec::Spec spec = test::spec_of_text(
       "name: test\n"
       "target: h100\n"
       "model: {hidden_size: 256, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 512}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
       "parallel: {zero: 1}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  return compile(*spec, CompileOptions{});
+      overrides);
+  return compile(spec, CompileOptions{});
 }
 
 int64_t bytes_of(const Compiled& c, ir::ValueId value) {

@@ -132,6 +132,8 @@ TEST(ProgressEstimate, FollowsTheTimeASteptakesAndStartsAtTheResumedStep) {
 }
 
 TEST(Units, Counts) {
+  EXPECT_EQ(counted(1, "sequence"), "1 sequence");
+  EXPECT_EQ(counted(0, "sequence"), "0 sequences");
   EXPECT_EQ(human_count(0), "0");
   EXPECT_EQ(human_count(1.5), "1.5");
   EXPECT_EQ(human_count(999), "999");

@@ -4,27 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
-#include "spec/load.h"
+#include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::tune {
 namespace {
 
 spec::Spec spec_with(const std::vector<std::string>& overrides) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
+  spec::Spec spec = test::spec_of_text(
       "name: test\n"
       "model: {hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, global_batch_size: 48, max_steps: 10}\n",
-      overrides, diagnostics);
-  if (!spec) throw std::runtime_error(diagnostics.render());
-  if (waits_for_plan(*spec)) set_micro_batch(*spec, 8);
-  return *spec;
+      overrides);
+  if (waits_for_plan(spec)) set_micro_batch(spec, 8);
+  return spec;
 }
 
 const std::vector<std::string>* values_of(const std::vector<Knob>& knobs, const std::string& key) {
