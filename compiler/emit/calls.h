@@ -37,6 +37,7 @@ class CallText {
   std::string with_parts(const program::Section& section, const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
+  std::string mark(const CallPosition& behind, int index) const;
   std::string wait_comment(const program::Call& call, const WaitReason& reason) const;
   std::string queue(const program::Call& call) const;
   std::string layer_of(const program::Section& section) const;
