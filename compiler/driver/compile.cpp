@@ -93,22 +93,43 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
 // longer than one of all gradients. On two H100 gpt2-124m with 8 x 1024 tokens, whose sums alone take a tenth
 // of a step, loses 1.4 ms with sums beside and 1.7 with one call; llama-1b with 2 x 4096 10.5 and 15. With 64
 // x 1024 tokens, where they take a fiftieth, gpt2-124m loses 4.9 and 3.9. Where rates are not known they run
-// beside. `bytes`: that all gradients have.
-bool overlaps_sums(const Compiled& c, int64_t bytes, passes::Log& log) {
+// beside. `flop`: of a micro-batch; `bytes`: that all gradients have.
+bool overlaps_sums(const Compiled& c, double flop, int64_t bytes, passes::Log& log) {
   constexpr double kLeastShare = 0.05;
   const targets::Target& target = *targets::find(c.spec.target);
   const double flops = 0.6 * peaks_of(target, c.spec.optimizations.precision).flops;
-  double flop = 0;
-  for (const ir::Region& region : c.graph.function("micro_step").regions)
-    for (const ir::Node& node : region.nodes)
-      flop += std::max(region.layers, 1) * program::cost_of(c.graph, node).flop;
   const auto ranks = static_cast<double>(c.spec.parallel.data);
   const double sums = seconds_over_links(target, 2 * (ranks - 1) / ranks * static_cast<double>(bytes));
   if (flops == 0 || sums == 0 || sums >= kLeastShare * flop / flops) return true;
   log.push_back({"ranks",
-                 "gradients are summed over ranks by one call before the update: beside the backward pass "
-                 "its matmuls would lose more than that takes"});
+                 "gradients are summed over ranks before the update: beside the backward pass its matmuls "
+                 "would lose more than that takes"});
   return false;
+}
+
+double flop_of_micro_batch(const Compiled& c) {
+  double flop = 0;
+  for (const ir::Region& region : c.graph.function("micro_step").regions)
+    for (const ir::Node& node : region.nodes)
+      flop += std::max(region.layers, 1) * program::cost_of(c.graph, node).flop;
+  return flop;
+}
+
+// Before it is lowered: of its matmuls and attention.
+double flop_of_ops(const Compiled& c) {
+  double flop = 0;
+  for (const ir::Region& region : c.graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      const int times = std::max(region.layers, 1);
+      if (node.op == "linear")
+        flop += times * 2 *
+                static_cast<double>(element_count(c.graph.value(node.outputs[0]).shape) *
+                                    c.graph.value(node.inputs[1]).shape[1].size);
+      if (node.op == "gemm" || node.op == "attention" || node.op == "attention_backward")
+        flop += times * program::cost_of(c.graph, node).flop;
+    }
+  }
+  return flop;
 }
 
 int64_t bytes_of_gradients(const Compiled& c) {
@@ -126,7 +147,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
-    types.shards_gradients = overlaps_sums(c, bytes_of_gradients(c), c.decisions);
+    types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
   return types;
 }
 
@@ -319,7 +340,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (c.pack.sharing_ranks > 1) explain_shared_update(c.pack, c.decisions);
   if (spec.parallel.data > 1 && c.pack.sharing_ranks == 1 && !target.is_cpu() && !accumulates &&
-      overlaps_sums(c, bytes_of_gradients(c), c.decisions)) {
+      overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 #include "ops/builder.h"
 #include "passes/finished_gradients.h"
 #include "passes/passes.h"
+#include "passes/uses.h"
 
 namespace hydrac::passes {
 
@@ -89,6 +91,7 @@ class Shards {
     k.store(0, k.full(0) + k.full(1));
     b.emit_body(node, "add_micro_batch", k.take(), "gradients += the rank's part of this micro-batch's");
     b.region().nodes.back().attributes["of_ranks"] = true;
+    unify_operands(b.region().nodes.back());
   }
 
   ir::Graph& graph_;
