@@ -274,8 +274,8 @@ void LayoutText::divided() {
   for (const models::ParameterGroup& group : compiled_.pack.groups) {
     const int64_t row = compiled_.pack.row;
     for (const models::Stretch& stretch : group.stretches)
-      out_.line(fmt::format("divide(layout, {} + {}, {} + {}, {{{}, {} * {}, {}}});", tensor(group.parameters),
-                            stretch.first_row * row, tensor(group.own_parameters),
+      out_.line(fmt::format("divide(layout, {} + {}, {} + {}, {{{}, {} * {}, {}}});",
+                            tensor(group.parameters), stretch.first_row * row, tensor(group.own_parameters),
                             stretch.first_own_row * row, compiled_.pack.sharing_ranks, stretch.own, row,
                             stretch.slots));
   }

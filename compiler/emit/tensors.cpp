@@ -156,6 +156,9 @@ std::string Tensors::name_for(const ir::Value& value) const {
   for (const models::ParameterGroup& part : compiled_.pack.groups) {
     const bool of_parameters = value.view && is_whole_pack(compiled_.graph.value(value.view->base));
     const bool is_gradients = value.id == part.gradients && !compiled_.pack.shards_gradients;
+    for (const models::Stretch& stretch : part.stretches)
+      if (of_parameters && stretch.member == ir::kNoValue && name.ends_with("." + stretch.name))
+        return "rows_" + codegen::identifier(stretch.name);
     if (is_gradients || (of_parameters && name.ends_with("." + part.name))) return part.name;
   }
   if (role == ir::Role::gradient) name = without(name, "d_", "");

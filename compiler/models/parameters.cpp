@@ -283,7 +283,7 @@ class Packer {
       int64_t together = end_;  // where those begin that ranks divide together
       for (const ValueId member : group.members) {
         if (graph_.value(member).parameter->decay != decay) continue;
-        const bool is_alone = decay && divides(member, alignment);
+        const bool is_alone = decay && divides(member);
         if (is_alone) close(group, together, "rest");
         place(member, alignment);
         if (!is_alone) continue;
@@ -308,13 +308,10 @@ class Packer {
  private:
   static constexpr int64_t kAlignment = 64;  // elements, of a slot's start
 
-  int64_t stride_of(ValueId id, int64_t alignment) const {
-    return round_up(element_count(graph_.value(id).shape), alignment);
-  }
-
   // Whether ranks divide each slot of the parameter, placed here, into whole rows.
-  bool divides(ValueId id, int64_t alignment) const {
-    return sharing_ranks_ > 1 && end_ % row_ == 0 && stride_of(id, alignment) % (row_ * sharing_ranks_) == 0;
+  bool divides(ValueId id) const {
+    return sharing_ranks_ > 1 && end_ % row_ == 0 &&
+           element_count(graph_.value(id).shape) % (row_ * sharing_ranks_) == 0;
   }
 
   static int64_t own_rows(const ParameterGroup& group) {
@@ -344,7 +341,7 @@ class Packer {
     const int64_t own = round_up(rows, sharing_ranks_) / sharing_ranks_;
     end_ = first + own * sharing_ranks_ * row_;
     if (sharing_ranks_ > 1)
-      group.stretches.push_back({.name = name,
+      group.stretches.push_back({.name = name + (group.name.empty() ? "" : "_" + group.name),
                                  .rows = rows,
                                  .own = own,
                                  .first_row = first / row_ - group.first_row,
@@ -355,7 +352,7 @@ class Packer {
 
   void place(ValueId id, int64_t alignment) {
     ir::Value& value = graph_.value(id);
-    const int64_t stride = stride_of(id, alignment);
+    const int64_t stride = round_up(element_count(value.shape), alignment);
     value.dtype = dtype_;
     value.view = ir::View{pack_, end_, stride, contiguous_strides(value.shape)};
     end_ += stride * value.slots;
@@ -547,7 +544,7 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     group.own_gradients = own_part(graph, group, "own_gradients", row, gradients,
                                    pack.shards_gradients ? ir::Role::gradient : ir::Role::activation);
     if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
-    divide_gradients(graph, pack, group);
+    divide_rows(graph, pack, group);
   }
   pack_frozen(graph, types);
   return pack;

@@ -92,16 +92,17 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
 // one parameter, whose rows the ranks divide without a rest, or one slot of all rows between such parameters,
 // which ends in padding. Decayed and other rows have stretches of their own.
 struct Stretch {
-  std::string name;                    // of the parameter, or "rest" and "vectors"
-  ir::ValueId member = ir::kNoValue;   // that parameter
+  std::string name;                   // of the parameter, or "rest" and "vectors"
+  ir::ValueId member = ir::kNoValue;  // that parameter
   int slots = 1;
   int64_t rows = 0;           // of a slot, without padding
   int64_t own = 0;            // of a slot, of each rank
   int64_t first_row = 0;      // of slot 0, in the group
   int64_t first_own_row = 0;  // likewise, in what a rank has of the group
   int64_t place = 0;          // likewise, in the group as one process has it, which has no padding in between
-  // [own * ranks, row] and [own, row], of each slot.
-  ir::ValueId gradients = ir::kNoValue, own_gradients = ir::kNoValue;
+  // All rows of a slot, own * ranks of them: the member, or [rows, row], and likewise their gradients.
+  ir::ValueId parameters = ir::kNoValue, gradients = ir::kNoValue;
+  ir::ValueId own_gradients = ir::kNoValue;  // [own, row] of each slot
 };
 
 // Trained parameters with one optimizer and one type of gradients and moments: the rows of the pack that one

@@ -100,9 +100,9 @@ void shard_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group, 
     Storage& storage = storages.at(name);
     const bool is_kept = stretch.member == ir::kNoValue;
     if (storage.value == ir::kNoValue)
-      storage.value = add_rows(graph, name, storage.rows, stretch.slots,
-                               is_kept ? ir::Role::gradient : ir::Role::activation,
-                               graph.value(pack.parameters), dtype);
+      storage.value =
+          add_rows(graph, name, storage.rows, stretch.slots,
+                   is_kept ? ir::Role::gradient : ir::Role::activation, graph.value(pack.parameters), dtype);
     if (is_kept) group.gradients = storage.value;
     int64_t& first = filled[name];
     // The view's slot s is the storage's.
@@ -126,12 +126,16 @@ void shard_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group, 
   }
 }
 
-void divide_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group) {
+void divide_rows(ir::Graph& graph, const Pack& pack, ParameterGroup& group) {
   for (Stretch& stretch : group.stretches) {
+    const bool is_member = stretch.member != ir::kNoValue;
+    stretch.parameters =
+        is_member ? stretch.member : whole_rows_of(graph, pack, group, stretch, pack.parameters);
     stretch.own_gradients = own_rows_of(graph, stretch, group.own_gradients);
-    if (!pack.shards_gradients)
-      stretch.gradients = slots_of(graph, stretch, group.gradients, stretch.first_row,
-                                   stretch.own * pack.sharing_ranks);
+    if (pack.shards_gradients) continue;
+    stretch.gradients = is_member ? gradient_of(graph, stretch.member)
+                                  : slots_of(graph, stretch, group.gradients, stretch.first_row,
+                                             stretch.own * pack.sharing_ranks);
   }
 }
 

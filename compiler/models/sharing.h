@@ -9,7 +9,8 @@
 
 namespace hydrac::models {
 
-// A stretch's rows, [own * ranks, row] of each slot, of a value that has a row for each of the pack's.
+// The rows of a stretch without a member, [own * ranks, row], of a value that has a row for each of the
+// pack's.
 ir::ValueId whole_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group,
                           const Stretch& stretch, ir::ValueId packed);
 // [own, row] of each slot, of a value that has a row (of any dimensions) for each that a rank has of the
@@ -23,8 +24,8 @@ ir::ValueId own_places_of(ir::Graph& graph, const Stretch& stretch, ir::ValueId 
 // Gives gradients places of their own, where ranks keep parts of them alone: those of a stretch with a member
 // in a value of role activation, which has a slot for each of the member's, others in group.gradients.
 void shard_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group, ir::DType dtype);
-// Fills the gradients of the group's stretches in.
-void divide_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group);
+// Fills the values of the group's stretches in.
+void divide_rows(ir::Graph& graph, const Pack& pack, ParameterGroup& group);
 
 // A stretch's tensors, from the first to the second.
 struct Moved {

@@ -33,7 +33,7 @@ struct Update {
   // Where ranks share the update and something is rounded stochastically, of each of the pack's groups: i32
   // [own rows], their places in the group as one process has it.
   std::vector<ir::Use> places;
-  bool goes_on = false;  // after a skipped step: with loss scaling
+  bool goes_on = false;         // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 

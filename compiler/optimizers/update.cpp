@@ -53,17 +53,14 @@ Term number(BodyBuilder& k, int64_t n, const char* name = "") {
 
 // A stretch's squares in the rows where one process has them: those of the rank's rows, and zeros.
 void spread_squares(ops::RegionBuilder& b, const models::Stretch& stretch, Use own, Use rank, Use squares) {
-  const Node node{.inputs = {own, rank},
-                  .outputs = {{places_of(b.graph(), stretch, squares.value), {}}}};
+  const Node node{.inputs = {own, rank}, .outputs = {{places_of(b.graph(), stretch, squares.value), {}}}};
   BodyBuilder k(b.graph(), node, {{stretch.slots, ""}, {stretch.rows, ""}});
   const Term first = convert(k.scalar(1), ExprType::i64) * number(k, stretch.own, "kOwnRows");
   const Term row = k.named("own_row", k.position(k.row(1)) - first);
-  const Term is_own =
-      k.named("is_own", !(row < number(k, 0)) && row < number(k, stretch.own, "kOwnRows"));
+  const Term is_own = k.named("is_own", !(row < number(k, 0)) && row < number(k, stretch.own, "kOwnRows"));
   ir::Affine slot = k.row(0) * stretch.own;
   slot.constant += stretch.first_own_row;
-  const Term at =
-      k.named("at", convert(select(is_own, row, number(k, 0)) + k.position(slot), ExprType::i32));
+  const Term at = k.named("at", convert(select(is_own, row, number(k, 0)) + k.position(slot), ExprType::i32));
   k.store_row(0, select(is_own, k.gather(0, at, {}, {}), k.constant(0)));
   b.emit_body(node, "spread_squares", k.take(), "the rank's rows of squares, and zeros for the others'");
 }
@@ -114,8 +111,7 @@ std::vector<ir::Region> take_own_parts(ir::Graph& graph, const models::Pack& pac
   return regions_of_stretches(
       pack, "own_part", "own_part", "parallel.zero",
       [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
-        return models::Moved{whole_rows_of(graph, pack, group, stretch, pack.parameters),
-                             own_rows_of(graph, stretch, group.own_parameters)};
+        return models::Moved{stretch.parameters, own_rows_of(graph, stretch, group.own_parameters)};
       });
 }
 
@@ -125,8 +121,7 @@ std::vector<ir::Region> gather_parts(ir::Graph& graph, const models::Pack& pack)
   return regions_of_stretches(
       pack, "gather", "all_gather", "parallel.zero",
       [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
-        return models::Moved{own_rows_of(graph, stretch, group.own_parameters),
-                             whole_rows_of(graph, pack, group, stretch, pack.parameters)};
+        return models::Moved{own_rows_of(graph, stretch, group.own_parameters), stretch.parameters};
       });
 }
 
@@ -140,9 +135,8 @@ void zero_shared_gradients(ops::RegionBuilder& b, const models::Pack& pack) {
 // The place of each row that the rank has, in the group as one process has it: i32 [own rows].
 Use own_places(ops::RegionBuilder& b, const models::ParameterGroup& group, Use rank) {
   b.enter("optimizer", "parallel.zero");
-  const Use places =
-      b.exact(b.fresh("own_places" + (group.name.empty() ? "" : "." + group.name),
-                      {b.graph().value(group.own_parameters).shape[0]}, DType::i32));
+  const Use places = b.exact(b.fresh("own_places" + (group.name.empty() ? "" : "." + group.name),
+                                     {b.graph().value(group.own_parameters).shape[0]}, DType::i32));
   for (const models::Stretch& stretch : group.stretches) {
     const Node node{.inputs = {rank}, .outputs = {{own_places_of(b.graph(), stretch, places.value), {}}}};
     BodyBuilder k(b.graph(), node, {{stretch.slots, ""}, {stretch.own, ""}});

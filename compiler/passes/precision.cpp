@@ -173,11 +173,19 @@ class Lowering {
     const auto gathered = [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
       return models::Moved{
           own_rows_of(graph_, stretch, own[static_cast<size_t>(&group - pack_.groups.data())]),
-          whole_rows_of(graph_, pack_, group, stretch, working_pack_)};
+          copies_of(group, stretch)};
     };
     for (ir::Region& region :
          regions_of_stretches(pack_, "gather", "all_gather", "optimizations.precision", gathered))
       function.regions.push_back(std::move(region));
+  }
+
+  // Of all rows of a stretch.
+  ValueId copies_of(const models::ParameterGroup& group, const models::Stretch& stretch) {
+    if (stretch.member != ir::kNoValue) return working_copy(stretch.member);
+    auto [found, is_new] = stretch_copies_.try_emplace(stretch.parameters);
+    if (is_new) found->second = whole_rows_of(graph_, pack_, group, stretch, working_pack_);
+    return found->second;
   }
 
   // A group's rows of the vectors: those that this rank has, and zeros.
@@ -203,8 +211,8 @@ class Lowering {
     const Term row = k.named("own_row", k.position(k.row(0)) - first);
     const Term zero = number_of(0, "");
     const Term is_own = k.named("is_own", !(row < zero) && row < number_of(stretch.own, "kOwnRows"));
-    const Term at = k.named("at", convert(select(is_own, row, zero) + number_of(stretch.first_own_row, ""),
-                                          ir::ExprType::i32));
+    const Term at = k.named(
+        "at", convert(select(is_own, row, zero) + number_of(stretch.first_own_row, ""), ir::ExprType::i32));
     k.store(0, select(is_own, k.gather(0, at, {}, {k.column(0)}), k.constant(0)));
     b.emit_body(node, "own_vectors", k.take(), "the rank's rows of the vectors, and zeros for the others'");
   }
@@ -219,6 +227,7 @@ class Lowering {
   ValueId vectors_ = ir::kNoValue;      // [rows, row]: copies of divided vectors, by groups
   std::vector<int64_t> first_vectors_;  // of each group, its first row there
   std::map<ValueId, ValueId> copies_;
+  std::map<ValueId, ValueId> stretch_copies_;  // of stretches without a member, by Stretch::parameters
   std::map<Use, Use> casts_;
 };
 

@@ -33,11 +33,10 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
   skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
   std::vector<ir::Region> added;
   if (pack.sharing_ranks > 1 && !pack.shards_gradients)
-    added = models::regions_of_stretches(
-        pack, "reduce_gradients", "reduce_scatter", "parallel.zero",
-        [](const models::ParameterGroup&, const models::Stretch& stretch) {
-          return models::Moved{stretch.gradients, stretch.own_gradients};
-        });
+    added = models::regions_of_stretches(pack, "reduce_gradients", "reduce_scatter", "parallel.zero",
+                                         [](const models::ParameterGroup&, const models::Stretch& stretch) {
+                                           return models::Moved{stretch.gradients, stretch.own_gradients};
+                                         });
   added.push_back(std::move(region));
   std::vector<ir::Region>& regions = graph.function("update").regions;
   regions.insert(regions.begin(), std::make_move_iterator(added.begin()),

@@ -128,12 +128,12 @@ std::set<ValueId> sharded_gradients(const ir::Graph& graph, const models::Pack& 
 
 void shard_gradients(ir::Graph& graph, const models::Pack& pack, const GradientShards& options, Log& log) {
   Shards(graph, pack, options).run();
-  log.push_back({"ranks", fmt::format("a layer's gradients are summed as soon as they are finished{}, and a "
-                                      "rank keeps 1/{} of the sums{}",
-                                      options.beside ? ", beside the rest of the backward pass" : "",
-                                      pack.sharing_ranks,
-                                      options.accumulates ? ", to which those of each micro-batch are added"
-                                                          : "")});
+  log.push_back(
+      {"ranks",
+       fmt::format("a layer's gradients are summed as soon as they are finished{}, and a "
+                   "rank keeps 1/{} of the sums{}",
+                   options.beside ? ", beside the rest of the backward pass" : "", pack.sharing_ranks,
+                   options.accumulates ? ", to which those of each micro-batch are added" : "")});
   const std::vector<std::string> whole = whole_matrices(graph, pack);
   if (whole.empty()) return;
   log.push_back({"ranks", fmt::format("gradients are whole on each rank until the end of a micro-batch where "

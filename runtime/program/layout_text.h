@@ -145,8 +145,8 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   return result;
 }
 
-// Parameters of which each of `ranks` has `own` elements, and as many of `slots` behind one another; `whole` are
-// addresses alone.
+// Parameters of which each of `ranks` has `own` elements, and as many of `slots` behind one another; `whole`
+// are addresses alone.
 struct Division {
   int64_t ranks, own, slots;
 };

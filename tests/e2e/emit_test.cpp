@@ -254,7 +254,7 @@ TEST(Emit, ASharedUpdateIsEmitted) {
                     layout = slurp(place / "program/layout.cpp");
   for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.all_gather({shared_elements(copies.parameters_bf16_",
+  for (const char* line : {"run.ranks.all_gather({shared_elements(copies.token_embedding, ",
                            "run.ranks.all_reduce({elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
   for (const char* line : {"run.ranks.reduce_scatter({shared_elements(", "_by_turns[l % 2]"})

@@ -132,9 +132,9 @@ TEST_P(Zero, RanksSumTwoMicroBatchesEach) {
   train(GetParam(), "again", 3);
   train(GetParam(), "again", 4, {"--resume", "--exact"});
   expect_checkpoint_of_one(place / "runs/shared/checkpoint-4", place / "runs/again/checkpoint-4");
-  const Outcome other = place.run(with(with(kBase, sharing(2)),
-                                       {"output.dir=runs/again", "train.gradient_accumulation_steps=2",
-                                        "train.max_steps=5", "train.max_grad_norm=0.1", "--resume", "--exact"}));
+  const Outcome other = place.run(
+      with(with(kBase, sharing(2)), {"output.dir=runs/again", "train.gradient_accumulation_steps=2",
+                                     "train.max_steps=5", "train.max_grad_norm=0.1", "--resume", "--exact"}));
   EXPECT_NE(other.code, 0);
   EXPECT_NE(other.err.find("2 ranks of 2, one at a time"), std::string::npos) << other.err;
 }
@@ -316,10 +316,8 @@ TEST(SharedPlan, SaysWhatARankNeedsAndSends) {
   EXPECT_LT(gradients - bytes(whole, "gradient"), 4 * row);
   EXPECT_EQ(bytes(shared, "optimizer_state"), 2 * gradients / 4);
   const int64_t sent = 3 * (2 * gradients + 2 * (bytes(whole, "gradient") / 1024 + 4)) / 4;
-  EXPECT_EQ(shared["ranks"],
-            (nlohmann::json{{"count", 4}, {"zero", 1}, {"bytes_sent_per_step", sent}}));
-  EXPECT_EQ(sharded["ranks"],
-            (nlohmann::json{{"count", 4}, {"zero", 2}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(shared["ranks"], (nlohmann::json{{"count", 4}, {"zero", 1}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(sharded["ranks"], (nlohmann::json{{"count", 4}, {"zero", 2}, {"bytes_sent_per_step", sent}}));
   EXPECT_EQ(bytes(sharded, "optimizer_state"), bytes(shared, "optimizer_state"));
   // The rank's part of all, and what vectors have until the end of a micro-batch.
   EXPECT_EQ(bytes(sharded, "gradient"), gradients / 4 + 4 * row);
@@ -332,7 +330,8 @@ TEST(SharedPlan, SaysWhatARankNeedsAndSends) {
   EXPECT_NE(of_shards.out.find(", and the optimizer's state and gradients of 1/4 of the parameters; "),
             std::string::npos)
       << of_shards.out;
-  const Outcome explained = place.run(with({"explain", "base.yaml"}, with(sharing(4, 2), {"model.vocab_size=257"})));
+  const Outcome explained =
+      place.run(with({"explain", "base.yaml"}, with(sharing(4, 2), {"model.vocab_size=257"})));
   EXPECT_NE(explained.out.find("a layer's gradients are summed as soon as they are finished, and a rank "
                                "keeps 1/4 of the sums"),
             std::string::npos)

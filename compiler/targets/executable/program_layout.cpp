@@ -202,10 +202,9 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
     for (const models::Stretch& stretch : group.stretches) {
       const int64_t rows = stretch.own * compiled_.pack.sharing_ranks;
       for (int slot = 0; slot < stretch.slots; ++slot)
-        all.push_back(
-            {whole + (stretch.first_row + slot * rows) * row, rows * row,
-             static_cast<uint64_t>(own + (stretch.first_own_row + slot * stretch.own) * row),
-             stretch.own * row});
+        all.push_back({whole + (stretch.first_row + slot * rows) * row, rows * row,
+                       static_cast<uint64_t>(own + (stretch.first_own_row + slot * stretch.own) * row),
+                       stretch.own * row});
     }
   }
   return all;

@@ -97,7 +97,7 @@ class SideBySide {
 // Where one process has each row of the pack, and which rank has it where. Of one group.
 class Division {
  public:
-  Division(const models::Pack& pack) : row_(static_cast<size_t>(pack.row)) {
+  explicit Division(const models::Pack& pack) : row_(static_cast<size_t>(pack.row)) {
     for (const models::Stretch& stretch : pack.groups[0].stretches)
       for (int slot = 0; slot < stretch.slots; ++slot)
         for (int64_t i = 0; i < stretch.rows; ++i)
@@ -193,8 +193,8 @@ TEST_P(SharedUpdate, IsThatOfOneRankThatHasAll) {
   const Numbers updated = whole.of(0).read(whole.use("parameters"));
   EXPECT_NE(updated, parameters);
   EXPECT_TRUE((has_copies ? division.gathered(shared, shared.use("own_parameters"))
-                          : division.without_padding(
-                                shared.of(ranks - 1).read(shared.use("parameters")))) == updated);
+                          : division.without_padding(shared.of(ranks - 1).read(shared.use("parameters")))) ==
+              updated);
   EXPECT_EQ(shared.of(1).read_scalar(shared.use("grad_square").value),
             whole.of(0).read_scalar(whole.use("grad_square").value));
   for (const char* moment : {"adam.m", "adam.v"}) {
@@ -209,10 +209,11 @@ TEST_P(SharedUpdate, IsThatOfOneRankThatHasAll) {
     int vectors = 0;
     for (const ir::Value& value : shared_model.graph.values) {
       const std::string suffix = ".whole";
-      if (value.name == "parameters.bf16")
+      if (value.name == "parameters.bf16") {
         EXPECT_TRUE(division.without_padding(shared.of(1).read({value.id, {}})) ==
                     whole.of(0).read(whole.use(value.name)))
             << value.name;
+      }
       if (!value.name.ends_with(suffix)) continue;
       ++vectors;
       const ir::Use of_whole = whole.use(value.name.substr(0, value.name.size() - suffix.size()));

@@ -94,14 +94,16 @@ TEST(SharedUpdate, ARankHasItsPartOfTheFp32WeightsBesideCopiesOf16Bits) {
 TEST(SharedUpdate, RanksGiveEachOtherCopiesOf16Bits) {
   const Compiled c = compiled_for(2, {"train.gradient_accumulation_steps=2"});
   EXPECT_FALSE(c.pack.shards_gradients);
-  std::vector<std::string> update = {
-      "reduce_scatter own_gradients.token_embedding", "reduce_scatter own_gradients.attn.qkv.weight",
-      "reduce_scatter own_gradients.attn.qkv.weight", "reduce_scatter own_gradients.attn.qkv.weight",
-      "all_reduce loss",                              "all_reduce squares",
-      "all_reduce vectors"};
+  std::vector<std::string> update = {"reduce_scatter own_gradients.token_embedding",
+                                     "reduce_scatter own_gradients.attn.qkv.weight",
+                                     "reduce_scatter own_gradients.attn.qkv.weight",
+                                     "reduce_scatter own_gradients.attn.qkv.weight",
+                                     "all_reduce loss",
+                                     "all_reduce squares",
+                                     "all_reduce vectors"};
   const std::vector<std::string> copies = {
-      "all_gather parameters.bf16.token_embedding", "all_gather parameters.bf16.attn.qkv.weight",
-      "all_gather parameters.bf16.attn.qkv.weight", "all_gather parameters.bf16.attn.qkv.weight"};
+      "all_gather token_embedding.bf16", "all_gather attn.qkv.weight.bf16", "all_gather attn.qkv.weight.bf16",
+      "all_gather attn.qkv.weight.bf16"};
   EXPECT_EQ(collectives_of(c, "load"), with({"all_reduce vectors"}, copies));
   EXPECT_EQ(collectives_of(c, "update"), with(update, copies));
   EXPECT_EQ(collectives_of(c, "micro_step"), std::vector<std::string>());
@@ -115,10 +117,12 @@ TEST(SharedUpdate, WeightsOf16BitsAreWholeAndSentAsTheyAre) {
   const Compiled c = compiled_for(2, {"optimizations.weights=bf16"});
   EXPECT_FALSE(c.pack.is_divided);
   expect_calls_within_the_arena(c);
-  const std::vector<std::string> update = {
-      "all_reduce loss", "all_reduce squares", "all_gather parameters.token_embedding",
-      "all_gather parameters.attn.qkv.weight", "all_gather parameters.attn.qkv.weight",
-      "all_gather parameters.attn.qkv.weight"};
+  const std::vector<std::string> update = {"all_reduce loss",
+                                           "all_reduce squares",
+                                           "all_gather token_embedding",
+                                           "all_gather attn.qkv.weight",
+                                           "all_gather attn.qkv.weight",
+                                           "all_gather attn.qkv.weight"};
   EXPECT_EQ(collectives_of(c, "update"), update);
 }
 
@@ -131,9 +135,9 @@ std::map<int64_t, int> sums_of_own_gradients(const Compiled& c) {
     const std::vector<program::Access> touched = accesses(c, call, layer);
     for (size_t i = 0; i < touched.size(); ++i) {
       const ir::ValueId storage = storage_of(c.graph, call.arguments[i].value);
-      if (!touched[i].writes || std::ranges::find(c.pack.groups, storage,
-                                                  &models::ParameterGroup::own_gradients) ==
-                                    c.pack.groups.end())
+      if (!touched[i].writes ||
+          std::ranges::find(c.pack.groups, storage, &models::ParameterGroup::own_gradients) ==
+              c.pack.groups.end())
         continue;
       EXPECT_EQ(call.branch, program::kSumBranch) << call.label;
       for (int64_t at = touched[i].first; at < touched[i].last; at += kWord) ++sums[at];
@@ -185,7 +189,8 @@ TEST(SharedUpdate, SumsOfMicroBatchesAreShardedToo) {
       if (value.role == ir::Role::gradient && !value.view) bytes += bytes_of(c, value.id);
     return bytes;
   };
-  const std::vector<std::string> words = {"train.gradient_accumulation_steps=2", "model.num_hidden_layers=12"};
+  const std::vector<std::string> words = {"train.gradient_accumulation_steps=2",
+                                          "model.num_hidden_layers=12"};
   const Compiled whole = compiled_for(4, words), sharded = compiled_for(4, with(words, kSharded));
   EXPECT_LT(gradients(sharded), gradients(whole) / 4 + (128 << 10));
   EXPECT_LT(sharded.plan.arena_bytes, whole.plan.arena_bytes - gradients(whole) / 2);
