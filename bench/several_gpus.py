@@ -161,15 +161,18 @@ def check_launchers(runner, report, place: Place, ranks: int):
 
 
 def check_built(runner, report, place: Place, ranks: int):
-    spec = f"{LLAMA} {SMALL} parallel.data={ranks}"
-    folder = place.folder / "program"
-    outcome = runner.run("ranks build", [place.hydrac, "build", *shlex.split(spec), f"data.path={place.tokens}", "-o", folder, "-q"])
-    if not outcome.problem:
-        outcome = runner.run("ranks built", [folder / "build/train", "--quiet", "--output", place.folder / "built"])
-    if not outcome.problem and not runner.dry:
-        if problem := difference(place.folder / "built" / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
-            outcome.problem = f"not what hydrac itself trains: {problem}"
-    report.note("ranks: a program that is built ahead of time", outcome)
+    for level in (0, 2):
+        spec = f"{LLAMA} {SMALL} parallel.data={ranks} parallel.zero={level}"
+        folder, jit, built = place.folder / f"program-{level}", f"jit-{level}", place.folder / f"built-{level}"
+        outcome = runner.run(f"ranks jit {level}", [*place.words(spec, jit), "-q"])
+        if not outcome.problem:
+            outcome = runner.run(f"ranks build {level}", [place.hydrac, "build", *shlex.split(spec), f"data.path={place.tokens}", "-o", folder, "-q"])
+        if not outcome.problem:
+            outcome = runner.run(f"ranks built {level}", [folder / "build/train", "--quiet", "--output", built])
+        if not outcome.problem and not runner.dry:
+            if problem := difference(built / "checkpoint-6", place.folder / jit / "checkpoint-6"):
+                outcome.problem = f"not what hydrac itself trains: {problem}"
+        report.note(f"ranks: a program that is built ahead of time, zero: {level}", outcome)
 
 
 def time_scaling(runner, report, args, place: Place, ranks: int, where: dict, run_peer):

@@ -481,16 +481,11 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   return list;
 }
 
-// A pack for the gradients of `rows` rows of the group.
-ValueId gradient_pack(ir::Graph& graph, const ParameterGroup& group, int64_t rows, int64_t row,
-                      ir::DType dtype) {
-  return graph.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name,
-                              ir::Role::gradient, dtype, pack_shape(rows * row, group.name, row)));
-}
-
 // Gives the gradients of the group's members their places: those of the parameters.
 void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::DType dtype) {
-  group.gradients = gradient_pack(graph, group, group.rows.size, row, dtype);
+  group.gradients =
+      graph.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name, ir::Role::gradient,
+                           dtype, pack_shape(group.rows.size * row, group.name, row)));
   for (const ValueId member : group.members) {
     const ir::Value& parameter = graph.value(member);
     ir::Value& gradient = graph.value(gradient_of(graph, parameter));
