@@ -107,13 +107,15 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
     const bool lasts = compiled.graph.value(storage).role != ir::Role::activation;
     if (placed && lasts && value.role != ir::Role::activation) add(value.id, "");
   }
-  for (const program::Function& function : compiled.program.functions) {
-    for (const program::Section& section : function.sections) {
-      for (const program::Call& call : section.calls) {
-        for (ir::Use use : call.arguments) add(use.value, function.name);
-      }
-    }
-  }
+  const auto add_arguments = [&](const auto& value_of) {
+    for (const program::Function& function : compiled.program.functions)
+      for (const program::Section& section : function.sections)
+        for (const program::Call& call : section.calls)
+          for (const ir::Use use : call.arguments) add(value_of(use.value), function.name);
+  };
+  add_arguments([](ir::ValueId id) { return id; });
+  // What no call uses whole, such as a layer's gradients.
+  add_arguments([&](ir::ValueId id) { return storage_of(compiled.graph, id); });
   order_by_group();
 }
 

@@ -254,10 +254,10 @@ TEST(Emit, ASharedUpdateIsEmitted) {
                     layout = slurp(place / "program/layout.cpp");
   for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.all_gather({shared_elements(copies.token_embedding, ",
+  for (const char* line : {"run.ranks.all_gather(", "{shared_elements(copies.token_embedding, ",
                            "run.ranks.all_reduce({elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.reduce_scatter({shared_elements(", "_by_turns[l % 2]"})
+  for (const char* line : {"run.ranks.reduce_scatter(", "beside.wait(run.after_", "_by_turns[l % 2]);"})
     EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
        {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",
