@@ -30,12 +30,14 @@ CASES = [
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1", False),
 ]
 
-# What parallel.zero=1 must not change, to the bit. On a GPU a shared gradient norm is added up in another order, so these do
-# not clip; "clipped" does, and its losses agree.
+# What parallel.zero must not change, to the bit; 2 only where a step is one micro-batch a rank, because it sums each one over
+# ranks. On a GPU a shared gradient norm is added up in another order, so these do not clip; "clipped" does, and its losses agree.
+ZERO_LEVELS = (1, 2)
 ZERO_CASES = [
     ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32 train.max_grad_norm=0", True),
     ("bf16, dropout, two micro-batches each", f"{LLAMA} {SMALL} {DROPOUT} train.gradient_accumulation_steps=2 train.max_grad_norm=0", True),
     ("fp16", f"{GPT2} {SMALL} optimizations.precision=fp16 train.max_grad_norm=0", True),
+    ("bf16, a micro-batch each, head in parts, recomputed", f"{LLAMA} {SMALL} {DROPOUT} train.gradient_accumulation_steps=1 optimizations.loss=fused_linear optimizations.recompute=block train.max_grad_norm=0", True),
     ("bf16 weights, state and gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 optimizations.gradients=compute train.max_grad_norm=0", True),
     ("int8 state in the host's memory, lion", f"{LLAMA} {SMALL} train.optimizer.name=lion optimizations.optimizer_state=int8 optimizations.offload.optimizer_state=true train.max_grad_norm=0", True),
     ("fp8", f"{LLAMA} {SMALL} optimizations.precision=fp8 optimizations.fp8_matmuls=all train.max_grad_norm=0", True),
@@ -45,33 +47,37 @@ ZERO_CASES = [
 
 
 def check_zero(runner, report, place: Place, ranks: int, number: int, case: tuple):
+    """Each level from the start, and from a checkpoint of the level before it."""
     name, spec, exact = case
-    whole, shared, mixed = f"zero-{number}-0", f"zero-{number}-1", f"zero-{number}-mixed"
+    each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
     several = f"parallel.data={ranks}"
-    commands = {
-        whole: place.words(spec, whole, several),
-        shared: place.words(spec, shared, several, "parallel.zero=1"),
-        mixed: place.words(spec, mixed, several, "parallel.zero=1", "train.max_steps=3"),
-        "resumed": place.words(spec, mixed, several, "--resume"),
-    }
+    runs = [f"zero-{number}-{level}" for level in (0, *ZERO_LEVELS)]
+    commands = {run: place.words(spec, run, several, f"parallel.zero={level}") for level, run in enumerate(runs)}
+    for level in ZERO_LEVELS:
+        begun = level - 1 if each == 1 else level  # sums of two micro-batches are others: a resume would say so
+        mixed = f"zero-{number}-{level}-mixed"
+        commands[mixed] = place.words(spec, mixed, several, f"parallel.zero={begun}", "train.max_steps=3")
+        commands[f"{mixed}, resumed"] = place.words(spec, mixed, several, f"parallel.zero={level}", "--resume")
     what, outcome = f"zero: {name}", None
     for run, command in commands.items():
         outcome = runner.run(f"zero {number} {run}", [*command, "-q"])
         if outcome.problem or runner.dry:
             return report.note(f"{what}, {run}", outcome)
-    last = place.folder / whole / "checkpoint-6"
-    same = difference(last, place.folder / shared / "checkpoint-6")
-    resumed = difference(last, place.folder / mixed / "checkpoint-6")
-    apart = losses_apart(place.folder / whole, place.folder / shared)
-    if exact and same:
-        outcome.problem = f"not the bits of zero: 0: {same}"
-    elif exact and resumed:
-        outcome.problem = f"not the bits of zero: 0 when it goes on from a checkpoint of zero: 1: {resumed}"
-    elif apart > 5e-3:
-        outcome.problem = f"the losses are {apart:.1e} from those of zero: 0"
-    memory = [metrics(place.folder / run)[-1]["memory_gib"] for run in (whole, shared)]
-    detail = f"losses {apart:.1e} apart, {'other' if same else 'the same'} bits; {memory[0]:.3f} GiB, shared {memory[1]:.3f}"
-    report.note(what, outcome, detail)
+    last = [place.folder / run / "checkpoint-6" for run in runs]
+    details = []
+    for level in ZERO_LEVELS:
+        same = difference(last[0], last[level])
+        resumed = difference(last[level], place.folder / f"zero-{number}-{level}-mixed" / "checkpoint-6")
+        apart = losses_apart(place.folder / runs[0], place.folder / runs[level])
+        if exact and same and (level == 1 or each == 1):
+            outcome.problem = outcome.problem or f"not the bits of zero: 0 with {level}: {same}"
+        elif exact and resumed:
+            outcome.problem = outcome.problem or f"other bits with zero: {level} when it goes on from a checkpoint: {resumed}"
+        elif apart > 5e-3:
+            outcome.problem = outcome.problem or f"the losses of zero: {level} are {apart:.1e} from those of 0"
+        details.append(f"{level}: losses {apart:.1e} apart, {'other' if same else 'the same'} bits")
+    memory = ", ".join(f"{metrics(place.folder / run)[-1]['memory_gib']:.3f}" for run in runs)
+    report.note(what, outcome, f"{'; '.join(details)}; GiB by level {memory}")
 
 
 def check_case(runner, report, place: Place, ranks: int, number: int, case: tuple):
@@ -155,15 +161,18 @@ def check_launchers(runner, report, place: Place, ranks: int):
 
 
 def check_built(runner, report, place: Place, ranks: int):
-    spec = f"{LLAMA} {SMALL} parallel.data={ranks}"
-    folder = place.folder / "program"
-    outcome = runner.run("ranks build", [place.hydrac, "build", *shlex.split(spec), f"data.path={place.tokens}", "-o", folder, "-q"])
-    if not outcome.problem:
-        outcome = runner.run("ranks built", [folder / "build/train", "--quiet", "--output", place.folder / "built"])
-    if not outcome.problem and not runner.dry:
-        if problem := difference(place.folder / "built" / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
-            outcome.problem = f"not what hydrac itself trains: {problem}"
-    report.note("ranks: a program that is built ahead of time", outcome)
+    for level in (0, 2):
+        spec = f"{LLAMA} {SMALL} parallel.data={ranks} parallel.zero={level}"
+        folder, jit, built = place.folder / f"program-{level}", f"jit-{level}", place.folder / f"built-{level}"
+        outcome = runner.run(f"ranks jit {level}", [*place.words(spec, jit), "-q"])
+        if not outcome.problem:
+            outcome = runner.run(f"ranks build {level}", [place.hydrac, "build", *shlex.split(spec), f"data.path={place.tokens}", "-o", folder, "-q"])
+        if not outcome.problem:
+            outcome = runner.run(f"ranks built {level}", [folder / "build/train", "--quiet", "--output", built])
+        if not outcome.problem and not runner.dry:
+            if problem := difference(built / "checkpoint-6", place.folder / jit / "checkpoint-6"):
+                outcome.problem = f"not what hydrac itself trains: {problem}"
+        report.note(f"ranks: a program that is built ahead of time, zero: {level}", outcome)
 
 
 def time_scaling(runner, report, args, place: Place, ranks: int, where: dict, run_peer):

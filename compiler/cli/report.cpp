@@ -47,6 +47,17 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
   return bytes;
 }
 
+namespace {
+
+// What a rank has of some parameters alone.
+std::string shared_of(const models::Pack& pack) {
+  std::string text = "the optimizer's state";
+  if (pack.is_divided) text += pack.shards_gradients ? ", fp32 values" : " and fp32 values";
+  return text + (pack.shards_gradients ? " and gradients" : "");
+}
+
+}  // namespace
+
 std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
   const int64_t all = targets::parameter_count(c), trained = targets::trained_count(c);
   std::string text = fmt::format("{}{} parameters{}\n", prefix, all,
@@ -67,16 +78,14 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
   if (const int64_t ranks = c.spec.parallel.data; ranks > 1) {
     const double seconds = driver::sending_seconds(c);
     const bool is_shared = c.pack.sharing_ranks > 1;
-    text +=
-        fmt::format("{}{} ranks have such an arena each{}{}; a rank sends {} of {} a step{}\n", prefix, ranks,
-                    targets::find(c.spec.target)->is_cpu()
-                        ? fmt::format(", {} in all", bytes_text(ranks * c.plan.device_bytes()))
-                        : ", on a GPU of its own",
-                    is_shared ? fmt::format(", and the optimizer's state {}of 1/{} of the parameters",
-                                            c.pack.is_divided ? "and fp32 values " : "", ranks)
-                              : "",
-                    bytes_text(driver::bytes_sent_per_step(c)), is_shared ? "sums and parameters" : "sums",
-                    seconds > 0 ? fmt::format(", about {:.1f} ms of NCCL's time", 1e3 * seconds) : "");
+    text += fmt::format(
+        "{}{} ranks have such an arena each{}{}; a rank sends {} of {} a step{}\n", prefix, ranks,
+        targets::find(c.spec.target)->is_cpu()
+            ? fmt::format(", {} in all", bytes_text(ranks * c.plan.device_bytes()))
+            : ", on a GPU of its own",
+        is_shared ? fmt::format(", and {} of 1/{} of the parameters", shared_of(c.pack), ranks) : "",
+        bytes_text(driver::bytes_sent_per_step(c)), is_shared ? "sums and parameters" : "sums",
+        seconds > 0 ? fmt::format(", about {:.1f} ms of NCCL's time", 1e3 * seconds) : "");
   }
   return text;
 }

@@ -43,11 +43,14 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
 
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
-  return {{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
-           c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
-           c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
-           c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm},
-          passes::statistics(c.graph)};
+  passes::Kept kept{
+      {c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
+       c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
+       c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
+       c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm},
+      passes::statistics(c.graph)};
+  kept.by_host.merge(passes::sharded_gradients(c.graph, c.pack));
+  return kept;
 }
 
 // The cpu computes in f32: a spec that asks it for something else was refused.
@@ -94,24 +97,62 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
 // longer than one of all gradients. On two H100 gpt2-124m with 8 x 1024 tokens, whose sums alone take a tenth
 // of a step, loses 1.4 ms with sums beside and 1.7 with one call; llama-1b with 2 x 4096 10.5 and 15. With 64
 // x 1024 tokens, where they take a fiftieth, gpt2-124m loses 4.9 and 3.9. Where rates are not known they run
-// beside.
-bool overlaps_sums(const Compiled& c, passes::Log& log) {
+// beside. `flop`: of a micro-batch; `bytes`: that all gradients have.
+bool overlaps_sums(const Compiled& c, double flop, int64_t bytes, passes::Log& log) {
   constexpr double kLeastShare = 0.05;
   const targets::Target& target = *targets::find(c.spec.target);
   const double flops = 0.6 * peaks_of(target, c.spec.optimizations.precision).flops;
-  double flop = 0, bytes = 0;
+  const auto ranks = static_cast<double>(c.spec.parallel.data);
+  const double sums = seconds_over_links(target, 2 * (ranks - 1) / ranks * static_cast<double>(bytes));
+  if (flops == 0 || sums == 0 || sums >= kLeastShare * flop / flops) return true;
+  log.push_back({"ranks",
+                 "gradients are summed over ranks before the update: beside the backward pass its matmuls "
+                 "would lose more than that takes"});
+  return false;
+}
+
+double flop_of_micro_batch(const Compiled& c) {
+  double flop = 0;
   for (const ir::Region& region : c.graph.function("micro_step").regions)
     for (const ir::Node& node : region.nodes)
       flop += std::max(region.layers, 1) * program::cost_of(c.graph, node).flop;
-  for (const ir::Region& region : c.graph.function("update").regions)
-    for (const ir::Node& node : region.nodes)
-      if (node.op == ir::Op::all_reduce) bytes += program::cost_of(c.graph, node).bytes;
-  const double sums = seconds_over_links(target, bytes);
-  if (flops == 0 || sums == 0 || sums >= kLeastShare * flop / flops) return true;
-  log.push_back({"ranks",
-                 "gradients are summed over ranks by one call before the update: beside the backward pass "
-                 "its matmuls would lose more than that takes"});
-  return false;
+  return flop;
+}
+
+// Before it is lowered: of its matmuls and attention.
+double flop_of_ops(const Compiled& c) {
+  double flop = 0;
+  for (const ir::Region& region : c.graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      const int times = std::max(region.layers, 1);
+      if (node.op == ir::Op::linear)
+        flop += times * 2 *
+                static_cast<double>(element_count(c.graph.value(node.outputs[0]).shape) *
+                                    c.graph.value(node.inputs[1]).shape[1].size);
+      if (node.op == ir::Op::gemm || node.op == ir::Op::attention || node.op == ir::Op::attention_backward)
+        flop += times * program::cost_of(c.graph, node).flop;
+    }
+  }
+  return flop;
+}
+
+int64_t bytes_of_gradients(const Compiled& c) {
+  int64_t bytes = 0;
+  for (const ir::Value& value : c.graph.values)
+    if (value.role == ir::Role::gradient && !value.view)
+      bytes += element_count(value.shape) * value.slots * size_of(value.dtype);
+  return bytes;
+}
+
+// Where a step is one micro-batch, ranks that share the update need no gradient whole for longer than it
+// takes to sum it, if that is done as soon as it is finished.
+models::PackTypes pack_types_of(Compiled& c) {
+  models::PackTypes types = models::pack_types(c.spec, precision_of(c.spec).activations);
+  const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
+  if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
+      spec::micro_batches_of_step(c.spec) == 1)
+    types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
+  return types;
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
@@ -249,14 +290,15 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // its gradients and its update
   const bool accumulates = spec::micro_batches_of_step(spec) > 1;
+  // Ranks that keep parts of gradients alone add those of each micro-batch to them: passes/shard_gradients.
+  const bool adds = accumulates && (spec.parallel.data == 1 || spec.parallel.zero < 2);
   const bool adds_whole = spec.optimizations.exact_accumulation;
-  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {accumulates && !adds_whole});
-  if (accumulates && adds_whole)
+  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {adds && !adds_whole});
+  if (adds && adds_whole)
     passes::sum_micro_batches(c.graph, c.interface.loss,
                               spec.optimizations.loss != spec::LossKernel::materialized);
   if (models::has_nf4_base(spec)) models::keep_as_nf4(c.graph);
-  c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name,
-                                   models::pack_types(spec, precision_of(spec).activations));
+  c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name, pack_types_of(c));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   if (spec.parallel.data > 1)
@@ -315,9 +357,14 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (c.pack.sharing_ranks > 1) explain_shared_update(c.pack, c.decisions);
   if (spec.parallel.data > 1 && c.pack.sharing_ranks == 1 && !target.is_cpu() && !accumulates &&
-      overlaps_sums(c, c.decisions)) {
+      overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
+  }
+  if (c.pack.shards_gradients) {
+    passes::shard_gradients(c.graph, c.pack, {.accumulates = accumulates, .beside = !target.is_cpu()},
+                            c.decisions);
+    after("shard-gradients");
   }
 
   // kernels and calls, then memory

@@ -27,7 +27,11 @@ class Remedies {
     std::vector<std::string> ways;
     if (const int64_t most = largest_batch(spec_, choice_); most > 0)
       ways.push_back(fmt::format("train.micro_batch_size: {}", most));
-    if (can_share_update() && fits(sharing(), choice_)) ways.push_back("parallel.zero: 1");
+    for (int64_t level = spec_.parallel.zero + 1; can_share_update() && level <= kMostShared; ++level) {
+      if (!fits(sharing(level), choice_)) continue;
+      ways.push_back(fmt::format("parallel.zero: {}", level));
+      break;
+    }
     const std::optional<RecomputeChoice> choice = other_choice(spec_);
     if (choice) ways.push_back(recompute_key(*choice));
     const bool chunks = can_chunk() && fits(chunked(), choice_);
@@ -100,12 +104,11 @@ class Remedies {
   }
 
   bool can_share_update() const {
-    return spec_.parallel.data > 1 && spec_.parallel.zero == 0 &&
-           spec_.train.optimizer.name != spec::Optimizer::muon;
+    return spec_.parallel.data > 1 && spec_.train.optimizer.name != spec::Optimizer::muon;
   }
-  spec::Spec sharing() const {
+  spec::Spec sharing(int64_t level) const {
     spec::Spec spec = spec_;
-    spec.parallel.zero = 1;
+    spec.parallel.zero = level;
     return spec;
   }
 
@@ -186,6 +189,7 @@ class Remedies {
     return {fmt::format("{}", fmt::join(keys, " and "))};
   }
 
+  static constexpr int64_t kMostShared = 2;  // of parallel.zero
   static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
   static constexpr const char* kOffload = "optimizations.offload.optimizer_state: true";
   static std::string recompute_key(const RecomputeChoice& choice) {

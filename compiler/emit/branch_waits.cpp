@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -20,6 +21,7 @@ struct Unrolled {
   std::vector<program::BranchStep> steps;
   std::vector<CallPosition> positions;
   std::vector<const program::Call*> calls;
+  std::vector<int> layers;
 };
 
 Unrolled unroll(const driver::Compiled& compiled, const program::Function& function) {
@@ -30,6 +32,7 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
                            all.positions.emplace_back(static_cast<int>(&section - function.sections.data()),
                                                       static_cast<int>(&call - section.calls.data()));
                            all.calls.push_back(&call);
+                           all.layers.push_back(layer);
                          });
   return all;
 }
@@ -60,6 +63,24 @@ WaitReason reason_of(const driver::Compiled& compiled, const Unrolled& all, size
   return reason.value();
 }
 
+// Loops' calls that all waiting calls of the same loop wait for two iterations later.
+std::set<CallPosition> awaited_by_turns(const Unrolled& all, const std::vector<std::vector<int>>& waits) {
+  std::map<CallPosition, bool> far;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    for (const int step : waits[i]) {
+      const auto awaited = static_cast<size_t>(step);
+      if (all.positions[i].first != all.positions[awaited].first) continue;
+      const bool is_far = std::abs(all.layers[i] - all.layers[awaited]) >= 2;
+      const auto [found, is_new] = far.try_emplace(all.positions[awaited], is_far);
+      found->second &= is_far;
+    }
+  }
+  std::set<CallPosition> by_turns;
+  for (const auto& [position, is_far] : far)
+    if (is_far) by_turns.insert(position);
+  return by_turns;
+}
+
 // A kernel's name, or that of the tensor that a matmul makes.
 std::string name_of_call(const driver::Compiled& compiled, const program::Call& call) {
   if (call.kind == program::Call::Kind::launch)
@@ -84,6 +105,7 @@ BranchWaits branch_waits(const driver::Compiled& compiled, const program::Functi
                                                  reason_of(compiled, all, i, awaited));
     }
   }
+  result.by_turns = awaited_by_turns(all, waits);
   const auto call_at = [&](const CallPosition& position) -> const program::Call& {
     return function.sections[static_cast<size_t>(position.first)].calls[static_cast<size_t>(position.second)];
   };
@@ -99,6 +121,7 @@ BranchWaits branch_waits(const driver::Compiled& compiled, const program::Functi
           positions.size() == 1 ? name : name + "_of_" + codegen::identifier(call_at(position).label);
       const int count = ++taken[own];
       result.marks[position] = count == 1 ? own : fmt::format("{}_{}", own, count);
+      if (result.by_turns.contains(position)) result.marks[position] += "_by_turns";
     }
   }
   return result;

@@ -26,6 +26,9 @@ struct BranchWaits {
   std::map<CallPosition, std::map<CallPosition, WaitReason>> waits;
   // The calls that others wait for: the name of the point behind them, "after_" and what the call is named.
   std::map<CallPosition, std::string> marks;
+  // Of these, calls of a loop that its calls wait for two iterations later, and not in the next one: they
+  // have a point for even layers and one for odd ones.
+  std::set<CallPosition> by_turns;
 };
 
 BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function);

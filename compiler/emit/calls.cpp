@@ -48,6 +48,14 @@ std::string section_comment(const std::string& function, std::string section) {
       {"reduce",
        "What the ranks sum before they all make the same update; random numbers go on after all their "
        "micro-batches."},
+      {"reduce_gradients", "Of each gradient the sum over ranks of the part that this rank updates."},
+      {"reduce_gradients_block", "Likewise, those of one layer."},
+      {"reduce_rest",
+       "The rank's part of what ranks divide together: vectors, and what belongs to no layer."},
+      {"own_part", "What this rank updates of the parameters."},
+      {"own_part_block", "Likewise, of one layer's."},
+      {"gather", "The ranks give each other what they have updated."},
+      {"gather_block", "Likewise, one layer's."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
       {"normalize", "Muon: the next matrices of all layers, divided by their norms."},
       {"newton_schulz", "A step of Newton-Schulz's iteration over these matrices."},
@@ -139,12 +147,12 @@ std::string CallText::definition(int index, const std::string& name, const std::
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const auto& [awaited, reason] : found->second) {
         body.line("// " + wait_comment(call, call_at(awaited), reason));
-        body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
+        body.line(fmt::format("{}.wait(run.{});", queue(call), mark(awaited, index)));
       }
     }
     body.line(call_text(section, call));
     if (const auto found = waits_.marks.find(here); found != waits_.marks.end())
-      body.line(fmt::format("{}.mark(run.{});", queue(call), found->second));
+      body.line(fmt::format("{}.mark(run.{});", queue(call), mark(here, index)));
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(function_.name, section.name); !comment.empty())
@@ -166,6 +174,15 @@ std::string CallText::definition(int index, const std::string& name, const std::
   out.append(body.text());
   out.close();
   return out.text();
+}
+
+// The point behind a call, as section number `index` names it.
+std::string CallText::mark(const CallPosition& behind, int index) const {
+  const std::string& name = waits_.marks.at(behind);
+  if (!waits_.by_turns.contains(behind)) return name;
+  const Section& section = function_.sections[static_cast<size_t>(behind.first)];
+  if (behind.first == index) return fmt::format("{}[{} % 2]", name, layer_of(section));
+  return fmt::format("{}[{}]", name, section.reverse ? 0 : (section.layers - 1) % 2);  // the last one
 }
 
 // "It reads d_mlp_up." of what the awaited call makes, or which bytes are used again.

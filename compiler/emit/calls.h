@@ -37,6 +37,7 @@ class CallText {
   std::string with_parts(const program::Section& section, const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
+  std::string mark(const CallPosition& behind, int index) const;
   std::string wait_comment(const program::Call& call, const program::Call& awaited,
                            const WaitReason& reason) const;
   const program::Call& call_at(const CallPosition& position) const;

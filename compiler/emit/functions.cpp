@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
+#include <string>
 
 #include "codegen/writer.h"
 #include "emit/branch_waits.h"
@@ -134,13 +136,15 @@ std::string step_declarations(const driver::Compiled& compiled) {
       for (const auto& [name, attention] : attentions)
         out.line(fmt::format("const AttentionPlan& {};", name));
     }
-    std::set<std::string> marks;
+    std::map<std::string, bool> marks;  // and whether they are two
     for (const program::Function& function : compiled.program.functions) {
-      for (const auto& [position, name] : branch_waits(compiled, function).marks) marks.insert(name);
+      const BranchWaits waits = branch_waits(compiled, function);
+      for (const auto& [position, name] : waits.marks) marks[name] = waits.by_turns.contains(position);
     }
     if (!marks.empty())
       out.line("// Points that another branch waits for, named after the call before them.");
-    for (const std::string& mark : marks) out.line(fmt::format("Mark {} = {{}};", mark));
+    for (const auto& [mark, is_two] : marks)
+      out.line(fmt::format("Mark {}{} = {{}};", mark, is_two ? "[2]" : ""));
     out.close("};");
     out.line("");
   }

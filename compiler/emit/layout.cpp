@@ -253,24 +253,32 @@ void LayoutText::optimizer_state() {
         fmt::format("named(\"{}\", {}, {{{}}})", value.name, tensor(value.id), fmt::join(shape, ", "));
     std::vector<std::string> stretches;
     for (const ir::SharedRows& rows : value.shared)
-      stretches.push_back(fmt::format("{{{}, {}}}", rows.rows, rows.own));
+      stretches.push_back(rows.times == 1 ? fmt::format("{{{}, {}}}", rows.rows, rows.own)
+                                          : fmt::format("{{{}, {}, {}}}", rows.rows, rows.own, rows.times));
     if (!stretches.empty()) own = fmt::format("shared_by_ranks({}, {{{}}})", own, fmt::join(stretches, ", "));
     out_.line(fmt::format("layout.optimizer_state.push_back({});", own));
   }
 }
 
+// Ranks that keep parts of gradients alone have none that is whole.
 void LayoutText::gradients() {
+  if (compiled_.pack.shards_gradients) return;
   for (const models::ParameterGroup& group : compiled_.pack.groups)
     out_.line(fmt::format("layout.gradients.push_back(gradients({}, {}, {}));", tensor(group.parameters),
                           tensor(group.gradients), elements_text(dimensions_, value(group.gradients).shape)));
 }
 
+// Stretches by their first rows: those that ranks divide by themselves lie one behind the other.
 void LayoutText::divided() {
   if (!compiled_.pack.is_divided) return;
-  for (const models::ParameterGroup& group : compiled_.pack.groups)
-    out_.line(fmt::format("layout.divided.push_back(divided({}, {}, {}, {}));", tensor(group.parameters),
-                          tensor(group.own_parameters), compiled_.pack.sharing_ranks,
-                          elements_text(dimensions_, value(group.own_parameters).shape)));
+  for (const models::ParameterGroup& group : compiled_.pack.groups) {
+    const int64_t row = compiled_.pack.row;
+    for (const models::Stretch& stretch : group.stretches)
+      out_.line(fmt::format("divide(layout, {} + {}, {} + {}, {{{}, {} * {}, {}}});",
+                            tensor(group.parameters), stretch.first_row * row, tensor(group.own_parameters),
+                            stretch.first_own_row * row, compiled_.pack.sharing_ranks, stretch.own, row,
+                            stretch.slots));
+  }
 }
 
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.

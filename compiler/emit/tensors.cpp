@@ -95,7 +95,7 @@ std::string_view c_type(ir::DType dtype) {
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
   if (std::ranges::any_of(compiled.pack.groups, [&](const models::ParameterGroup& part) {
-        return compiled.graph.value(part.gradients).dtype != ir::DType::f32;
+        return compiled.graph.value(part.own_gradients).dtype != ir::DType::f32;
       }))
     groups_[kGradients].comment = "Their gradients: of 16 bits where one matmul writes them.";
   if (compiled.pack.is_divided)
@@ -104,15 +104,18 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
   for (const ir::Value& value : compiled.graph.values) {
     const ir::ValueId storage = storage_of(compiled.graph, value.id);
     const bool placed = compiled.plan.placements.contains(storage) || compiled.plan.divided.contains(storage);
-    if (placed && value.role != ir::Role::activation) add(value.id, "");
+    const bool lasts = compiled.graph.value(storage).role != ir::Role::activation;
+    if (placed && lasts && value.role != ir::Role::activation) add(value.id, "");
   }
-  for (const program::Function& function : compiled.program.functions) {
-    for (const program::Section& section : function.sections) {
-      for (const program::Call& call : section.calls) {
-        for (ir::Use use : call.arguments) add(use.value, function.name);
-      }
-    }
-  }
+  const auto add_arguments = [&](const auto& value_of) {
+    for (const program::Function& function : compiled.program.functions)
+      for (const program::Section& section : function.sections)
+        for (const program::Call& call : section.calls)
+          for (const ir::Use use : call.arguments) add(value_of(use.value), function.name);
+  };
+  add_arguments([](ir::ValueId id) { return id; });
+  // What no call uses whole, such as a layer's gradients.
+  add_arguments([&](ir::ValueId id) { return storage_of(compiled.graph, id); });
   order_by_group();
 }
 
@@ -136,7 +139,7 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
 }
 
 bool Tensors::is_packed(size_t group) const {
-  if (group == kGradients) return compiled_.pack.groups.size() == 1;
+  if (group == kGradients) return compiled_.pack.groups.size() == 1 && !compiled_.pack.shards_gradients;
   return group == kWeights || group == kCopies;
 }
 
@@ -154,7 +157,11 @@ std::string Tensors::name_for(const ir::Value& value) const {
   if (is_whole_pack(value)) return "all";
   for (const models::ParameterGroup& part : compiled_.pack.groups) {
     const bool of_parameters = value.view && is_whole_pack(compiled_.graph.value(value.view->base));
-    if (value.id == part.gradients || (of_parameters && name.ends_with("." + part.name))) return part.name;
+    const bool is_gradients = value.id == part.gradients && !compiled_.pack.shards_gradients;
+    for (const models::Stretch& stretch : part.stretches)
+      if (of_parameters && stretch.member == ir::kNoValue && name.ends_with("." + stretch.name))
+        return "rows_" + codegen::identifier(stretch.name);
+    if (is_gradients || (of_parameters && name.ends_with("." + part.name))) return part.name;
   }
   if (role == ir::Role::gradient) name = without(name, "d_", "");
   if (role == ir::Role::working_copy) name = without(name, "", "." + std::string(to_string(value.dtype)));

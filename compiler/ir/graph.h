@@ -84,9 +84,11 @@ struct ParameterInfo {
 };
 
 // Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
-// where these are more than `rows`, the last ranks' end in padding.
+// where these are more than `rows`, the last ranks' end in padding. `times` such stretches lie one behind the
+// other.
 struct SharedRows {
   int64_t rows = 0, own = 0;
+  int64_t times = 1;
 };
 
 // A value that lives inside another one: element [i...] of slot s is element

@@ -11,6 +11,7 @@
 
 #include "models/attention.h"
 #include "models/declarer.h"
+#include "models/sharing.h"
 #include "spec/hugging_face.h"
 #include "targets/target.h"
 
@@ -275,31 +276,27 @@ class Packer {
 
   int64_t elements() const { return end_; }
 
-  // `group`: its name, optimizer and members, whose gradients get places in a pack of their own, which is
-  // added.
-  ParameterGroup add(ParameterGroup group, ir::DType gradients) {
+  // `group`: its name, optimizer and members, which get places in the pack.
+  ParameterGroup add(ParameterGroup group) {
     group.first_row = end_ / row_;
-    const int64_t start = end_, alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
+    const int64_t alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
     for (const bool decay : {true, false}) {
+      int64_t together = end_;  // where those begin that ranks divide together
       for (const ValueId member : group.members) {
-        if (graph_.value(member).parameter->decay == decay) place(member, alignment);
+        if (graph_.value(member).parameter->decay != decay) continue;
+        const bool is_alone = decay && divides(member);
+        if (is_alone) close(group, together, "rest");
+        place(member, alignment);
+        if (!is_alone) continue;
+        add_stretch(group, member);
+        together = end_;
       }
-      end_ = round_up(end_, row_);
-      if (decay) group.decayed_rows = (end_ - start) / row_;
+      close(group, together, decay ? "rest" : "vectors");
+      if (!decay) continue;
+      group.decayed_rows = group.used_rows;
+      group.own_decayed_rows = sharing_ranks_ > 1 ? own_rows(group) : group.used_rows;
     }
-    group.used_rows = (end_ - start) / row_;
-    end_ = start + round_up(end_ - start, row_ * sharing_ranks_);
-    group.gradients =
-        graph_.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name,
-                              ir::Role::gradient, gradients, pack_shape(end_ - start, group.name, row_)));
-    for (const ValueId member : group.members) {
-      const ir::Value& parameter = graph_.value(member);
-      ir::Value& gradient = graph_.value(gradient_of(graph_, parameter));
-      gradient.dtype = gradients;
-      gradient.view = parameter.view;
-      gradient.view->base = group.gradients;
-      gradient.view->offset -= start;
-    }
+    group.rows = pack_shape(end_ - group.first_row * row_, group.name, row_)[0];
     return group;
   }
 
@@ -311,6 +308,48 @@ class Packer {
 
  private:
   static constexpr int64_t kAlignment = 64;  // elements, of a slot's start
+
+  // Whether ranks divide each slot of the parameter, placed here, into whole rows.
+  bool divides(ValueId id) const {
+    return sharing_ranks_ > 1 && end_ % row_ == 0 &&
+           element_count(graph_.value(id).shape) % (row_ * sharing_ranks_) == 0;
+  }
+
+  static int64_t own_rows(const ParameterGroup& group) {
+    if (group.stretches.empty()) return 0;
+    const Stretch& last = group.stretches.back();
+    return last.first_own_row + last.slots * last.own;
+  }
+
+  void add_stretch(ParameterGroup& group, ValueId member) {
+    const ir::Value& value = graph_.value(member);
+    const int64_t rows = value.view->slot_stride / row_;
+    group.stretches.push_back({.name = value.name,
+                               .member = member,
+                               .slots = value.slots,
+                               .rows = rows,
+                               .own = rows / sharing_ranks_,
+                               .first_row = value.view->offset / row_ - group.first_row,
+                               .first_own_row = own_rows(group),
+                               .place = group.used_rows});
+    group.used_rows += rows * value.slots;
+  }
+
+  // Ends what has been placed from `first` on with a whole row, and with padding that lets ranks divide it.
+  void close(ParameterGroup& group, int64_t first, const std::string& name) {
+    const int64_t rows = round_up(end_ - first, row_) / row_;
+    if (rows == 0) return;
+    const int64_t own = round_up(rows, sharing_ranks_) / sharing_ranks_;
+    end_ = first + own * sharing_ranks_ * row_;
+    if (sharing_ranks_ > 1)
+      group.stretches.push_back({.name = name + (group.name.empty() ? "" : "_" + group.name),
+                                 .rows = rows,
+                                 .own = own,
+                                 .first_row = first / row_ - group.first_row,
+                                 .first_own_row = own_rows(group),
+                                 .place = group.used_rows});
+    group.used_rows += rows;
+  }
 
   void place(ValueId id, int64_t alignment) {
     ir::Value& value = graph_.value(id);
@@ -382,6 +421,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   types.exact_embeddings = o.embedding_state == spec::EmbeddingState::fp32;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
+  types.shards_gradients = types.sharing_ranks > 1 && spec.parallel.zero > 1;
   return types;
 }
 
@@ -442,12 +482,28 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   return list;
 }
 
-// The rows of `whole` that a rank updates. An activation lives in the update alone.
-ValueId own_part(ir::Graph& graph, const Pack& pack, const std::string& name, const std::string& group,
-                 ValueId whole, ir::Role role) {
-  const ir::Value& all = graph.value(whole);
-  ir::Value part = pack_value(name + (group.empty() ? "" : "." + group), role, all.dtype, all.shape);
-  part.shape[0] = {all.shape[0].size / pack.sharing_ranks, rows_symbol(group, "Own")};
+// Gives the gradients of the group's members their places: those of the parameters.
+void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::DType dtype) {
+  group.gradients =
+      graph.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name, ir::Role::gradient,
+                           dtype, pack_shape(group.rows.size * row, group.name, row)));
+  for (const ValueId member : group.members) {
+    const ir::Value& parameter = graph.value(member);
+    ir::Value& gradient = graph.value(gradient_of(graph, parameter));
+    gradient.dtype = dtype;
+    gradient.view = parameter.view;
+    gradient.view->base = group.gradients;
+    gradient.view->offset -= group.first_row * row;
+  }
+}
+
+// What a rank has of the group's rows. An activation lives in the update alone.
+ValueId own_part(ir::Graph& graph, const ParameterGroup& group, const std::string& name, ir::Dim row,
+                 ir::DType dtype, ir::Role role) {
+  int64_t rows = 0;
+  for (const Stretch& stretch : group.stretches) rows += stretch.slots * stretch.own;
+  ir::Value part = pack_value(name + (group.name.empty() ? "" : "." + group.name), role, dtype,
+                              {{rows, rows_symbol(group.name, "Own")}, std::move(row)});
   part.exact = true;
   return graph.add(std::move(part));
 }
@@ -460,26 +516,31 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
   Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
             .sharing_ranks = types.sharing_ranks,
             .matmuls = types.matmuls,
-            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls};
+            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls,
+            .shards_gradients = types.shards_gradients};
   pack.parameters =
       graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
                            types.parameters, pack_shape(0, "")));
   Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks);
-  for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow)) {
+  for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow))
+    pack.groups.push_back(packer.add(std::move(group)));
+  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
+  for (ParameterGroup& group : pack.groups) {
     const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
       return narrow.contains(gradient_of(graph, graph.value(member)));
     });
-    pack.groups.push_back(packer.add(std::move(group), is_narrow ? types.gradients : ir::DType::f32));
-  }
-  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
-  for (ParameterGroup& group : pack.groups) {
+    const ir::DType gradients = is_narrow ? types.gradients : ir::DType::f32;
+    if (!pack.shards_gradients) place_gradients(graph, group, pack.row, gradients);
     group.own_parameters = group.parameters = rows_of(graph, group, pack.parameters);
     group.own_gradients = group.gradients;
     if (pack.sharing_ranks == 1) continue;
-    group.own_parameters = own_part(graph, pack, "own_parameters", group.name, group.parameters,
+    const ir::Dim row = graph.value(pack.parameters).shape[1];
+    group.own_parameters = own_part(graph, group, "own_parameters", row, types.parameters,
                                     pack.is_divided ? ir::Role::master : ir::Role::activation);
-    group.own_gradients =
-        own_part(graph, pack, "own_gradients", group.name, group.gradients, ir::Role::activation);
+    group.own_gradients = own_part(graph, group, "own_gradients", row, gradients,
+                                   pack.shards_gradients ? ir::Role::gradient : ir::Role::activation);
+    if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
+    divide_rows(graph, pack, group);
   }
   pack_frozen(graph, types);
   return pack;
@@ -502,13 +563,13 @@ ValueId rows_from(ir::Graph& graph, const ParameterGroup& group, ValueId packed,
 }  // namespace
 
 ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
-  return rows_from(graph, group, packed, group.first_row - first_row, graph.value(group.gradients).shape[0]);
+  return rows_from(graph, group, packed, group.first_row - first_row, group.rows);
 }
 
 ValueId own_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group, ValueId packed,
                     int64_t first_row) {
   return rows_from(graph, group, packed, (group.first_row - first_row) / pack.sharing_ranks,
-                   graph.value(group.own_gradients).shape[0]);
+                   graph.value(group.own_parameters).shape[0]);
 }
 
 }  // namespace hydrac::models

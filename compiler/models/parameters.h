@@ -82,10 +82,28 @@ struct PackTypes {
   bool exact_embeddings = false;       // and no embeddings
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
   int64_t sharing_ranks = 1;           // that share the update, see Pack
+  bool shards_gradients = false;       // each of them keeps its part of the gradients alone, see Pack
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
+
+// Rows of a group that ranks divide by themselves: rank r has the r-th part of each slot. Either the slots of
+// one parameter, whose rows the ranks divide without a rest, or one slot of all rows between such parameters,
+// which ends in padding. Decayed and other rows have stretches of their own.
+struct Stretch {
+  std::string name;                   // of the parameter, or "rest" and "vectors"
+  ir::ValueId member = ir::kNoValue;  // that parameter
+  int slots = 1;
+  int64_t rows = 0;           // of a slot, without padding
+  int64_t own = 0;            // of a slot, of each rank
+  int64_t first_row = 0;      // of slot 0, in the group
+  int64_t first_own_row = 0;  // likewise, in what a rank has of the group
+  int64_t place = 0;          // likewise, in the group as one process has it, which has no padding in between
+  // All rows of a slot, own * ranks of them: the member, or [rows, row], and likewise their gradients.
+  ir::ValueId parameters = ir::kNoValue, gradients = ir::kNoValue;
+  ir::ValueId own_gradients = ir::kNoValue;  // [own, row] of each slot
+};
 
 // Trained parameters with one optimizer and one type of gradients and moments: the rows of the pack that one
 // kernel updates.
@@ -95,17 +113,25 @@ struct ParameterGroup {
   ir::DType moments = ir::DType::f32;
   std::vector<ir::ValueId> members;
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]: the pack, or a view of these rows
-  ir::ValueId gradients = ir::kNoValue;   // [rows, row], packed the same way
+  // [rows, row], packed the same way; where ranks keep their parts alone, what stretches without a member
+  // have, one behind the other, or none.
+  ir::ValueId gradients = ir::kNoValue;
   // What a rank updates: these themselves, or where ranks share the update copies of its rows of them.
   ir::ValueId own_parameters = ir::kNoValue, own_gradients = ir::kNoValue;
-  int64_t first_row = 0;     // in the pack
-  int64_t used_rows = 0;     // of the group; those behind them are padding
-  int64_t decayed_rows = 0;  // of the group, at its start
+  int64_t first_row = 0;  // in the pack
+  ir::Dim rows;           // of the group, padding included
+  int64_t used_rows = 0;  // those without padding
+  // Of these, at their start; and of the rows that a rank updates.
+  int64_t decayed_rows = 0, own_decayed_rows = 0;
+  std::vector<Stretch> stretches;  // where ranks share the update: all rows, in order
 };
 
-// Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th
-// part. A group then ends in padding up to a multiple of the ranks. Where matmuls read working copies no rank
-// needs all of the fp32 parameters: own_parameters are all that it has, and lasts (Role::divided).
+// Ranks that share the update (ZeRO) have an equal number of rows of each stretch of a group: rank r updates
+// the r-th part. Where matmuls read working copies no rank needs all of the fp32 parameters: own_parameters
+// are all that it has, and lasts (Role::divided).
+//
+// `shards_gradients`: a rank keeps own_gradients, and sums micro-batches there (Role::gradient). A parameter
+// that is a stretch of its own has its gradient in memory that activations have at other times.
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;
@@ -114,6 +140,7 @@ struct Pack {
   std::vector<ParameterGroup> groups;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
   bool is_divided = false;
+  bool shards_gradients = false;
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives

@@ -59,30 +59,22 @@ GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, co
   for (const Use scalar : tensors.scalars) add_input(scalar);
   for (const Use output : node_.outputs) rounds_ |= graph.value(output).dtype == DType::bf16;
   if (tensors.makes.value != ir::kNoValue) made_ = add_output(tensors.makes);
-  // Of shared ones these are a copy.
-  if (tensors.gradients && update.zero_gradients && group.own_gradients == group.gradients)
+  // Where ranks share the update and keep whole gradients too these are a copy.
+  if (tensors.gradients && update.zero_gradients &&
+      (update.pack.sharing_ranks == 1 || update.pack.shards_gradients))
     zeroed_gradient_ = add_output(gradients);
   guard_.emplace(update.skipped, node_);
   if (update.rounding_key.value != ir::kNoValue) key_ = add_input(update.rounding_key);
-  if (update.rank.value != ir::kNoValue) rank_ = add_input(update.rank);
+  if (rounds_ && !update.places.empty()) places_ = add_input(update.places[static_cast<size_t>(number())]);
   const ir::Shape& shape = graph.value(parameters).shape;
   body_.emplace(graph, node_, ir::Shape{shape[0]});
   body_->columns({shape[1]});
 }
 
-// Of the group's rows, that of the rank's first one.
-Term GroupKernel::first_own_row() {
-  const ir::Shape& own = update_.builder.graph().value(group_.own_parameters).shape;
-  return convert(body().scalar(rank_), ExprType::i64) *
-         body().constant(static_cast<double>(own[0].size), ExprType::i64, "kOwnRows");
-}
-
 Term GroupKernel::row_decay(double decay) {
   BodyBuilder& k = body();
-  const auto rows = static_cast<double>(group_.decayed_rows);
-  Term row = k.position(k.row(0));
-  if (rank_ >= 0) row = row + first_own_row();
-  const Term decayed = row < k.constant(rows, ExprType::i64, "kDecayedRows");
+  const auto rows = static_cast<double>(group_.own_decayed_rows);
+  const Term decayed = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
   return select(decayed, k.constant(decay, ExprType::f32, "kWeightDecay"), k.constant(0));
 }
 
@@ -91,13 +83,13 @@ Term GroupKernel::row_decay(double decay) {
 Term GroupKernel::stored(int tensor, int output, Term before, Term after, const std::string& name) {
   if (update_.builder.graph().value(node_.outputs[static_cast<size_t>(output)]).dtype == DType::bf16) {
     BodyBuilder& k = body();
-    const int64_t group = &group_ - update_.pack.groups.data();
-    const auto stream = static_cast<double>(rounding_stream(group, tensor));
+    const auto stream = static_cast<double>(rounding_stream(number(), tensor));
     const Term key = k.named(name + "_key", k.scalar(key_) + k.constant(stream, ExprType::u32));
     Term element = k.position(k.row(0) * update_.pack.row + k.column(0));
-    if (rank_ >= 0) {
+    if (places_ >= 0) {
       const auto row = static_cast<double>(update_.pack.row);
-      element = element + first_own_row() * k.constant(row, ExprType::i64, "kRow");
+      element = convert(k.per_row(places_), ExprType::i64) * k.constant(row, ExprType::i64, "kRow") +
+                k.position(k.column(0));
     }
     const Term noise = k.named(name + "_noise", random_16_bits(key, element));
     after = k.named(name + "_rounded", k.rounded_stochastically(after, noise));

@@ -50,10 +50,10 @@ class GroupKernel {
     InPlace scales;   // of codes
     bool is_signed = true;
   };
+  int64_t number() const { return &group_ - update_.pack.groups.data(); }  // in the pack
   int add_input(ir::Use use);
   int add_output(ir::Use use);
   InPlace add_part(ir::Use whole, ir::DType moments);
-  ir::Term first_own_row();
   void store_codes(const StoredMoment& moment, ir::Term after, const std::string& name);
   // `tensor`: 0 for the parameters, then the moments.
   ir::Term stored(int tensor, int output, ir::Term before, ir::Term after, const std::string& name);
@@ -63,7 +63,7 @@ class GroupKernel {
   ir::Node node_;
   std::vector<StoredMoment> moments_;
   int parameter_ = -1, gradient_ = -1, read_ = -1, scalars_ = -1;  // inputs
-  int learning_rate_ = -1, clip_ = -1, key_ = -1, rank_ = -1;      // inputs
+  int learning_rate_ = -1, clip_ = -1, key_ = -1, places_ = -1;    // inputs
   int stored_parameter_ = -1, made_ = -1, zeroed_gradient_ = -1;   // outputs
   bool rounds_ = false;                                            // something is stored in bf16
   std::optional<SkipGuard> guard_;

@@ -29,7 +29,8 @@ struct Rows {
   void add(const ir::Graph& graph, const models::ParameterGroup& group) {
     const int64_t own = graph.value(group.own_parameters).shape[0].size;
     count += own;
-    groups.push_back({group.used_rows, own});
+    for (const models::Stretch& stretch : group.stretches)
+      groups.push_back({stretch.rows, stretch.own, stretch.slots});
   }
 };
 

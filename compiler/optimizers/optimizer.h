@@ -30,8 +30,10 @@ struct Update {
   ir::Use learning_rate, clip, step;
   ir::Use skipped;       // i32 []: see SkipGuard
   ir::Use rounding_key;  // u32 []: of this step's noise; absent where nothing is rounded stochastically
-  ir::Use rank;          // i32 []; absent where ranks do not share the update
-  bool goes_on = false;  // after a skipped step: with loss scaling
+  // Where ranks share the update and something is rounded stochastically, of each of the pack's groups: i32
+  // [own rows], their places in the group as one process has it.
+  std::vector<ir::Use> places;
+  bool goes_on = false;         // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/sharing.h"
 #include "optimizers/adaptive_rate.h"
 #include "optimizers/found_rate.h"
 #include "optimizers/optimizer.h"
@@ -46,23 +47,42 @@ void add_squares(ops::RegionBuilder& b, const models::ParameterGroup& group, con
               fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
 }
 
+Term number(BodyBuilder& k, int64_t n, const char* name = "") {
+  return k.constant(static_cast<double>(n), ExprType::i64, name);
+}
+
+// A stretch's squares in the rows where one process has them: those of the rank's rows, and zeros.
+void spread_squares(ops::RegionBuilder& b, const models::Stretch& stretch, Use own, Use rank, Use squares) {
+  const Node node{.inputs = {own, rank}, .outputs = {{places_of(b.graph(), stretch, squares.value), {}}}};
+  BodyBuilder k(b.graph(), node, {{stretch.slots, ""}, {stretch.rows, ""}});
+  const Term first = convert(k.scalar(1), ExprType::i64) * number(k, stretch.own, "kOwnRows");
+  const Term row = k.named("own_row", k.position(k.row(1)) - first);
+  const Term is_own = k.named("is_own", !(row < number(k, 0)) && row < number(k, stretch.own, "kOwnRows"));
+  ir::Affine slot = k.row(0) * stretch.own;
+  slot.constant += stretch.first_own_row;
+  const Term at = k.named("at", convert(select(is_own, row, number(k, 0)) + k.position(slot), ExprType::i32));
+  k.store_row(0, select(is_own, k.gather(0, at, {}, {}), k.constant(0)));
+  b.emit_body(node, "spread_squares", k.take(), "the rank's rows of squares, and zeros for the others'");
+}
+
 // The same where ranks share the update: each computes the squares of its rows, and adds up those of all, in
 // the order in which one that has all gradients does.
 void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
-                        Use square) {
-  std::vector<Use> own, all;
+                        Use rank, Use square) {
+  std::vector<Use> all;
   for (const models::ParameterGroup& group : pack.groups) {
     const ir::Shape shape = b.graph().value(group.own_gradients).shape;
     const std::string suffix = group.name.empty() ? "" : "." + group.name;
-    own.push_back(b.exact(b.fresh("own_squares" + suffix, {shape[0]})));
-    all.push_back(b.exact(b.fresh("squares" + suffix, {b.graph().value(group.gradients).shape[0]})));
-    const Node node{.inputs = with_scale({group.own_gradients, {}}, scale), .outputs = {own.back()}};
+    const Use own = b.exact(b.fresh("own_squares" + suffix, {shape[0]}));
+    all.push_back(b.exact(b.fresh("squares" + suffix, {{group.used_rows, ""}})));
+    const Node node{.inputs = with_scale({group.own_gradients, {}}, scale), .outputs = {own}};
     BodyBuilder k(b.graph(), node, {shape[0]});
     k.store_row(0, square_of_row(k, shape, scale.has_value()));
     b.emit_body(node, "own_squares", k.take(),
                 "squares = sums of squares of the rank's rows of the gradients");
+    for (const models::Stretch& stretch : group.stretches) spread_squares(b, stretch, own, rank, all.back());
   }
-  b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack.sharing_ranks}});
+  b.emit_node(ir::Op::all_reduce, all, all, {{"ranks", pack.sharing_ranks}});
   for (size_t i = 0; i < all.size(); ++i) {
     const Node node{.inputs = {all[i]}, .outputs = {square}};
     BodyBuilder k(b.graph(), node, {{pack.groups[i].used_rows, ""}});
@@ -73,44 +93,61 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
 }
 
 // sum of squares over all gradients, unscaled
-Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack) {
+Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack, Use rank) {
   std::optional<Use> scale;
   if (model.interface.loss_scale != ir::kNoValue) scale = Use{model.interface.loss_scale, {}};
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
   if (pack.sharing_ranks > 1)
-    add_shared_squares(b, pack, scale, square);
+    add_shared_squares(b, pack, scale, rank, square);
   else
     for (const models::ParameterGroup& group : pack.groups) add_squares(b, group, scale, square);
   return square;
 }
 
-// Before the optimizers: what a rank updates of parameters, where it has not got it already. Update::rank.
-Use take_own_part(ops::RegionBuilder& b, const models::Pack& pack) {
-  if (pack.sharing_ranks == 1) return {};
-  const Use rank = b.fresh("rank", {}, DType::i32, Role::state);
-  if (pack.is_divided) return rank;
-  b.enter("optimizer", "parallel.zero");
-  for (const models::ParameterGroup& group : pack.groups)
-    b.emit_node(ir::Op::own_part, {{group.parameters, {}}}, {{group.own_parameters, {}}},
-                {{"ranks", pack.sharing_ranks}});
-  return rank;
+// Before the update: what a rank updates of parameters, where it has not got it already.
+std::vector<ir::Region> take_own_parts(ir::Graph& graph, const models::Pack& pack) {
+  if (pack.sharing_ranks == 1 || pack.is_divided) return {};
+  return regions_of_stretches(
+      pack, "own_part", ir::Op::own_part, "parallel.zero",
+      [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
+        return models::Moved{stretch.parameters, own_rows_of(graph, stretch, group.own_parameters)};
+      });
 }
 
-// And behind them: the parameters that all ranks have updated; passes/precision does so with working copies.
-// `zero_gradients`: the next micro-batch adds to gradients.
-void gather_parts(ops::RegionBuilder& b, const models::Pack& pack, bool zero_gradients) {
-  if (pack.sharing_ranks == 1) return;
+// And behind it: the parameters that all ranks have updated; passes/precision does so with working copies.
+std::vector<ir::Region> gather_parts(ir::Graph& graph, const models::Pack& pack) {
+  if (pack.sharing_ranks == 1 || pack.is_divided) return {};
+  return regions_of_stretches(
+      pack, "gather", ir::Op::all_gather, "parallel.zero",
+      [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
+        return models::Moved{own_rows_of(graph, stretch, group.own_parameters), stretch.parameters};
+      });
+}
+
+// The next step's micro-batches add to gradients that are not the rank's own alone.
+void zero_shared_gradients(ops::RegionBuilder& b, const models::Pack& pack) {
+  if (pack.sharing_ranks == 1 || pack.shards_gradients) return;
   b.enter("optimizer", "parallel.zero");
-  std::vector<Use> own, all;
-  for (const models::ParameterGroup& group : pack.groups) {
-    own.push_back({group.own_parameters, {}});
-    all.push_back({group.parameters, {}});
-  }
-  if (!pack.is_divided) b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack.sharing_ranks}});
-  if (!zero_gradients) return;
   for (const models::ParameterGroup& group : pack.groups)
     b.emit_node(ir::Op::zero, {}, {{group.gradients, {}}});
+}
+
+// The place of each row that the rank has, in the group as one process has it: i32 [own rows].
+Use own_places(ops::RegionBuilder& b, const models::ParameterGroup& group, Use rank) {
+  b.enter("optimizer", "parallel.zero");
+  const Use places = b.exact(b.fresh("own_places" + (group.name.empty() ? "" : "." + group.name),
+                                     {b.graph().value(group.own_parameters).shape[0]}, DType::i32));
+  for (const models::Stretch& stretch : group.stretches) {
+    const Node node{.inputs = {rank}, .outputs = {{own_places_of(b.graph(), stretch, places.value), {}}}};
+    BodyBuilder k(b.graph(), node, {{stretch.slots, ""}, {stretch.own, ""}});
+    ir::Affine place = k.row(0) * stretch.rows + k.row(1);
+    place.constant += stretch.place;
+    const Term first = convert(k.scalar(0), ExprType::i64) * number(k, stretch.own, "kOwnRows");
+    k.store_row(0, convert(k.position(place) + first, ExprType::i32));
+    b.emit_body(node, "own_places", k.take(), "where the rank's rows are in the group's");
+  }
+  return places;
 }
 
 // PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).
@@ -228,7 +265,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   ops::RegionBuilder b(model.graph, first);
 
   const Use step = b.fresh("step", {}, DType::i32, Role::state);
-  const Use square = gradient_square(b, model, pack);
+  Use rank;
+  if (pack.sharing_ranks > 1) rank = b.fresh("rank", {}, DType::i32, Role::state);
+  const Use square = gradient_square(b, model, pack, rank);
   std::optional<ScaledStep> scaled;
   if (model.interface.loss_scale != ir::kNoValue)
     scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
@@ -236,7 +275,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
-  const Use rank = take_own_part(b, pack);
+  std::vector<Use> places;
+  if (pack.sharing_ranks > 1 && rounds_stochastically(model.spec))
+    for (const models::ParameterGroup& group : pack.groups) places.push_back(own_places(b, group, rank));
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");
     return Update{builder,
@@ -248,7 +289,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                   step,
                   scalars.skipped,
                   scalars.rounding_key,
-                  rank,
+                  places,
                   scaled.has_value(),
                   zero_gradients};
   };
@@ -259,7 +300,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     Update update = update_by(optimizer, b);
     emit_update(optimizer, update);
   }
-  gather_parts(b, pack, zero_gradients);
+  if (zero_gradients) zero_shared_gradients(b, pack);
   if (!optimizers.contains(spec::Optimizer::muon)) {
     advance(b, step);
   } else {
@@ -272,9 +313,11 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   }
   ir::Function& function = model.graph.functions.emplace_back();
   function.name = "update";
+  function.regions = take_own_parts(model.graph, pack);
   function.regions.push_back(std::move(first));
   for (ir::Region& region : between) function.regions.push_back(std::move(region));
   if (!last.nodes.empty()) function.regions.push_back(std::move(last));
+  for (ir::Region& region : gather_parts(model.graph, pack)) function.regions.push_back(std::move(region));
   Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
   if (scaled) {
     metrics.loss_scale = scaled->scale.value;

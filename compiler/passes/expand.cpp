@@ -4,6 +4,7 @@
 #include "ops/op.h"
 #include "ops/shapes.h"
 #include "passes/passes.h"
+#include "passes/uses.h"
 
 namespace hydrac::passes {
 
@@ -11,26 +12,6 @@ namespace {
 
 using ir::Node;
 using ir::Use;
-
-// An operand that is both read and written (an optimizer's parameter) is one operand, not two.
-void unify_operands(Node& node) {
-  ir::Body body = *node.body;
-  for (ir::Operand& out : body.operands) {
-    if (out.output < 0 || out.input >= 0) continue;
-    for (size_t i = 0; i < body.operands.size(); ++i) {
-      ir::Operand& in = body.operands[i];
-      if (in.output >= 0 || in.input < 0 || node.inputs[in.input] != node.outputs[out.output]) continue;
-      in.output = out.output;
-      const int from = static_cast<int>(&out - body.operands.data());
-      for (ir::Store& store : body.stores) {
-        if (store.operand == from) store.operand = static_cast<int>(i);
-      }
-      out.output = -1;
-      break;
-    }
-  }
-  node.body = std::make_shared<const ir::Body>(std::move(body));
-}
 
 // Operands are called what they are in the op's formula, so that a kernel reads the same wherever it is used.
 void name_operands(const ops::OpInfo& op, const Node& node, ir::Body& body, std::string& formula) {
@@ -83,6 +64,25 @@ std::vector<Node> expand_linear(ir::Graph& graph, const MatmulEpilogues& epilogu
 }
 
 }  // namespace
+
+void unify_operands(Node& node) {
+  ir::Body body = *node.body;
+  for (ir::Operand& out : body.operands) {
+    if (out.output < 0 || out.input >= 0) continue;
+    for (size_t i = 0; i < body.operands.size(); ++i) {
+      ir::Operand& in = body.operands[i];
+      if (in.output >= 0 || in.input < 0 || node.inputs[in.input] != node.outputs[out.output]) continue;
+      in.output = out.output;
+      const int from = static_cast<int>(&out - body.operands.data());
+      for (ir::Store& store : body.stores) {
+        if (store.operand == from) store.operand = static_cast<int>(i);
+      }
+      out.output = -1;
+      break;
+    }
+  }
+  node.body = std::make_shared<const ir::Body>(std::move(body));
+}
 
 void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log&) {
   for (ir::Function& function : graph.functions) {

@@ -28,7 +28,7 @@ bool is_weight_gradient(const ir::Graph& graph, const Node& node) {
   const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
                   &d_w = graph.value(node.outputs[0]);
   return size_of(d_y.dtype) == 2 && d_y.dtype == x.dtype && d_w.dtype == ir::DType::f32 &&
-         graph.value(storage_of(graph, d_w.id)).role == ir::Role::gradient;
+         d_w.role == ir::Role::gradient;
 }
 
 int64_t rows_of(const ir::Graph& graph, const Node& gradient) {

@@ -56,6 +56,16 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
 // Bits do not change.
 void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ir::ValueId loss, Log& log);
 
+struct GradientShards {
+  bool accumulates = false;  // over micro-batches
+  bool beside = false;       // sums run beside the rest of the backward pass, and memory waits for them
+};
+// Needs all other passes done, and a pack whose gradients are sharded. Behind the last node that writes a
+// gradient it is summed over ranks, of which each gets its part; those of a layer together in one node.
+void shard_gradients(ir::Graph& graph, const models::Pack& pack, const GradientShards& options, Log& log);
+// Storages of gradients that nobody but shard_gradients() reads: none where gradients are whole.
+std::set<ir::ValueId> sharded_gradients(const ir::Graph& graph, const models::Pack& pack);
+
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {
   ir::DType activations = ir::DType::f32;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/body_builder.h"
+#include "models/sharing.h"
 #include "ops/builder.h"
 #include "passes/passes.h"
 
@@ -48,10 +49,9 @@ class Lowering {
     if (!has_working_copies()) return;
     for (const models::ParameterGroup& group : pack_.groups)
       group_copies_.push_back(rows_of(graph_, group, working_pack_));
-    ir::Region& update = graph_.function("update").regions.back();
-    rewrite_working_copy(update);
+    rewrite_working_copy(graph_.function("update"));
     graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
-    rewrite_working_copy(graph_.functions.back().regions.back());
+    rewrite_working_copy(graph_.functions.back());
   }
 
   bool has_working_copies() const { return working_pack_ != ir::kNoValue; }
@@ -108,7 +108,7 @@ class Lowering {
     Value copy = graph_.value(parameter);
     if (copy.parameter->decay) throw std::logic_error(copy.name + " is divided and read in f32");
     const int64_t before =
-        group->first_row + group->decayed_rows - first_vectors_[group - pack_.groups.begin()];
+        group->first_row + group->stretches.back().first_row - first_vectors_[group - pack_.groups.begin()];
     copy.name += ".whole";
     copy.role = Role::master;
     copy.parameter.reset();
@@ -149,31 +149,48 @@ class Lowering {
     return casts_[input] = node.outputs[0];
   }
 
-  void rewrite_working_copy(ir::Region& region) {
-    ops::RegionBuilder b(graph_, region);
+  void rewrite_working_copy(ir::Function& function) {
+    ops::RegionBuilder b(graph_, function.regions.back());
     b.enter("optimizer", "optimizations.precision");
-    if (pack_.is_divided) return gather_copies(b);
+    if (pack_.is_divided) return gather_copies(function, b);
     for (size_t i = 0; i < pack_.groups.size(); ++i)
       b.emit_node(ir::Op::cast, {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
   }
 
   // Each rank makes the copies of its part; a vector's is the sum of what one rank has and zeros.
-  void gather_copies(ops::RegionBuilder& b) {
-    std::vector<Use> own, all;
-    for (size_t i = 0; i < pack_.groups.size(); ++i) {
-      const Value& parameters = graph_.value(pack_.groups[i].own_parameters);
-      own.push_back(b.exact(b.fresh(parameters.name + suffix(), parameters.shape, storage_)));
-      all.push_back({group_copies_[i], {}});
-      b.emit_node(ir::Op::cast, {{pack_.groups[i].own_parameters, {}}}, {own.back()});
+  void gather_copies(ir::Function& function, ops::RegionBuilder& b) {
+    std::vector<ValueId> own;
+    for (const models::ParameterGroup& group : pack_.groups) {
+      const Value& parameters = graph_.value(group.own_parameters);
+      const Use copies = b.exact(b.fresh(parameters.name + suffix(), parameters.shape, storage_));
+      own.push_back(copies.value);
+      b.emit_node(ir::Op::cast, {{group.own_parameters, {}}}, {copies});
     }
-    b.emit_node(ir::Op::all_gather, own, all, {{"ranks", pack_.sharing_ranks}});
-    if (vectors_ == ir::kNoValue) return;
-    for (size_t i = 0; i < pack_.groups.size(); ++i) spread_vectors(b, i);
-    b.emit_node(ir::Op::all_reduce, {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
+    if (vectors_ != ir::kNoValue) {
+      for (size_t i = 0; i < pack_.groups.size(); ++i) spread_vectors(b, i);
+      b.emit_node(ir::Op::all_reduce, {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
+    }
+    const auto gathered = [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
+      return models::Moved{
+          own_rows_of(graph_, stretch, own[static_cast<size_t>(&group - pack_.groups.data())]),
+          copies_of(group, stretch)};
+    };
+    for (ir::Region& region :
+         regions_of_stretches(pack_, "gather", ir::Op::all_gather, "optimizations.precision", gathered))
+      function.regions.push_back(std::move(region));
+  }
+
+  // Of all rows of a stretch.
+  ValueId copies_of(const models::ParameterGroup& group, const models::Stretch& stretch) {
+    if (stretch.member != ir::kNoValue) return working_copy(stretch.member);
+    auto [found, is_new] = stretch_copies_.try_emplace(stretch.parameters);
+    if (is_new) found->second = whole_rows_of(graph_, pack_, group, stretch, working_pack_);
+    return found->second;
   }
 
   // A group's rows of the vectors: those that this rank has, and zeros.
   void spread_vectors(ops::RegionBuilder& b, size_t number) {
+    // Vectors are a group's last stretch.
     const models::ParameterGroup& group = pack_.groups[number];
     const ir::Dim rows{group.used_rows - group.decayed_rows, ""};
     if (rows.size == 0) return;
@@ -181,7 +198,8 @@ class Lowering {
     part.name += group.name.empty() ? "" : "." + group.name;
     part.shape[0] = rows;
     part.view = ir::View{vectors_, first_vectors_[number] * pack_.row, 0, contiguous_strides(part.shape)};
-    const ir::Dim own_rows = graph_.value(group.own_parameters).shape[0], width = part.shape[1];
+    const models::Stretch& stretch = group.stretches.back();
+    const ir::Dim width = part.shape[1];
     const Node node{.inputs = {{group.own_parameters, {}}, {graph_.find("rank"), {}}},
                     .outputs = {{graph_.add(std::move(part)), {}}}};
     ir::BodyBuilder k(graph_, node, {rows});
@@ -189,13 +207,12 @@ class Lowering {
     const auto number_of = [&](int64_t n, const char* name) {
       return k.constant(static_cast<double>(n), ir::ExprType::i64, name);
     };
-    const Term first = convert(k.scalar(1), ir::ExprType::i64) * number_of(own_rows.size, "kOwnRows");
-    ir::Affine in_group = k.row(0);
-    in_group.constant = group.decayed_rows;
-    const Term row = k.named("own_row", k.position(in_group) - first);
+    const Term first = convert(k.scalar(1), ir::ExprType::i64) * number_of(stretch.own, "kOwnRows");
+    const Term row = k.named("own_row", k.position(k.row(0)) - first);
     const Term zero = number_of(0, "");
-    const Term is_own = k.named("is_own", !(row < zero) && row < number_of(own_rows.size, "kOwnRows"));
-    const Term at = k.named("at", convert(select(is_own, row, zero), ir::ExprType::i32));
+    const Term is_own = k.named("is_own", !(row < zero) && row < number_of(stretch.own, "kOwnRows"));
+    const Term at = k.named(
+        "at", convert(select(is_own, row, zero) + number_of(stretch.first_own_row, ""), ir::ExprType::i32));
     k.store(0, select(is_own, k.gather(0, at, {}, {k.column(0)}), k.constant(0)));
     b.emit_body(node, "own_vectors", k.take(), "the rank's rows of the vectors, and zeros for the others'");
   }
@@ -210,6 +227,7 @@ class Lowering {
   ValueId vectors_ = ir::kNoValue;      // [rows, row]: copies of divided vectors, by groups
   std::vector<int64_t> first_vectors_;  // of each group, its first row there
   std::map<ValueId, ValueId> copies_;
+  std::map<ValueId, ValueId> stretch_copies_;  // of stretches without a member, by Stretch::parameters
   std::map<Use, Use> casts_;
 };
 
@@ -236,7 +254,7 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
                                                               : "which parameters are stored in too")});
   const std::vector<std::string> wide = with_wide_gradients(graph);
   if (std::ranges::all_of(pack.groups, [&](const models::ParameterGroup& group) {
-        return graph.value(group.gradients).dtype == ir::DType::f32;
+        return graph.value(group.own_gradients).dtype == ir::DType::f32;
       }))
     return;
   log.push_back({"precision", fmt::format("gradients in {} where one matmul writes them, in f32 those of {}",

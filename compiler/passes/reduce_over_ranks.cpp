@@ -1,4 +1,7 @@
+#include <iterator>
+
 #include "ir/body_builder.h"
+#include "models/sharing.h"
 #include "ops/builder.h"
 #include "passes/passes.h"
 
@@ -22,20 +25,22 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
   ir::Region region{"reduce", 0, false, false, {}};
   ops::RegionBuilder b(graph, region);
   b.enter("optimizer", "parallel.data");
-  std::vector<ir::Use> sums, gradients, own;
-  for (const models::ParameterGroup& group : pack.groups) {
-    gradients.push_back({group.gradients, {}});
-    own.push_back({group.own_gradients, {}});
-  }
-  if (pack.sharing_ranks > 1)
-    b.emit_node(ir::Op::reduce_scatter, gradients, own, {{"ranks", ranks.count}});
-  else
-    sums = gradients;
+  std::vector<ir::Use> sums;
+  if (pack.sharing_ranks == 1)
+    for (const models::ParameterGroup& group : pack.groups) sums.push_back({group.gradients, {}});
   sums.push_back({interface.loss, {}});
   b.emit_node(ir::Op::all_reduce, sums, sums, {{"ranks", ranks.count}});
   skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
+  std::vector<ir::Region> added;
+  if (pack.sharing_ranks > 1 && !pack.shards_gradients)
+    added = models::regions_of_stretches(pack, "reduce_gradients", ir::Op::reduce_scatter, "parallel.zero",
+                                         [](const models::ParameterGroup&, const models::Stretch& stretch) {
+                                           return models::Moved{stretch.gradients, stretch.own_gradients};
+                                         });
+  added.push_back(std::move(region));
   std::vector<ir::Region>& regions = graph.function("update").regions;
-  regions.insert(regions.begin(), std::move(region));
+  regions.insert(regions.begin(), std::make_move_iterator(added.begin()),
+                 std::make_move_iterator(added.end()));
 }
 
 }  // namespace hydrac::passes

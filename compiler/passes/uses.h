@@ -18,4 +18,8 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b);
 // Whether one of `uses` may share memory with `use`, as above.
 bool touches(const ir::Graph& graph, const std::vector<ir::Use>& uses, ir::Use use);
 
+// Of a "fused" node: an operand that is both read and written (an optimizer's parameter) becomes one operand,
+// not two.
+void unify_operands(ir::Node& node);
+
 }  // namespace hydrac::passes

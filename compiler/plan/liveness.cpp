@@ -33,14 +33,24 @@ int half_a_layer(const ir::Function& function) {
   return static_cast<int>(nodes / 2);
 }
 
-// The steps of a layer, of storages that a loop sends to the host: while that lasts the next layer writes
-// another slot.
+int steps_of_layer(const ir::Function& function) {
+  size_t nodes = 0;
+  for (const ir::Region& region : function.regions)
+    if (region.layers > 1) nodes = std::max(nodes, region.nodes.size());
+  return static_cast<int>(nodes);
+}
+
+// The steps of a layer, of storages that are sent to the host, or to other ranks, while the next layer
+// computes and writes another slot.
 std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Function& function) {
   std::map<ir::ValueId, int> steps;
   for (const ir::Region& region : function.regions) {
     for (const ir::Node& node : region.nodes) {
       if (node.op == ir::Op::transfer && graph.value(node.outputs[0]).on_host)
         steps[storage_of(graph, node.inputs[0].value)] = static_cast<int>(region.nodes.size());
+      if (node.op != ir::Op::reduce_scatter || !node.optional_flag("beside")) continue;
+      for (const auto* uses : {&node.inputs, &node.outputs})
+        for (const ir::Use use : *uses) steps[storage_of(graph, use.value)] = steps_of_layer(function);
     }
   }
   return steps;

@@ -303,6 +303,8 @@ int train_read_gradient(train_program* program, const char* name, float* to, int
   return guarded([&] {
     LaidOutProgram& running = *within_step(program).program;
     const auto gradient = gradient_of(running.layout(), parameter(*program, name));
+    if (!gradient && running.layout().gradients.empty())
+      throw InputError(fmt::format("no rank has the gradient of tensor {} whole (parallel.zero)", name));
     if (!gradient) throw InputError(fmt::format("tensor {} does not train", name));
     require_elements(*gradient, elements);
     const std::span values(to, static_cast<size_t>(elements));

@@ -58,7 +58,8 @@ int train_get_sizes(train_program* program, train_sizes* sizes);
    one process that accumulates, rank 0's micro-batches would come first. */
 int train_step(train_program* program, const train_batch* batch, train_result* result);
 /* The halves of a step, for a look at its gradients: in between, only tensors and gradients can be read. A
-   rank reads its own micro-batches' gradients; train_update adds up those of all. */
+   rank reads its own micro-batches' gradients; train_update adds up those of all. Where ranks keep parts of
+   gradients alone (parallel.zero: 2) none can be read. */
 int train_backward(train_program* program, const train_batch* batch);
 int train_update(train_program* program, train_result* result);
 /* The loss of one micro-batch without dropout. Changes nothing. Of a program with parallel.zero: together

@@ -145,11 +145,17 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   return result;
 }
 
-// Parameters of which each of `ranks` has `own_elements`; `whole` are addresses alone.
+// Parameters of which each of `ranks` has `own` elements, and as many of `slots` behind one another; `whole`
+// are addresses alone.
+struct Division {
+  int64_t ranks, own, slots;
+};
 template <class T>
-SharedBytes divided(const T* whole, const T* own, int64_t ranks, int64_t own_elements) {
-  const int64_t bytes = own_elements * static_cast<int64_t>(sizeof(T));
-  return {offset_of(whole), ranks * bytes, static_cast<uint64_t>(offset_of(own)), bytes};
+void divide(ProgramLayout& layout, const T* whole, const T* own, const Division& division) {
+  const int64_t bytes = division.own * static_cast<int64_t>(sizeof(T));
+  for (int64_t slot = 0; slot < division.slots; ++slot)
+    layout.divided.push_back({offset_of(whole) + slot * division.ranks * bytes, division.ranks * bytes,
+                              static_cast<uint64_t>(offset_of(own) + slot * bytes), bytes});
 }
 
 // How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]

@@ -12,10 +12,12 @@ NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stre
   own.shape[0] = 0;
   for (const SharedRows& stretch : stretches) {
     const int64_t bytes = stretch.rows * row.bytes();
-    own.shared.push_back({first, bytes, address, stretch.own * row.bytes()});
-    own.shape[0] += stretch.rows;
-    first += bytes;
-    address += static_cast<uint64_t>(stretch.own * row.bytes());
+    for (int64_t i = 0; i < stretch.times; ++i) {
+      own.shared.push_back({first, bytes, address, stretch.own * row.bytes()});
+      own.shape[0] += stretch.rows;
+      first += bytes;
+      address += static_cast<uint64_t>(stretch.own * row.bytes());
+    }
   }
   return own;
 }

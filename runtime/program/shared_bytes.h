@@ -7,9 +7,11 @@
 namespace hydrac::runtime {
 
 // Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
-// where these are more than `rows`, the last ranks' end in padding.
+// where these are more than `rows`, the last ranks' end in padding. `times` such stretches lie one behind the
+// other.
 struct SharedRows {
   int64_t rows = 0, own = 0;
+  int64_t times = 1;
 };
 
 // `own`: the tensor as a rank has it, [the sum of its own rows, ...]. The result is that of all ranks.

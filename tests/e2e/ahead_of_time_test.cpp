@@ -203,9 +203,30 @@ void expect_own_loop_of_two_ranks(const Workplace& place) {
         << name;
 }
 
-TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
+// Reads a gradient between the halves of a step.
+constexpr const char* kReadGradient = R"(import array, ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import own_loop
+program = own_loop.Program("program/build/libtrain.so")
+sizes, library = program.sizes, program.library
+tokens = array.array("i", [1] * (sizes.micro_batches * sizes.sequences * sizes.positions))
+batch = own_loop.Batch(own_loop.address(tokens), own_loop.address(tokens))
+program.require(library.train_backward(program.handle, ctypes.byref(batch)) == 0)
+name = next(program.names()).encode()
+values = array.array("f", bytes(4 * library.train_tensor_elements(program.handle, name)))
+failed = library.train_read_gradient(program.handle, name, ctypes.c_void_p(own_loop.address(values)),
+                                     ctypes.c_int64(len(values)))
+print(library.train_error().decode() if failed else "read")
+program.require(library.train_update(program.handle, ctypes.byref(own_loop.Result())) == 0)
+program.close()
+)";
+
+class BuiltZero : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Levels, BuiltZero, testing::Values("parallel.zero=1", "parallel.zero=2"));
+
+TEST_P(BuiltZero, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   const Workplace place;
-  const Words ranks = {"parallel.data=2",         "parallel.zero=1",   "train.gradient_accumulation_steps=2",
+  const Words ranks = {"parallel.data=2",         GetParam(),          "train.gradient_accumulation_steps=2",
                        "optimizations.threads=1", "train.max_steps=6", "train.max_grad_norm=0.1",
                        "data.shuffle=false",      "train.eval_steps=3"};
   build_program(place, ranks);
@@ -218,6 +239,13 @@ TEST(AheadOfTime, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
   ASSERT_EQ(resumed.code, 0) << resumed.out;
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6");
   expect_own_loop_of_two_ranks(place);
+  hydrac::test::spill(place / "read.py", kReadGradient);
+  const Outcome read = shell(place.path(), "sh program/test/ranks.sh 2 python3 read.py '" +
+                                               hydrac::test::source_dir() + "/examples/own-loop'");
+  ASSERT_EQ(read.code, 0) << read.out;
+  const std::string refused = "no rank has the gradient of tensor model.embed_tokens.weight whole";
+  EXPECT_NE(read.out.find(GetParam() == std::string("parallel.zero=2") ? refused : "read"), std::string::npos)
+      << read.out;
 }
 
 // Two micro-batches a rank: ranks sum in another order than one process would, and choices.json says so.

@@ -239,22 +239,28 @@ TEST(Emit, MatmulsOfEightBitsAreEmitted) {
   }
 }
 
-// A rank's part of the fp32 weights, whose copies of 16 bits all ranks get; the whole ones are addresses.
+// A rank's part of the fp32 weights, whose copies of 16 bits all ranks get; the whole ones are addresses. A
+// layer's gradients are summed in its iteration, which waits for those that had the same memory two layers
+// before.
 TEST(Emit, ASharedUpdateIsEmitted) {
   const Workplace place;
-  const Outcome outcome = place.run({"emit", hydrac::test::source_dir() + "/specs/llama-1b.yaml", "-o",
-                                     "program", "-q", "target=h200", "parallel.data=4", "parallel.zero=1"});
+  const Outcome outcome =
+      place.run({"emit", hydrac::test::source_dir() + "/specs/llama-1b.yaml", "-o", "program", "-q",
+                 "target=h200", "parallel.data=4", "parallel.zero=2", "train.micro_batch_size=2"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string memory = slurp(place / "program/memory.h"),
                     update = slurp(place / "program/optimizer.cpp"),
+                    backward = slurp(place / "program/backward.cpp"),
                     layout = slurp(place / "program/layout.cpp");
   for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.reduce_scatter(", "run.ranks.all_gather({shared_elements(copies.all, ",
+  for (const char* line : {"run.ranks.all_gather(", "{shared_elements(copies.token_embedding, ",
                            "run.ranks.all_reduce({elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
+  for (const char* line : {"run.ranks.reduce_scatter(", "beside.wait(run.after_", "_by_turns[l % 2]);"})
+    EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
-       {"layout.state.rank = place(", "divided(m.weights.all, m.master.own_parameters, 4, ",
+       {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",
         "shared_by_ranks(named(\"adam.m\", "})
     EXPECT_NE(layout.find(line), std::string::npos) << line;
 }

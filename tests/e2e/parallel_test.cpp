@@ -85,48 +85,69 @@ TEST(Parallel, FourRanksTrainAsOneProcessThatAccumulates) {
   EXPECT_EQ(metrics_of(place / "runs/four"), metrics_of(place / "runs/one"));
 }
 
-Words sharing(int ranks) {
-  return with(by_ranks(ranks), {"parallel.zero=1"});
+Words sharing(int ranks, int level = 1) {
+  return with(by_ranks(ranks), {fmt::format("parallel.zero={}", level)});
 }
 
-// The first checkpoint of two ranks that share the update is continued by one process, that one's by four
-// that share it, and theirs by two that do not: moments are those of one model.
-TEST(Zero, RanksThatShareTheUpdateTrainAsOneProcess) {
+class Zero : public testing::TestWithParam<int> {};
+
+// The first checkpoint of two ranks that share the update is continued by one process, that one's by two
+// that have all of it, and theirs by two that share it: moments are those of one model.
+TEST_P(Zero, RanksThatShareTheUpdateTrainAsOneProcess) {
   const Workplace place;
   const Words base = with(kBase, {"train.max_grad_norm=0.1"});
   const auto train = [&](const Words& how, const std::string& run, int steps) {
     run_well(place, with(with(with(base, how), in_folder(run)), {fmt::format("train.max_steps={}", steps)}));
   };
-  const auto shares = [](int ranks, int each) {
-    return with(sharing(ranks), {fmt::format("train.gradient_accumulation_steps={}", each)});
-  };
   train(by_one(2), "one", 12);
-  train(sharing(2), "two", 12);
+  train(sharing(2, GetParam()), "two", 12);
   for (const char* step : {"checkpoint-2", "checkpoint-12"})
     expect_checkpoint_of_one(place / "runs/two" / step, place / "runs/one" / step);
   EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
 
   const Words resumed = {"--resume", "--exact"};
-  train(sharing(2), "mixed", 3);
+  train(sharing(2, GetParam()), "mixed", 3);
   train(with(by_one(2), resumed), "mixed", 6);
-  train(with(by_ranks(2), resumed), "mixed", 9);
-  train(with(sharing(2), resumed), "mixed", 12);
+  train(with(sharing(2, GetParam() - 1), resumed), "mixed", 9);
+  train(with(sharing(2, GetParam()), resumed), "mixed", 12);
   expect_checkpoint_of_one(place / "runs/mixed/checkpoint-12", place / "runs/one/checkpoint-12");
+}
 
-  // In sums of two micro-batches each bits are others than one process's, and not than zero: 0's.
-  train(with(by_ranks(2), {"train.gradient_accumulation_steps=2"}), "whole", 4);
-  train(shares(2, 2), "shared", 4);
-  expect_checkpoint_of_one(place / "runs/shared/checkpoint-4", place / "runs/whole/checkpoint-4");
+// In sums of two micro-batches each bits are others than one process's, and not than zero: 0's where whole
+// gradients are summed. Sums of parts are the same at every run, and what a resumed run says.
+TEST_P(Zero, RanksSumTwoMicroBatchesEach) {
+  const Workplace place;
+  const auto train = [&](int level, const std::string& run, int steps, const Words& more = {}) {
+    run_well(place, with(with(with(kBase, sharing(2, level)), in_folder(run)),
+                         with({"train.gradient_accumulation_steps=2",
+                               fmt::format("train.max_steps={}", steps), "train.max_grad_norm=0.1"},
+                              more)));
+  };
+  train(GetParam(), "shared", 4);
+  if (GetParam() == 1) {
+    train(0, "whole", 4);
+    expect_checkpoint_of_one(place / "runs/shared/checkpoint-4", place / "runs/whole/checkpoint-4");
+    return;
+  }
+  train(GetParam(), "again", 3);
+  train(GetParam(), "again", 4, {"--resume", "--exact"});
+  expect_checkpoint_of_one(place / "runs/shared/checkpoint-4", place / "runs/again/checkpoint-4");
+  const Outcome other = place.run(
+      with(with(kBase, sharing(2)), {"output.dir=runs/again", "train.gradient_accumulation_steps=2",
+                                     "train.max_steps=5", "train.max_grad_norm=0.1", "--resume", "--exact"}));
+  EXPECT_NE(other.code, 0);
+  EXPECT_NE(other.err.find("2 ranks of 2, one at a time"), std::string::npos) << other.err;
 }
 
 // Frozen layers, groups of exact and of 8-bit moments, parts that end in padding.
-TEST(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
+TEST_P(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
   const Workplace place;
   test::spill(place / "documents.jsonl", documents());
   const std::vector<Words> optimizers = {
       {"train.optimizer.name=lion", "train.freeze=[model.layers.0.mlp.*]", "data.path=documents.jsonl"},
-      {"train.optimizer.name=sgd"},
-      {"optimizations.optimizer_state=int8"},
+      {"train.optimizer.name=sgd", "model.hidden_size=48", "model.num_attention_heads=2",
+       "optimizations.loss=fused_linear"},
+      {"optimizations.optimizer_state=int8", "model.tie_word_embeddings=true"},
       {"adapter.type=lora", "train.lr_scheduler.name=adaptive"},
   };
   int number = 0;
@@ -135,7 +156,7 @@ TEST(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
     const Words words = with(with(kBase, {"train.max_steps=4", "train.max_grad_norm=0.1"}), optimizer);
     const std::string one = fmt::format("one-{}", number), four = fmt::format("four-{}", number++);
     run_well(place, with(with(words, by_one(4)), in_folder(one)));
-    run_well(place, with(with(words, sharing(4)), in_folder(four)));
+    run_well(place, with(with(words, sharing(4, GetParam())), in_folder(four)));
     const bool adapts = optimizer[0].starts_with("adapter");
     for (const char* name :
          {adapts ? "adapter_model.safetensors" : "model.safetensors", "optimizer.safetensors"}) {
@@ -146,6 +167,8 @@ TEST(Zero, FourRanksShareTheUpdateWhateverTheOptimizer) {
     EXPECT_EQ(metrics_of(place / "runs" / four), metrics_of(place / "runs" / one));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Levels, Zero, testing::Values(1, 2));
 
 // Its kernels are compiled by the first test.
 class Ends : public testing::Test {
@@ -213,7 +236,7 @@ TEST_F(Ends, AKilledRankEndsAllAndNothingIsLost) {
 }
 
 TEST_F(Ends, RanksThatShareTheUpdateSaveTogether) {
-  start({"parallel.zero=1"});
+  start({"parallel.zero=2"});
   ASSERT_EQ(::kill(rank_1_, SIGTERM), 0);
   const Outcome stopped = process_->finish();
   EXPECT_EQ(stopped.code, 4) << stopped.err;
@@ -275,27 +298,44 @@ TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
   EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
 }
 
-// As many bytes, but for the padding, the squares of rows, and the gradients' norm; a quarter of the moments.
-TEST(Zero, ThePlanSaysWhatARankNeedsAndSends) {
+// As many bytes of gradients and parameters, but for padding; the squares of rows, the loss. A quarter of the
+// moments, and of the gradients.
+TEST(SharedPlan, SaysWhatARankNeedsAndSends) {
   const Workplace place;
   const auto checked = [&](const Words& words) {
     const Outcome outcome = place.run(with({"check", "base.yaml", "--json"}, words));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out);
   };
-  const nlohmann::json whole = checked(by_ranks(4)), shared = checked(sharing(4));
-  const int64_t gradients = shared["memory"]["bytes"]["gradient"], row = 1024 * 4;
-  EXPECT_LT(gradients - whole["memory"]["bytes"]["gradient"].get<int64_t>(), 4 * row);
-  EXPECT_EQ(shared["memory"]["bytes"]["optimizer_state"].get<int64_t>(), 2 * gradients / 4);
-  EXPECT_EQ(shared["ranks"],
-            (nlohmann::json{{"count", 4},
-                            {"zero", 1},
-                            {"bytes_sent_per_step", 3 * (2 * gradients + gradients / 1024 + 2 * 4) / 4}}));
+  const auto bytes = [](const nlohmann::json& json, const char* role) {
+    return json["memory"]["bytes"][role].get<int64_t>();
+  };
+  const nlohmann::json whole = checked(by_ranks(4)), shared = checked(sharing(4)),
+                       sharded = checked(sharing(4, 2));
+  const int64_t gradients = bytes(shared, "gradient"), row = 1024 * 4;
+  EXPECT_LT(gradients - bytes(whole, "gradient"), 4 * row);
+  EXPECT_EQ(bytes(shared, "optimizer_state"), 2 * gradients / 4);
+  const int64_t sent = 3 * (2 * gradients + 2 * (bytes(whole, "gradient") / 1024 + 4)) / 4;
+  EXPECT_EQ(shared["ranks"], (nlohmann::json{{"count", 4}, {"zero", 1}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(sharded["ranks"], (nlohmann::json{{"count", 4}, {"zero", 2}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(bytes(sharded, "optimizer_state"), bytes(shared, "optimizer_state"));
+  // The rank's part of all, and what vectors have until the end of a micro-batch.
+  EXPECT_EQ(bytes(sharded, "gradient"), gradients / 4 + 4 * row);
   const Outcome text = place.run(with({"check", "base.yaml"}, sharing(4)));
   EXPECT_NE(text.out.find(", and the optimizer's state of 1/4 of the parameters; a rank sends "),
             std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find(" of sums and parameters a step"), std::string::npos) << text.out;
+  const Outcome of_shards = place.run(with({"check", "base.yaml"}, sharing(4, 2)));
+  EXPECT_NE(of_shards.out.find(", and the optimizer's state and gradients of 1/4 of the parameters; "),
+            std::string::npos)
+      << of_shards.out;
+  const Outcome explained =
+      place.run(with({"explain", "base.yaml"}, with(sharing(4, 2), {"model.vocab_size=257"})));
+  EXPECT_NE(explained.out.find("a layer's gradients are summed as soon as they are finished, and a rank "
+                               "keeps 1/4 of the sums"),
+            std::string::npos)
+      << explained.out;
 }
 
 TEST(Parallel, WhatCannotBeIsRefused) {

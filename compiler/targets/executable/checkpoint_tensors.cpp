@@ -117,7 +117,7 @@ std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
     for (const ir::Dim& dim : value.shape) tensor.shape.push_back(dim.size);
     tensor.address = address_of(compiled, value.id, 0);
     std::vector<runtime::SharedRows> stretches;
-    for (const ir::SharedRows& rows : value.shared) stretches.push_back({rows.rows, rows.own});
+    for (const ir::SharedRows& rows : value.shared) stretches.push_back({rows.rows, rows.own, rows.times});
     tensors.push_back(stretches.empty() ? tensor : shared_by_ranks(tensor, stretches));
   }
   return tensors;

@@ -108,7 +108,8 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
 
 std::string sums_of_ranks(const spec::Spec& spec) {
   const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps;
-  return ranks > 1 && each > 1 ? fmt::format("{} ranks of {}", ranks, each) : "";
+  if (ranks == 1 || each == 1) return "";
+  return fmt::format("{} ranks of {}{}", ranks, each, spec.parallel.zero > 1 ? ", one at a time" : "");
 }
 
 }  // namespace hydrac::targets

@@ -185,6 +185,7 @@ runtime::RopeTables LayoutMaker::rope() const {
 
 std::vector<runtime::GradientPlace> LayoutMaker::gradients() const {
   std::vector<runtime::GradientPlace> places;
+  if (compiled_.pack.shards_gradients) return places;  // of which no rank has whole ones
   for (const models::ParameterGroup& group : compiled_.pack.groups)
     places.push_back({place_of_any_type(group.parameters, 0), place_of_any_type(group.gradients, 0),
                       stored_type(graph_.value(group.parameters).dtype),
@@ -196,8 +197,15 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
   std::vector<runtime::SharedBytes> all;
   if (!compiled_.pack.is_divided) return all;
   for (const models::ParameterGroup& group : compiled_.pack.groups) {
-    const Place whole = place(group.parameters), own = place(group.own_parameters);
-    all.push_back({whole.offset, whole.elements * 4, static_cast<uint64_t>(own.offset), own.elements * 4});
+    const int64_t row = compiled_.pack.row * 4;  // bytes
+    const int64_t whole = place(group.parameters).offset, own = place(group.own_parameters).offset;
+    for (const models::Stretch& stretch : group.stretches) {
+      const int64_t rows = stretch.own * compiled_.pack.sharing_ranks;
+      for (int slot = 0; slot < stretch.slots; ++slot)
+        all.push_back({whole + (stretch.first_row + slot * rows) * row, rows * row,
+                       static_cast<uint64_t>(own + (stretch.first_own_row + slot * stretch.own) * row),
+                       stretch.own * row});
+    }
   }
   return all;
 }

@@ -23,8 +23,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
   if (models::has_nf4_base(spec)) models::keep_as_nf4(graph);
-  const models::Pack pack =
-      models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
+  pack = models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
   models::advance_randomness(model);
   const optimizers::Metrics metrics = optimizers::build_update(model, pack);
   interface = model.interface;

@@ -22,6 +22,7 @@ struct GpuModel {
   spec::Spec spec;
   ir::Graph graph;
   models::Interface interface;
+  models::Pack pack;
 };
 
 // Numbers for everything that kernels may read, exact in their storage types. What must be positive is.

@@ -308,6 +308,8 @@ const std::vector<Case> kCases = {
     {"parallel.data", "2", Shows::program, kHopper},
     {"parallel.zero", "1", Shows::program, kTokens, {"parallel.data=2"}},
     {"parallel.zero", "1", Shows::program, kHopper, {"parallel.data=2"}},
+    {"parallel.zero", "2", Shows::program, kTokens, {"parallel.data=2"}},
+    {"parallel.zero", "2", Shows::program, kHopper, {"parallel.data=2"}},
     {"parallel.zero",
      "1",
      Shows::refusal,
