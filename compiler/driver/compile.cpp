@@ -112,10 +112,11 @@ bool overlaps_sums(const Compiled& c, passes::Log& log) {
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
-passes::FusedMatmuls matmul_fusion(const Compiled& c) {
+passes::FusedMatmuls matmul_fusion(const Compiled& c, bool only_decode) {
   return {.chip = targets::find(c.spec.target)->chip(),
           .wherever_possible = c.spec.optimizations.fused_matmuls == spec::FusedMatmuls::all,
-          .sums_rows = !c.recompute.block};
+          .sums_rows = !c.recompute.block,
+          .only_decode = only_decode};
 }
 
 // Storages that calls of the second branch read or write.
@@ -285,10 +286,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
-  // A program that only generates has too few rows for our matmul kernel.
-  if (fuses_matmuls(spec) && !options.generation) {
-    passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
-    passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
+  if (fuses_matmuls(spec)) {
+    const bool only_generates = options.generation.has_value();
+    passes::fuse_matmuls(c.graph, matmul_fusion(c, only_generates), kept.by_host, c.decisions);
+    if (!only_generates) passes::gather_weight_gradients(c.graph, matmul_fusion(c, false), c.decisions);
     after("matmuls");
   }
   passes::in_place(c.graph, c.decisions);
