@@ -51,9 +51,9 @@ struct InputPlaces {
   Place prompt;              // i32 [T]: generation's context
   Place position;            // i32 []: the token of it whose successor is wanted
   // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
-  Place prompts;                          // i32 [A,P]
-  Place prompt_rows, prompt_ends;         // i32 [A]: the sequence of each, or -1, and its last token
-  Place next_tokens, next_positions;      // i32 [S]
+  Place prompts;                      // i32 [A,P]
+  Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
+  Place next_tokens, next_positions;  // i32 [S]
   // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.
   Place inverse_temperature, vocabulary, uniforms;
 };
