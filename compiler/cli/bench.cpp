@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "cli/bench_generate.h"
 #include "cli/build_program.h"
 #include "cli/generation_plan.h"
+#include "cli/kernel_rows.h"
 #include "cli/locked_spec.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -36,78 +36,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// One row of the kernel table: all calls of a step with the same name and label.
-struct Row {
-  std::string name, label;
-  int calls = 0;
-  double seconds = 0, flop = 0, bytes = 0;
-  double floor = 0;  // seconds that the machine's peaks would take for its flop, or for its bytes
-};
-
-std::vector<Row> kernel_rows(targets::Executable& program, const driver::Peaks& peaks) {
-  std::map<std::pair<std::string, std::string>, Row> rows;
-  auto add = [&](const std::string& function, double times) {
-    constexpr int repeats = 5;
-    std::vector<std::vector<targets::CallTime>> runs;
-    for (int i = 0; i < repeats; ++i) runs.push_back(program.timed(function));
-    for (size_t call = 0; call < runs[0].size(); ++call) {
-      std::vector<double> seconds;
-      for (const auto& run : runs) seconds.push_back(run[call].seconds);
-      const targets::CallTime& one = runs[0][call];
-      const bool matmul = one.name.starts_with("gemm") || one.name.starts_with("plain_matmul");
-      Row& row = rows[{one.name, matmul ? one.label : ""}];
-      row.name = one.name;
-      row.label = matmul ? one.label : "";
-      row.calls += static_cast<int>(times);
-      row.seconds += median(seconds) * times;
-      row.flop += one.flop * times;
-      row.bytes += one.bytes * times;
-      row.floor += floor_seconds(peaks, *one.call) * times;
-    }
-  };
-  add("micro_step", static_cast<double>(program.compiled().spec.train.gradient_accumulation_steps));
-  add("update", 1);
-  std::vector<Row> list;
-  for (auto& [key, row] : rows) list.push_back(std::move(row));
-  std::ranges::stable_sort(list, std::ranges::greater(), &Row::seconds);
-  return list;
-}
-
-double total_seconds(const std::vector<Row>& rows) {
-  double total = 0;
-  for (const Row& row : rows) total += row.seconds;
-  return total;
-}
-
-Json rows_json(const std::vector<Row>& rows) {
-  const double total = total_seconds(rows);
-  Json list = Json::array();
-  for (const Row& row : rows) {
-    list.push_back({{"name", row.name},
-                    {"label", row.label},
-                    {"calls", row.calls},
-                    {"ms", row.seconds * 1e3},
-                    {"floor_ms", row.floor * 1e3},
-                    {"share", row.seconds / total},
-                    {"tflops", row.flop / row.seconds / 1e12},
-                    {"gbs", row.bytes / row.seconds / 1e9}});
-  }
-  return list;
-}
-
-void print_rows(const std::vector<Row>& rows) {
-  const double total = total_seconds(rows);
-  fmt::print("\n{:<64} {:>6} {:>9} {:>9} {:>7} {:>9} {:>9}\n", "kernel", "calls", "ms", "floor ms", "share",
-             "GFLOP/s", "GB/s");
-  for (const Row& row : rows) {
-    fmt::print("{:<64} {:>6} {:>9.3f} {:>9} {:>6.1f}% {:>9.1f} {:>9.1f}\n",
-               row.label.empty() ? row.name : row.name + " " + row.label, row.calls, row.seconds * 1e3,
-               row.floor > 0 ? fmt::format("{:.3f}", row.floor * 1e3) : "", 100 * row.seconds / total,
-               row.flop / row.seconds / 1e9, row.bytes / row.seconds / 1e9);
-  }
-  fmt::print("{:<64} {:>6} {:>9.3f}, each timed alone\n", "all", "", total * 1e3);
 }
 
 // As many steps as 1.5 s have room for, of 20 to 300: a GPU's clock takes its time to settle, and tens of
@@ -227,7 +155,8 @@ int bench_verb(const Arguments& arguments) {
     compare_with_lock(arguments, *locked, built.program->steps().choices());
     result = measure(built, steps);
     const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
-    const std::vector<Row> rows = kernel_rows(*built.program, peaks);
+    const std::vector<KernelRow> rows = kernel_rows(
+        *built.program, {{"micro_step", spec->train.gradient_accumulation_steps}, {"update", 1}}, peaks);
     if (arguments.has("--json")) {
       result["kernels"] = rows_json(rows);
     } else {

@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/build_program.h"
+#include "cli/kernel_rows.h"
 #include "cli/sample_texts.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "driver/floor.h"
 #include "runtime/data/hash.h"
 #include "runtime/log/units.h"
 #include "runtime/train/generate.h"
@@ -64,6 +66,8 @@ int bench_generate(const Arguments& arguments, const spec::Spec& spec, const mod
   generate_batch(program, tokenizer, requests, generate, {});  // caches and clocks settle
   generate.max_new_tokens = spec.sample.max_new_tokens;
   const runtime::GenerateCounts counts = generate_batch(program, tokenizer, requests, generate, {});
+  const driver::Peaks peaks = driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision);
+  const std::vector<KernelRow> rows = kernel_rows(*built.program, {{"decode"}}, peaks);
   if (arguments.has("--json")) {
     const double seconds = counts.prefill_seconds + counts.decode_seconds;
     fmt::print("{}\n",
@@ -76,13 +80,15 @@ int bench_generate(const Arguments& arguments, const spec::Spec& spec, const mod
                                       {"prefill_s", counts.prefill_seconds},
                                       {"decode_s", counts.decode_seconds},
                                       {"decode_steps", counts.decode_steps},
-                                      {"planned_bytes", program.arena_bytes()}}
+                                      {"planned_bytes", program.arena_bytes()},
+                                      {"kernels", rows_json(rows)}}
                    .dump());
     return kFine;
   }
   fmt::print("{}: {} texts of {} + {} tokens side by side\n{}\n{} of tensor memory planned\n{}\n", spec.name,
              generation.sequences, prompt_tokens, spec.sample.max_new_tokens, speed_text(counts),
              runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description());
+  print_rows(rows);
   return kFine;
 }
 

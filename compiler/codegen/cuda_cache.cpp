@@ -34,9 +34,9 @@ class Tensors {
   ParameterList list_;
 };
 
-std::string head_of(const std::string& sizes) {
-  return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}) {}", sizes_namespace(sizes),
-                     of_sizes("kThreads"), kNamePlaceholder);
+std::string head_of(const std::string& sizes, const std::string& least_blocks = "") {
+  return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}{}) {}", sizes_namespace(sizes),
+                     of_sizes("kThreads"), least_blocks, kNamePlaceholder);
 }
 
 // What both kernels of attention_decode say of their node.
@@ -80,7 +80,7 @@ class DecodeText {
     kernel.text = fmt::format(
         "{}{}{}{}  cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, keys, values, {}, "
         "{});\n}}\n",
-        head_of(sizes()), tensors.list().text(), opening_text(gpu_), setup(rules_),
+        head_of(sizes(), least_blocks()), tensors.list().text(), opening_text(gpu_), setup(rules_),
         heads(node_.inputs[0], "q"), heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"),
         heads(node_.outputs[0], "out"), kernel.takes_workspace ? "workspace" : "nullptr");
     return kernel;
@@ -109,6 +109,13 @@ class DecodeText {
     kernel.name = name;
     kernel.header = "cuda/attention_decode.cuh";
     return kernel;
+  }
+
+  // Behind the number of threads in the kernel's bounds.
+  std::string least_blocks() const {
+    const int bytes = static_cast<int>(size_of(graph_.value(node_.inputs[0]).dtype));
+    const int blocks = cuda::decode_blocks_per_multiprocessor(launch_.heads, bytes);
+    return blocks == 1 ? "" : fmt::format(", {}", blocks);
   }
 
   std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
@@ -187,16 +194,16 @@ CudaKernels cuda_top_logits(const ir::Graph& graph, const ir::Node& node, const 
   const auto columns = static_cast<int>(logits.back().size), rows = static_cast<int>(top[0].size);
   if (top[1].size != cuda::kTop || !cuda::finds_top(columns)) throw std::logic_error("top was not checked");
   const std::string V = dimensions.of(logits.back()).text;
-  const auto named = [&](const std::string& name, int64_t blocks) {
+  const auto named = [&](const std::string& name, int64_t blocks, int threads) {
     CudaKernel kernel;
     kernel.name = name;
     kernel.header = "cuda/top_logits.cuh";
     kernel.takes_workspace = true;
-    kernel.launch = {blocks, cuda::kTopThreads, 0, "kBlocks"};
+    kernel.launch = {blocks, threads, 0, "kBlocks"};
     return kernel;
   };
-  CudaKernel first = named("top_logits_parts", int64_t{rows} * cuda::top_parts(columns));
-  first.comment = "Of each part of a row of logits the largest, and the sum of all exponentials";
+  CudaKernel first = named("top_logits_parts", int64_t{rows} * cuda::top_parts(columns), cuda::kTopThreads);
+  first.comment = "Of each group of a row's logits the largest, and the sums of all exponentials";
   Tensors of_first(graph, first);
   of_first.read("logits", node.inputs[0]);
   of_first.read("inverse_temperature", node.inputs[1]);
@@ -205,17 +212,22 @@ CudaKernels cuda_top_logits(const ir::Graph& graph, const ir::Node& node, const 
   first.text = fmt::format(
       "{}{}{}  cuda::top_logits_parts<{}>(logits, inverse_temperature, vocabulary, workspace);\n}}\n",
       head_of(launch_constants(first.launch)), of_first.list().text(), opening_text(gpu), V);
-  CudaKernel second = named("top_logits", rows);
-  second.comment = "The largest logits of each row, from those of its parts";
+  CudaKernel second = named("top_logits", rows, cuda::kSelectThreads);
+  second.comment = "The largest logits of each row, from those of its groups, and a column drawn from it";
   Tensors of_second(graph, second);
+  of_second.read("logits", node.inputs[0]);
   of_second.read("inverse_temperature", node.inputs[1]);
+  of_second.read("vocabulary", node.inputs[2]);
+  of_second.read("uniforms", node.inputs[3]);
   of_second.write("values", node.outputs[0]);
   of_second.write("ids", node.outputs[1]);
   of_second.write("sums", node.outputs[2]);
+  of_second.write("drawn", node.outputs[3]);
   of_second.list().add("float* workspace");
-  second.text =
-      fmt::format("{}{}{}  cuda::top_logits<{}>(inverse_temperature, workspace, values, ids, sums);\n}}\n",
-                  head_of(launch_constants(second.launch)), of_second.list().text(), opening_text(gpu), V);
+  second.text = fmt::format(
+      "{}{}{}  cuda::top_logits<{}>(logits, inverse_temperature, vocabulary, uniforms, workspace,\n"
+      "      values, ids, sums, drawn);\n}}\n",
+      head_of(launch_constants(second.launch)), of_second.list().text(), opening_text(gpu), V);
   return {{std::move(first), std::move(second)}, cuda::top_workspace_bytes(rows, columns)};
 }
 

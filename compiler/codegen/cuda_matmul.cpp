@@ -26,11 +26,11 @@ std::string CudaBodyPrinter::config_text() const {
   return fmt::format(
       "using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
       "    cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
-      ".cluster = {}}}>;\n",
+      ".cluster = {}{}}}>;\n",
       codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()).text,
       dimensions_.of(graph_.value(node_.inputs[0]).shape.back()).text, problem.b_transposed, problem.paired,
       std::get<std::string>(node_.attributes.at("schedule")), tile.rows, tile.panels, tile.stages,
-      tile.cluster);
+      tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "");
 }
 
 // Where each sum's columns begin in a row of the workspace.
@@ -83,7 +83,10 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
     members.insert(members.end() - (kernel.takes_workspace ? 1 : 0), ".layer = layer");
   }
   const std::string cluster =
-      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", of_sizes("Config::tile.cluster"));
+      launch.cluster == 1
+          ? ""
+          : fmt::format("__cluster_dims__({}, 1, 1) ",
+                        of_sizes(tile.split > 1 ? "Config::tile.split" : "Config::tile.cluster"));
   const std::string epilogue = epilogue_text();
   const std::string sizes = fmt::format(
       "{}constexpr int kBlocks = {};  // of the grid\nconstexpr int kThreads = Config::tile.threads();  // "

@@ -156,21 +156,22 @@ models::PackTypes pack_types_of(Compiled& c) {
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
-passes::FusedMatmuls matmul_fusion(const Compiled& c) {
+passes::FusedMatmuls matmul_fusion(const Compiled& c, bool only_decode) {
   static const std::vector<std::string> kAll = {"*"};
   const auto& o = c.spec.optimizations;
   return {.chip = targets::find(c.spec.target)->chip(),
           .wherever_possible = o.fused_matmuls == spec::FusedMatmuls::all,
           .sums_rows = !c.recompute.block,
+          .only_decode = only_decode,
           .own = o.own_matmuls,
           .library = o.fused_matmuls == spec::FusedMatmuls::none ? kAll : o.library_matmuls};
 }
 
 // Our matmuls, as the pipeline has them.
 void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
-  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c), by_host, c.decisions);
+  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c, false), by_host, c.decisions);
   const passes::MatmulChoices gradients =
-      passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
+      passes::gather_weight_gradients(c.graph, matmul_fusion(c, false), c.decisions);
   c.matmuls.insert(c.matmuls.end(), gradients.begin(), gradients.end());
   require_asked_matmuls(c.spec, c.matmuls);
 }
@@ -344,9 +345,11 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
-  // A program that only generates has too few rows for our matmul kernel.
-  if (fuses_matmuls(spec) && !options.generation) {
-    choose_matmuls(c, kept.by_host);
+  if (fuses_matmuls(spec)) {
+    if (options.generation)
+      passes::fuse_matmuls(c.graph, matmul_fusion(c, true), kept.by_host, c.decisions);
+    else
+      choose_matmuls(c, kept.by_host);
     after("matmuls");
   }
   passes::in_place(c.graph, c.decisions);

@@ -227,9 +227,11 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
     const ir::Dim N{generation.top, "Top"};
     io.inverse_temperature = declare(graph, "inverse_temperature", {}, DType::f32, Role::input);
     io.vocabulary = declare(graph, "vocabulary", {}, DType::i32, Role::input);
+    io.uniforms = declare(graph, "uniforms", {S, {2, "2"}}, DType::f32, Role::input);
     io.top_values = declare(graph, "top_logits.values", {S, N}, DType::f32, Role::state);
     io.top_ids = declare(graph, "top_logits.ids", {S, N}, DType::i32, Role::state);
     io.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
+    io.drawn = declare(graph, "top_logits.drawn", {S}, DType::i32, Role::state);
   }
   const int64_t kv_heads = spec.model.num_key_value_heads;
   const ir::Shape shape = {
@@ -318,8 +320,10 @@ void build_decode(Model& model) {
   add_logits(b, build, hidden, io.logits);
   if (io.top_values == ir::kNoValue) return;
   b.enter("head", "sample.temperature");
-  ops::top_logits(b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
-                  {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums)});
+  ops::top_logits(
+      b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
+      build.fixed(io.uniforms),
+      {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums), build.fixed(io.drawn)});
 }
 
 void build_score(Model& model) {

@@ -32,8 +32,9 @@ struct CacheInterface {
   ir::ValueId positions = ir::kNoValue;      // i32 [S,1]: how many tokens stand before it
   ir::ValueId logits = ir::kNoValue;         // f32 [S,1,V]: behind it, then padding
   // With Generation::top, see ops::TopLogits.
-  ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue;
-  ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue;
+  ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue, uniforms = ir::kNoValue;
+  ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue,
+              drawn = ir::kNoValue;
   ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
 };
 

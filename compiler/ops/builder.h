@@ -146,12 +146,16 @@ Use one_hot(RegionBuilder&, Use ids, ir::Dim classes, const std::string& name);
 Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
 
 // values f32 [S,N], the N largest logits of each row in their order, equal ones by their id; ids i32 [S,N],
-// -1 where there are fewer; sums f32 [S] of exp((logit - values[0]) * inverse_temperature) of all.
+// -1 where there are fewer; sums f32 [S] of exp((logit - values[0]) * inverse_temperature) of all; drawn i32
+// [S], the id into whose share of the sum the row's number falls, ids in their order, or -1 where the number
+// is negative.
 struct TopLogits {
-  Use values, ids, sums;
+  Use values, ids, sums, drawn;
 };
-// logits [S,..,V], of which the first `vocabulary`, i32 [], count; inverse_temperature f32 [].
-void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabulary, const TopLogits&);
+// logits [S,..,V], of which the first `vocabulary`, i32 [], count; inverse_temperature f32 []; uniforms f32
+// [S,2], whose sum is a row's number, in [0, 1) or negative.
+void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabulary, Use uniforms,
+                const TopLogits&);
 
 // The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
 // tokens.

@@ -1,5 +1,5 @@
 // The largest logits of each row, and what all of them sum to: enough to draw the next token in most cases,
-// and a small part of the row. Targets bring the kernels.
+// and a small part of the row; and a token drawn from the whole row. Targets bring the kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,8 +10,10 @@
 
 namespace hydrac::ops {
 
-void top_logits(RegionBuilder& b, Use logits, Use inverse_temperature, Use vocabulary, const TopLogits& top) {
-  b.emit_node(ir::Op::top_logits, {logits, inverse_temperature, vocabulary}, {top.values, top.ids, top.sums});
+void top_logits(RegionBuilder& b, Use logits, Use inverse_temperature, Use vocabulary, Use uniforms,
+                const TopLogits& top) {
+  b.emit_node(ir::Op::top_logits, {logits, inverse_temperature, vocabulary, uniforms},
+              {top.values, top.ids, top.sums, top.drawn});
 }
 
 namespace {
@@ -33,8 +35,14 @@ void top_logits_reference(const ir::Node&, const std::vector<Tensor64>& in, std:
       out[0].data[r * top + i] = i < vocabulary ? row[ids[i]] : std::numeric_limits<float>::lowest();
       out[1].data[r * top + i] = i < vocabulary ? static_cast<double>(ids[i]) : -1;
     }
+    const auto weight = [&](int64_t id) { return std::exp((row[id] - row[ids[0]]) * in[1].data[0]); };
     out[2].data[r] = 0;
-    for (const int64_t id : ids) out[2].data[r] += std::exp((row[id] - row[ids[0]]) * in[1].data[0]);
+    for (const int64_t id : ids) out[2].data[r] += weight(id);
+    const double uniform = in[3].data[2 * r] + in[3].data[2 * r + 1];
+    double left = uniform * out[2].data[r];
+    int64_t drawn = uniform < 0 ? -1 : 0;
+    while (uniform >= 0 && drawn + 1 < vocabulary && (left -= weight(drawn)) >= 0) ++drawn;
+    out[3].data[r] = static_cast<double>(drawn);
   }
 }
 
@@ -43,7 +51,8 @@ void top_logits_reference(const ir::Node&, const std::vector<Tensor64>& in, std:
 extern const OpInfo kTopLogits{
     .op = ir::Op::top_logits,
     .formula =
-        "values, ids = the largest of logits[..vocabulary]; sums = sum of exp((logits - values[0]) / T)",
+        "values, ids = the largest of logits[..vocabulary]; sums = sum of exp((logits - values[0]) / "
+        "T); drawn = the id whose share of the sum the row's number falls into",
     .cost = top_logits_cost,
     .reference = top_logits_reference};
 

@@ -38,6 +38,7 @@ bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
 
 constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
 constexpr const char* kIsSlower = "stays a library's, which is faster";
+constexpr const char* kNotMeasured = "stays a library's: our kernel of few rows runs with fused_matmuls: all";
 
 class MatmulFusion {
  public:
@@ -79,8 +80,11 @@ class MatmulFusion {
     if (has_bias(nodes[p])) return add_bias(nodes[p]);
     const size_t count = nodes.size();
     const std::string decided = take_reader(nodes, p);
-    if (nodes.size() < count || !pays_as_one_tile(nodes[p], {})) return decided;
-    nodes[p] = plain_matmul(graph_, nodes[p]);
+    if (nodes.size() < count) return decided;
+    const bool pays = is_decode() ? pays_as_few_rows(nodes[p], {}) : pays_as_one_tile(nodes[p], {});
+    if (!pays) return decided;
+    nodes[p] =
+        plain_matmul(graph_, nodes[p], is_decode() ? MatmulSchedule::few_rows : MatmulSchedule::one_tile);
     return "is our kernel of one tile a block, which begins before the kernel before it ends";
   }
 
@@ -162,6 +166,10 @@ class MatmulFusion {
   };
 
   Choice choose(const Node& matmul, const EpilogueShape& shape) const {
+    if (is_decode()) {
+      if (pays_as_few_rows(matmul, shape)) return {MatmulSchedule::few_rows};
+      return {.obstacle = options_.wherever_possible ? kDoesNotFit : kNotMeasured};
+    }
     if (pays_as_one_tile(matmul, shape)) return {MatmulSchedule::one_tile};
     const bool sums_rows = shape.passes > 1;
     if (sums_rows && !options_.sums_rows)
@@ -173,6 +181,16 @@ class MatmulFusion {
     if (options_.wherever_possible || asked_ == Asked::ours || matmul_pays(problem, schedule))
       return {schedule};
     return {.obstacle = kIsSlower};
+  }
+
+  bool is_decode() const { return function_->name == "decode"; }
+
+  // A token of each sequence.
+  bool pays_as_few_rows(const Node& matmul, const EpilogueShape& shape) const {
+    const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
+    constexpr auto schedule = MatmulSchedule::few_rows;
+    return shape.passes == 1 && is_there_before(matmul.inputs[1]) && matmul_supports(problem, schedule) &&
+           (options_.wherever_possible || matmul_pays(problem, schedule));
   }
 
   bool pays_as_one_tile(const Node& matmul, const EpilogueShape& shape) const {
@@ -221,7 +239,8 @@ class MatmulFusion {
   }
 
   static std::string which(MatmulSchedule schedule) {
-    if (schedule == MatmulSchedule::one_tile) return " of one tile a block";
+    if (schedule == MatmulSchedule::one_tile || schedule == MatmulSchedule::few_rows)
+      return " of one tile a block";
     return schedule == MatmulSchedule::whole_rows ? ", which sees whole rows" : "";
   }
 
@@ -239,7 +258,8 @@ MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
                            const std::set<ir::ValueId>& by_host, Log& log) {
   MatmulFusion fusion(graph, options, by_host);
   for (ir::Function& function : graph.functions)
-    if (function.name != "prefill" && function.name != "decode") fusion.run(function, log);
+    if (options.only_decode ? function.name == "decode" : function.name != "prefill")
+      fusion.run(function, log);
   return fusion.take_choices();
 }
 

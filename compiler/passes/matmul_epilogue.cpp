@@ -73,7 +73,7 @@ struct LoadedBytes {
 };
 
 // The values of the attribute, as cuda::MatmulSchedule counts.
-constexpr std::array<std::string_view, 3> kSchedules{"persistent", "one_tile", "whole_rows"};
+constexpr std::array<std::string_view, 4> kSchedules{"persistent", "one_tile", "whole_rows", "few_rows"};
 
 // Whether both the row and the column say which element it is.
 bool is_own(const Body& body, const ir::Index& index) {
@@ -201,7 +201,7 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   return node;
 }
 
-Node plain_matmul(const ir::Graph& graph, const Node& matmul) {
+Node plain_matmul(const ir::Graph& graph, const Node& matmul, cuda::MatmulSchedule schedule) {
   Node reader = matmul;
   reader.inputs = {matmul.outputs[0]};
   ir::BodyBuilder k = ops::rowwise(graph, reader);
@@ -213,7 +213,7 @@ Node plain_matmul(const ir::Graph& graph, const Node& matmul) {
   reader.op = ir::Op::fused;
   reader.body = std::make_shared<const Body>(std::move(body));
   reader.attributes = {{"name", "plain"}};
-  Node node = fused_matmul(matmul, reader, {}, cuda::MatmulSchedule::one_tile, false);
+  Node node = fused_matmul(matmul, reader, {}, schedule, false);
   node.attributes["name"] = "plain_matmul";
   return node;
 }

@@ -35,7 +35,7 @@ ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const Epil
                       cuda::MatmulSchedule schedule, bool is_kept);
 
 // The "fused_matmul" that does what the gemm `matmul`, which has no bias, does: its body stores what it is
-// given. A block of its kernel has one tile.
-ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul);
+// given. A block of its kernel has one tile: `schedule` is one_tile or few_rows.
+ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul, cuda::MatmulSchedule schedule);
 
 }  // namespace hydrac::passes

@@ -127,6 +127,7 @@ struct FusedMatmuls {
   cuda::Chip chip{};               // of the GPU
   bool wherever_possible = false;  // also where a library's matmul and a kernel of its own are faster
   bool sums_rows = true;           // also with fused nodes that sum over a row
+  bool only_decode = false;        // in a program that only generates
   // Patterns of names (* ? []), which come before the rest: ours wherever possible, and the library's.
   std::span<const std::string> own = {}, library = {};
 };
@@ -186,8 +187,9 @@ void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log);
 // as memory would round it, and is stored only where something else reads it, in this function or in another
 // one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
 // itself (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or
-// of a row's, gives, and for biases, which are added to the rounded matmul. Functions that generate stay as
-// they are: a token of each sequence is too few rows. Returns the matmuls that could have been asked for.
+// of a row's, gives, and for biases, which are added to the rounded matmul. The matmuls of a token of
+// each sequence (decode) have a schedule of their own; those of prompts stay as they are.
+// Returns the matmuls that could have been asked for.
 MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
                            const std::set<ir::ValueId>& by_host, Log& log);
 

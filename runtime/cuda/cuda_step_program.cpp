@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "runtime/cuda/library.h"
@@ -269,6 +270,30 @@ std::span<const float> CudaStepProgram::result(Place place) {
   stream_.synchronize();
   copy_to_host(results_.data(), arena() + place.offset, bytes);
   return {reinterpret_cast<const float*>(results_.data()), static_cast<size_t>(place.elements)};
+}
+
+// Queued before compute(), which reads them.
+void CudaStepProgram::copy_inputs(std::span<const Input> inputs) {
+  flush();
+  stream_.synchronize();  // the copies before may still read the buffer
+  int64_t bytes = 0;
+  for (const Input& input : inputs) bytes += static_cast<int64_t>(input.bytes.size());
+  if (inputs_.bytes() < bytes) inputs_ = PinnedBuffer(bytes);
+  std::byte* next = inputs_.data();
+  for (const Input& input : inputs) {
+    std::memcpy(next, input.bytes.data(), input.bytes.size());
+    copy_to_device(arena() + input.offset, next, static_cast<int64_t>(input.bytes.size()), stream_);
+    next += input.bytes.size();
+  }
+}
+
+// Queued behind compute(), so that the host waits once.
+void CudaStepProgram::copy_results(int64_t offset, std::span<std::byte> to) {
+  const auto bytes = static_cast<int64_t>(to.size());
+  if (results_.bytes() < bytes) results_ = PinnedBuffer(bytes);
+  copy_to_host(results_.data(), arena() + offset, bytes, stream_);
+  stream_.synchronize();
+  std::memcpy(to.data(), results_.data(), to.size());
 }
 
 std::optional<DeviceLoad> CudaStepProgram::device_load() {

@@ -113,6 +113,8 @@ class CudaStepProgram : public LaidOutProgram {
   void compute(Function function) override { launch({function}); }
   void compute(Function function, const Batch& batch) override;
   std::span<const float> result(Place place) override;
+  void copy_inputs(std::span<const Input> inputs) override;
+  void copy_results(int64_t offset, std::span<std::byte> to) override;
   void wait() const override;
   LastRun last_run() const override;
   // Runs a micro-batch that waits for update() to be one graph with it.
@@ -148,6 +150,7 @@ class CudaStepProgram : public LaidOutProgram {
   // memory before that makes it run.
   bool pending_ = false;
   PinnedBuffer results_;       // of the functions that compute logits, as large as the largest so far
+  PinnedBuffer inputs_;        // of compute()
   std::vector<Piece> pieces_;  // a ring, while parameters are initialized
   size_t next_piece_ = 0;
 };

@@ -77,6 +77,18 @@ class Filled {
   std::set<uint64_t> codes_;
 };
 
+// Each as a float and what that leaves of it; -1 where there is none.
+std::vector<float> in_two_floats(std::span<const double> numbers, int64_t count) {
+  std::vector<float> pairs;
+  for (int64_t i = 0; i < count; ++i) {
+    const double number = numbers.empty() ? -1 : numbers[static_cast<size_t>(i)];
+    const auto high = static_cast<float>(number);
+    pairs.push_back(high);
+    pairs.push_back(static_cast<float>(number - high));
+  }
+  return pairs;
+}
+
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
@@ -318,18 +330,20 @@ LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<con
   return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
 }
 
-void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions,
+                                    std::vector<Input> others) {
   const auto count = static_cast<size_t>(layout_.cache.sequences);
   if (tokens.size() != count || positions.size() != count)
     throw std::logic_error("decode takes a token of every sequence");
   refresh_working_copies();
-  write_ids(layout_.inputs.next_tokens, tokens);
-  write_ids(layout_.inputs.next_positions, positions);
+  others.push_back({layout_.inputs.next_tokens.offset, std::as_bytes(tokens)});
+  others.push_back({layout_.inputs.next_positions.offset, std::as_bytes(positions)});
+  copy_inputs(others);
   compute(Function::decode);
 }
 
 LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
-  compute_decode(tokens, positions);
+  compute_decode(tokens, positions, {});
   const Place place = layout_.results.next_logits;
   return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
 }
@@ -338,21 +352,40 @@ std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> token
                                                   std::span<const int32_t> positions,
                                                   const TopRequest& request) {
   const ResultPlaces& places = layout_.results;
-  write_scalar(layout_.inputs.inverse_temperature, static_cast<float>(1 / request.temperature));
-  write_scalar(layout_.inputs.vocabulary,
-               static_cast<int32_t>(std::min(request.vocabulary, places.vocab_size)));
-  compute_decode(tokens, positions);
-  const std::span<const float> values = result(places.top_values);
-  top_values_.assign(values.begin(), values.end());
-  top_ids_.resize(static_cast<size_t>(places.top_ids.elements));
-  copy_out(places.top_ids.offset, std::as_writable_bytes(std::span(top_ids_)));
-  const std::span<const float> sums = result(places.top_sums);
-  const auto count = static_cast<size_t>(layout_.cache.top);
+  const auto inverse_temperature = static_cast<float>(1 / request.temperature);
+  const auto vocabulary = static_cast<int32_t>(std::min(request.vocabulary, places.vocab_size));
+  const std::vector<float> uniforms = in_two_floats(request.uniforms, layout_.cache.sequences);
+  const InputPlaces& inputs = layout_.inputs;
+  compute_decode(tokens, positions,
+                 {{inputs.inverse_temperature.offset, std::as_bytes(std::span(&inverse_temperature, 1))},
+                  {inputs.vocabulary.offset, std::as_bytes(std::span(&vocabulary, 1))},
+                  {inputs.uniforms.offset, std::as_bytes(std::span(uniforms))}});
+  // One copy of where all of them lie, instead of one each.
+  const Place all[] = {places.top_values, places.top_ids, places.top_sums, places.drawn};
+  const int64_t first = std::ranges::min(all, {}, &Place::offset).offset;
+  int64_t end = 0;
+  for (const Place& place : all) end = std::max(end, place.offset + place.elements * int64_t{4});
+  top_.resize(static_cast<size_t>(end - first));
+  copy_results(first, top_);
   std::vector<TopLogits> rows;
-  for (size_t i = 0; i < sums.size(); ++i)
-    rows.push_back({std::span(top_values_).subspan(i * count, count),
-                    std::span(top_ids_).subspan(i * count, count), sums[i]});
+  for (int64_t i = 0; i < layout_.cache.sequences; ++i) rows.push_back(top_of(i, first));
   return rows;
+}
+
+TopLogits LaidOutProgram::top_of(int64_t sequence, int64_t first) const {
+  const ResultPlaces& places = layout_.results;
+  const int64_t count = layout_.cache.top;
+  const auto at = [&](Place place, int64_t element) {
+    return top_.data() + (place.offset - first) + element * int64_t{4};
+  };
+  const auto* values = reinterpret_cast<const float*>(at(places.top_values, sequence * count));
+  const auto* ids = reinterpret_cast<const int32_t*>(at(places.top_ids, sequence * count));
+  float sum = 0;
+  int32_t drawn = -1;
+  std::memcpy(&sum, at(places.top_sums, sequence), sizeof sum);
+  std::memcpy(&drawn, at(places.drawn, sequence), sizeof drawn);
+  return {std::span(values, static_cast<size_t>(count)), std::span(ids, static_cast<size_t>(count)), sum,
+          drawn};
 }
 
 std::span<const float> LaidOutProgram::decoded_logits(int64_t sequence) {

@@ -120,6 +120,17 @@ class LaidOutProgram : public StepProgram {
   virtual void compute(Function function, const Batch& batch) = 0;
   // A result of compute(), once it is there; valid until the next compute().
   virtual std::span<const float> result(Place place);
+  // Bytes for the arena at `offset`.
+  struct Input {
+    int64_t offset = 0;
+    std::span<const std::byte> bytes;
+  };
+  // What the next compute() reads.
+  virtual void copy_inputs(std::span<const Input> inputs) {
+    for (const Input& input : inputs) copy_in(input.offset, input.bytes);
+  }
+  // The results of compute(), once they are there: bytes of the arena.
+  virtual void copy_results(int64_t offset, std::span<std::byte> to) { copy_out(offset, to); }
   // Waits for the calls made so far. RunError when one failed.
   virtual void wait() const = 0;
 
@@ -164,7 +175,11 @@ class LaidOutProgram : public StepProgram {
   void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
   // Prompts with the token of each behind which logits are wanted.
   LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
-  void compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions);
+  // What decode_top() finds of one sequence, in top_, which begins with the arena's byte `first`.
+  TopLogits top_of(int64_t sequence, int64_t first) const;
+  // `others`: inputs beside the tokens and positions.
+  void compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions,
+                      std::vector<Input> others);
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
   // ends at the first that writes NaN or infinity, which is described.
@@ -181,9 +196,8 @@ class LaidOutProgram : public StepProgram {
   bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
   std::vector<float> result_;
-  std::vector<float> top_values_;  // of the last decode_top()
-  std::vector<int32_t> top_ids_;
-  bool stale_ = false;  // parameters changed, and their working copies were not made anew
+  std::vector<std::byte> top_;  // results of the last decode_top(), as they lie in the arena
+  bool stale_ = false;          // parameters changed, and their working copies were not made anew
 };
 
 }  // namespace hydrac::runtime

@@ -51,10 +51,11 @@ struct InputPlaces {
   Place prompt;              // i32 [T]: generation's context
   Place position;            // i32 []: the token of it whose successor is wanted
   // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
-  Place prompts;                          // i32 [A,P]
-  Place prompt_rows, prompt_ends;         // i32 [A]: the sequence of each, or -1, and its last token
-  Place next_tokens, next_positions;      // i32 [S]
-  Place inverse_temperature, vocabulary;  // f32 [], i32 []: of StepProgram::decode_top()
+  Place prompts;                      // i32 [A,P]
+  Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
+  Place next_tokens, next_positions;  // i32 [S]
+  // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.
+  Place inverse_temperature, vocabulary, uniforms;
 };
 
 // Device-side state that a program starts with and continues from, one element each.
@@ -86,8 +87,8 @@ struct ResultPlaces {
   Place next_logits;    // f32 [S, V and padding]; with a cache
   // With an objective, see StepProgram::score() and reply_distances(): f32 [B,T], [P,N,C], [P] and [P,N].
   Place target_losses, base_target_losses, reply_embeddings, reply_distance, reply_distances;
-  Place top_values, top_ids,
-      top_sums;            // f32 [S,N], i32 [S,N], f32 [S]; where decode finds the largest logits
+  // Where decode finds the largest logits: f32 [S,N], i32 [S,N], f32 [S], i32 [S].
+  Place top_values, top_ids, top_sums, drawn;
   int64_t vocab_size = 0;  // V
 };
 

@@ -177,10 +177,14 @@ int32_t sample_token(std::span<const float> logits, const SampleOptions& options
   return draw(candidates, weight, weight.sum(candidates), sample_uniform(options.seed, position));
 }
 
+bool samples_from_all(const SampleOptions& options) {
+  return options.temperature > 0 && options.top_k == 0 && options.top_p == 1 && options.min_p == 0 &&
+         options.repetition_penalty == 1;
+}
+
 bool samples_from_top(const SampleOptions& options, int64_t count) {
   if (options.repetition_penalty != 1) return false;
-  return options.temperature == 0 || (options.top_k > 0 && options.top_k <= count) || options.top_p < 1 ||
-         options.min_p > 0;
+  return options.temperature == 0 || options.top_k <= count || options.top_p < 1 || options.min_p > 0;
 }
 
 std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& options, uint64_t position) {
@@ -189,6 +193,7 @@ std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& o
   if (top.ids.empty() || top.ids[0] < 0 || !std::isfinite(top.values[0]) || !std::isfinite(top.sum))
     return std::nullopt;
   if (options.temperature == 0) return top.ids[0];
+  if (samples_from_all(options)) return top.drawn < 0 ? std::nullopt : std::optional(top.drawn);
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < top.values.size() && top.ids[i] >= 0; ++i)
     candidates.push_back({top.values[i], top.ids[i]});

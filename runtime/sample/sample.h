@@ -39,12 +39,18 @@ struct TopLogits {
   std::span<const float> values;
   std::span<const int32_t> ids;
   double sum = 0;
+  int32_t drawn = -1;  // by sample_uniform() from the whole row, as a temperature alone asks; -1: nobody did
 };
 
-// Whether sample_token() of the `count` largest logits finds a token as a rule.
+// Whether a token is drawn from the whole row by a temperature alone.
+bool samples_from_all(const SampleOptions& options);
+
+// Whether sample_token() of the `count` largest logits and, where samples_from_all(), what was drawn finds a
+// token as a rule.
 bool samples_from_top(const SampleOptions& options, int64_t count);
 
-// The token that sample_token() draws from the whole row; nothing where the largest logits do not decide it
+// The token that sample_token() draws from the whole row, but that `drawn` may be a neighbour where sums in
+// another order put the border of two tokens' shares; nothing where the largest logits do not decide it
 // (few of the likeliest do not reach top_p, say) or are no finite numbers.
 std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& options, uint64_t position);
 

@@ -138,8 +138,13 @@ class BatchGenerator {
   void extend_by_top(std::span<const size_t> rows, std::span<const int32_t> tokens,
                      std::span<const int32_t> positions) {
     const double temperature = options_.sampling.temperature;
-    const std::vector<TopLogits> top =
-        program_.decode_top(tokens, positions, {temperature > 0 ? temperature : 1, tokenizer_.vocab_size()});
+    TopRequest request{temperature > 0 ? temperature : 1, tokenizer_.vocab_size(), {}};
+    if (samples_from_all(options_.sampling)) {
+      request.uniforms.assign(texts_.size(), -1);
+      for (const size_t row : rows)
+        request.uniforms[row] = sample_uniform(texts_[row]->sampling.seed, texts_[row]->ids.size());
+    }
+    const std::vector<TopLogits> top = program_.decode_top(tokens, positions, request);
     for (const size_t row : rows) {
       std::optional<Text>& text = texts_[row];
       const auto id = sample_token(top[row], text->sampling, text->ids.size());

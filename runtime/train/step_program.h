@@ -115,10 +115,12 @@ struct LogitRows {
 };
 
 // What decode_top() looks for: among ids below `vocabulary`; its sums are of probabilities at this
-// temperature, which is not 0.
+// temperature, which is not 0. `uniforms`: of each sequence the number in [0, 1) that draws
+// TopLogits::drawn, or a negative one where nothing is drawn; may be empty, for none.
 struct TopRequest {
   double temperature = 1;
   int64_t vocabulary = 0;
+  std::vector<double> uniforms = {};
 };
 
 // Of a batch's targets, [B*T]: -log of their probabilities; 0 where one is ignored.

@@ -107,7 +107,7 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   const int kv_head = first_head / group;
   const int team = static_cast<int>(threadIdx.x) / Config::lanes,
             column = static_cast<int>(threadIdx.x) % Config::lanes * Config::columns;
-  const bool has_columns = column < Config::head_dim;
+  const bool has_columns = Config::width == Config::head_dim || column < Config::head_dim;
   const int position = positions[sequence];
   const TokenRange seen = Config::Mask::keys_of(shape, position);
   const int part_end = (part + 1) * Config::keys;
@@ -117,13 +117,11 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   const T *new_key = k.at(sequence, 0, kv_head), *new_value = v.at(sequence, 0, kv_head);
   T *own_keys = keys + first_row * Config::head_dim, *own_values = values + first_row * Config::head_dim;
 
-  float query[kHeads][Config::columns];
+  Columns query[kHeads];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
-    Columns row{};
-    if (has_columns) load_columns<Config::access>(row, q.at(sequence, 0, first_head + h) + column);
-#pragma unroll
-    for (int c = 0; c < Config::columns; ++c) query[h][c] = element(row, c);
+    query[h] = Columns{};
+    if (has_columns) load_columns<Config::access>(query[h], q.at(sequence, 0, first_head + h) + column);
   }
 
   detail::DecodeSums<Config> sums;
@@ -136,7 +134,7 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
       key_rows[u] = value_rows[u] = Columns{};
       if (key >= end || !has_columns) continue;
       // The new token's are not in the cache yet.
-      const std::int64_t at = static_cast<std::int64_t>(key) * Config::head_dim + column;
+      const int at = key * Config::head_dim + column;  // of the sequence's and head's
       load_columns<Config::access>(key_rows[u], key == position ? new_key + column : own_keys + at);
       load_columns<Config::access>(value_rows[u], key == position ? new_value + column : own_values + at);
     }
@@ -148,7 +146,8 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
       for (int h = 0; h < kHeads; ++h) {
         float dot = 0;
 #pragma unroll
-        for (int c = 0; c < Config::columns; ++c) dot = fma(query[h][c], element(key_rows[u], c), dot);
+        for (int c = 0; c < Config::columns; ++c)
+          dot = fma(element(query[h], c), element(key_rows[u], c), dot);
 #pragma unroll
         for (int lane = Config::lanes / 2; lane > 0; lane /= 2)
           dot += __shfl_xor_sync(0xFFFFFFFFu, dot, lane);

@@ -1,13 +1,14 @@
-// How the search for a row's largest logits is launched. Plain C++; no CUDA.
+// How the search for a row's largest logits, and the draw from a whole row, are launched. Plain C++; no CUDA.
 #pragma once
 #include <cstdint>
 
 namespace hydrac::cuda {
 
-inline constexpr int kTop = 64;          // logits that are found
-inline constexpr int kTopThreads = 256;  // of a block
-inline constexpr int kTopColumns =
-    64 * kTop;  // of a block of the first kernel: as many runs as the second takes
+inline constexpr int kTop = 64;              // logits that are found
+inline constexpr int kTopThreads = 256;      // of a block of the first kernel
+inline constexpr int kSelectThreads = 1024;  // of a block of the second
+inline constexpr int kTopGroup = 16;         // columns of a thread of the first kernel, side by side
+inline constexpr int kTopColumns = kTopThreads * kTopGroup;  // of a block of the first kernel
 inline constexpr int kMostTopParts = 64;
 
 constexpr int top_parts(int columns) {
@@ -17,9 +18,9 @@ constexpr bool finds_top(std::int64_t columns) {
   return columns <= std::int64_t{kMostTopParts} * kTopColumns;
 }
 
-// Of each row and part kTop keys of 8 bytes, then its largest logit and sum.
+// Of each row and part, its groups' largest logits, then its largest logit and sum. f32.
 constexpr std::int64_t top_workspace_bytes(int rows, int columns) {
-  return std::int64_t{rows} * top_parts(columns) * (kTop + 1) * 8;
+  return std::int64_t{rows} * top_parts(columns) * (kTopThreads + 2) * 4;
 }
 
 }  // namespace hydrac::cuda

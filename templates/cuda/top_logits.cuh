@@ -1,6 +1,7 @@
-// The kTop largest logits of each row in their order, equal ones by their column, and the sum of the
-// exponentials of all: parts of a row first, then the parts' results. Runs of kTop keys are sorted, and then
-// merged in pairs that keep the larger half.
+// The kTop largest logits of each row in their order, equal ones by their column; the sum of the exponentials
+// of all; and a column drawn by them. The first kernel reads the logits once and leaves the largest of each
+// group of columns. The kTop largest logits lie in the kTop groups with the largest maxima, and those in the
+// kTop spans of groups with the largest: the second kernel narrows a row down to them, one key a thread.
 #pragma once
 #include <cstdint>
 
@@ -25,49 +26,7 @@ __device__ inline int top_column(std::uint64_t key) {
   return static_cast<int>(~static_cast<std::uint32_t>(key));
 }
 
-__device__ inline void order_pair(std::uint64_t& first, std::uint64_t& second, bool descends) {
-  if ((first < second) != descends) return;
-  const std::uint64_t other = first;
-  first = second;
-  second = other;
-}
-
-// Sorts each run of kTop of the block's `count` keys, largest first.
-__device__ inline void sort_runs(std::uint64_t* keys, int count) {
-  for (int size = 2; size <= kTop; size *= 2) {
-    for (int stride = size / 2; stride > 0; stride /= 2) {
-      __syncthreads();
-      for (int pair = static_cast<int>(threadIdx.x); pair < count / 2; pair += kTopThreads) {
-        const int i = pair / stride * 2 * stride + pair % stride;
-        order_pair(keys[i], keys[i + stride], size == kTop || (i & size) == 0);
-      }
-    }
-  }
-}
-
-// The kTop largest of `runs` sorted runs, a power of two of them: sorted, in place of the first.
-__device__ inline void merge_runs(std::uint64_t* keys, int runs) {
-  for (int apart = 1; apart < runs; apart *= 2) {
-    const int pairs = runs / (2 * apart);
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < pairs * kTop; i += kTopThreads) {
-      std::uint64_t* run = keys + i / kTop * 2 * apart * kTop;
-      const std::uint64_t other = run[apart * kTop + kTop - 1 - i % kTop];
-      if (run[i % kTop] < other) run[i % kTop] = other;
-    }
-    for (int stride = kTop / 2; stride > 0; stride /= 2) {
-      __syncthreads();
-      for (int pair = static_cast<int>(threadIdx.x); pair < pairs * kTop / 2; pair += kTopThreads) {
-        const int within = pair % (kTop / 2);
-        const int i = pair / (kTop / 2) * 2 * apart * kTop + within / stride * 2 * stride + within % stride;
-        order_pair(keys[i], keys[i + stride], true);
-      }
-    }
-  }
-  __syncthreads();
-}
-
-// What each thread of the block has, combined in a tree of one form; `scratch` of kTopThreads.
+// What each thread of the block of kTopThreads has, combined in a tree of one form; `scratch` of as many.
 template <typename Combine>
 __device__ float combine_block(float value, float* scratch, Combine combine) {
   __syncthreads();
@@ -81,71 +40,182 @@ __device__ float combine_block(float value, float* scratch, Combine combine) {
   return scratch[0];
 }
 
+// Shared memory of the second kernel.
+struct SelectShared {
+  std::uint64_t keys[kTop];  // the chosen ones, in the order of their threads; 0 behind the last
+  int counts[kSelectThreads / 32];
+  double sums[kSelectThreads], groups[kSelectThreads / 32], parts[kMostTopParts];
+};
+
+// Leaves in shared.keys the kTop largest of the block's keys, one a thread, which differ where they are not
+// 0. The largest number that kTop of them reach is found bit by bit.
+__device__ inline void choose_top(std::uint64_t key, SelectShared& shared) {
+  std::uint64_t threshold = 0;
+  for (int bit = 63; bit >= 0; --bit) {
+    const std::uint64_t raised = threshold | std::uint64_t{1} << bit;
+    const int count = __syncthreads_count(key >= raised);
+    if (count >= kTop) threshold = raised;
+    if (count == kTop) break;
+  }
+  const bool is_chosen = key != 0 && key >= threshold;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const unsigned chosen = __ballot_sync(0xFFFFFFFFu, is_chosen);
+  if (lane == 0) shared.counts[warp] = __popc(chosen);
+  if (threadIdx.x < kTop) shared.keys[threadIdx.x] = 0;
+  __syncthreads();
+  int place = __popc(chosen & ((1u << lane) - 1));
+  for (int w = 0; w < warp; ++w) place += shared.counts[w];
+  if (is_chosen) shared.keys[place] = key;
+  __syncthreads();
+}
+
+// The index of the weight that `left` falls into, which is less by those before it then. Where rounding puts
+// it behind all of them it is the last one that is not 0, of which `left` is the end.
+__device__ inline int fall_into(const double* weights, int count, double& left) {
+  int last = 0;
+  for (int i = 0; i < count; ++i) {
+    if (weights[i] == 0) continue;
+    last = i;
+    if (left < weights[i]) return i;
+    left -= weights[i];
+  }
+  left += weights[last];
+  return last;
+}
+
+// The column of the row into whose share of the row's sum `uniform` in [0, 1) falls, columns in their order:
+// first the part, then within it. For thread 0. `largest`: of the row; `statistics`: of its parts.
+template <int columns>
+__device__ int draw_column(const float* row, int end, const float* statistics, float largest,
+                           float inverse_temperature, double uniform, SelectShared& shared) {
+  constexpr int kParts = top_parts(columns), kEach = kTopColumns / kSelectThreads;
+  constexpr int kGroups = kSelectThreads / 32;
+  const auto weight = [&](float logit) { return double{exp((logit - largest) * inverse_temperature)}; };
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kParts) shared.parts[thread] = statistics[2 * thread + 1] * weight(statistics[2 * thread]);
+  __syncthreads();
+  double left = 0;
+  for (int part = 0; part < kParts; ++part) left += shared.parts[part];
+  left *= uniform;
+  const int first = fall_into(shared.parts, kParts, left) * kTopColumns;
+  double own[kEach], sum = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int column = first + thread * kEach + i;
+    sum += own[i] = column < end ? weight(row[column]) : 0;
+  }
+  shared.sums[thread] = sum;
+  __syncthreads();
+  if (thread < kGroups) {
+    sum = 0;
+    for (int i = 0; i < 32; ++i) sum += shared.sums[thread * 32 + i];
+    shared.groups[thread] = sum;
+  }
+  __syncthreads();
+  const int group = fall_into(shared.groups, kGroups, left);
+  const int span = group * 32 + fall_into(shared.sums + group * 32, 32, left);
+  __syncthreads();
+  if (thread == span) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) shared.groups[i] = own[i];
+  }
+  __syncthreads();
+  return first + span * kEach + fall_into(shared.groups, kEach, left);
+}
+
 }  // namespace detail
 
-// The first kernel, a block for each part of each row of logits [rows, columns], of which the first
-// `vocabulary` count. Leaves the part's keys, its largest logit and its sum in `workspace`.
+// The first kernel, blocks of kTopThreads: one for each part of each row of logits [rows, columns], of which
+// the first `vocabulary` count. Leaves the largest logit of each group of columns, and the part's largest
+// logit and its sum, in `workspace`.
 template <int columns>
 __device__ void top_logits_parts(const float* logits, const float* inverse_temperature,
                                  const std::int32_t* vocabulary, float* workspace) {
-  constexpr int kParts = top_parts(columns), kEach = kTopColumns / kTopThreads;
-  __shared__ std::uint64_t keys[kTopColumns];
+  constexpr int kParts = top_parts(columns);
   __shared__ float scratch[kTopThreads];
   const int row = static_cast<int>(blockIdx.x) / kParts, part = static_cast<int>(blockIdx.x) % kParts;
   const int end = *vocabulary < columns ? *vocabulary : columns;
-  const float* from = logits + static_cast<std::int64_t>(row) * columns;
-  float own[kEach], largest = kLowest;
+  const int first = part * kTopColumns + static_cast<int>(threadIdx.x) * kTopGroup;
+  const float* from = logits + static_cast<std::int64_t>(row) * columns + first;
+  float own[kTopGroup], largest = kLowest, group_largest = minus_infinity();
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int at = i * kTopThreads + static_cast<int>(threadIdx.x), column = part * kTopColumns + at;
-    own[i] = column < end ? from[column] : minus_infinity();
-    largest = larger(largest, own[i]);
-    keys[at] = column < end ? detail::top_key(own[i], column) : 0;
+  for (int i = 0; i < kTopGroup; ++i) {
+    own[i] = first + i < end ? from[i] : minus_infinity();
+    group_largest = larger(group_largest, own[i]);
   }
-  largest = detail::combine_block(largest, scratch, Larger());
+  workspace[static_cast<std::int64_t>(blockIdx.x) * kTopThreads + threadIdx.x] = group_largest;
+  largest = detail::combine_block(larger(largest, group_largest), scratch, Larger());
   float sum = 0;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) sum += exp((own[i] - largest) * *inverse_temperature);
+  for (int i = 0; i < kTopGroup; ++i) sum += exp((own[i] - largest) * *inverse_temperature);
   sum = detail::combine_block(sum, scratch, Add());
-  detail::sort_runs(keys, kTopColumns);
-  detail::merge_runs(keys, kTopColumns / kTop);
-  auto* out = reinterpret_cast<std::uint64_t*>(workspace) + static_cast<std::int64_t>(blockIdx.x) * kTop;
-  if (threadIdx.x < kTop) out[threadIdx.x] = keys[threadIdx.x];
   if (threadIdx.x == 0) {
-    float* statistics = workspace + static_cast<std::int64_t>(gridDim.x) * kTop * 2 + 2 * blockIdx.x;
+    float* statistics = workspace + static_cast<std::int64_t>(gridDim.x) * kTopThreads + 2 * blockIdx.x;
     statistics[0] = largest;
     statistics[1] = sum;
   }
 }
 
-// The second kernel, a block a row: values and ids [rows, kTop], kLowest and -1 where there are fewer, and
-// sums [rows] of exp((logit - values[0]) * inverse_temperature).
+// The second kernel, a block of kSelectThreads a row: values and ids [rows, kTop], kLowest and -1 where there
+// are fewer; sums [rows] of exp((logit - values[0]) * inverse_temperature); and drawn [rows], the column into
+// whose share the row's number falls, the sum of its two uniforms [rows, 2], or -1 where that is negative.
 template <int columns>
-__device__ void top_logits(const float* inverse_temperature, const float* workspace, float* values,
-                           std::int32_t* ids, float* sums) {
-  constexpr int kParts = top_parts(columns), kRuns = power_of_two_from(kParts);
+__device__ void top_logits(const float* logits, const float* inverse_temperature,
+                           const std::int32_t* vocabulary, const float* uniforms, const float* workspace,
+                           float* values, std::int32_t* ids, float* sums, std::int32_t* drawn) {
+  constexpr int kParts = top_parts(columns), kGroups = kParts * kTopThreads;
+  constexpr int kEach = (kGroups + kSelectThreads - 1) / kSelectThreads;  // groups of a span
   static_assert(finds_top(columns));
-  __shared__ std::uint64_t keys[kRuns * kTop];
-  const int row = static_cast<int>(blockIdx.x);
-  const auto* from =
-      reinterpret_cast<const std::uint64_t*>(workspace) + static_cast<std::int64_t>(row) * kParts * kTop;
-  for (int i = static_cast<int>(threadIdx.x); i < kRuns * kTop; i += kTopThreads)
-    keys[i] = i < kParts * kTop ? from[i] : 0;
-  detail::merge_runs(keys, kRuns);
-  if (threadIdx.x < kTop) {
-    const std::uint64_t key = keys[threadIdx.x];
-    values[row * kTop + threadIdx.x] = key == 0 ? kLowest : detail::top_logit(key);
-    ids[row * kTop + threadIdx.x] = key == 0 ? -1 : detail::top_column(key);
+  static_assert(kTop * kEach <= kSelectThreads && kTop * kTopGroup <= kSelectThreads);
+  __shared__ detail::SelectShared shared;
+  const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const int end = *vocabulary < columns ? *vocabulary : columns;
+  const int groups = (end + kTopGroup - 1) / kTopGroup;  // that have columns
+  const float* of_groups = workspace + static_cast<std::int64_t>(row) * kGroups;
+  const float* from = logits + static_cast<std::int64_t>(row) * columns;
+
+  float largest = minus_infinity();
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int group = thread * kEach + i;
+    if (group < groups) largest = larger(largest, of_groups[group]);
   }
-  if (threadIdx.x == 0) {
-    const float* statistics =
-        workspace + static_cast<std::int64_t>(gridDim.x) * kParts * kTop * 2 + 2 * row * kParts;
-    float largest = kLowest, sum = 0;
-    for (int part = 0; part < kParts; ++part) largest = larger(largest, statistics[2 * part]);
+  detail::choose_top(thread * kEach < groups ? detail::top_key(largest, thread) : 0, shared);
+
+  const std::uint64_t span = thread < kTop * kEach ? shared.keys[thread / kEach] : 0;
+  const int group = span == 0 ? groups : detail::top_column(span) * kEach + thread % kEach;
+  __syncthreads();
+  detail::choose_top(group < groups ? detail::top_key(of_groups[group], group) : 0, shared);
+
+  const std::uint64_t chosen = thread < kTop * kTopGroup ? shared.keys[thread / kTopGroup] : 0;
+  const int column = chosen == 0 ? end : detail::top_column(chosen) * kTopGroup + thread % kTopGroup;
+  __syncthreads();
+  detail::choose_top(column < end ? detail::top_key(from[column], column) : 0, shared);
+
+  if (thread < kTop) {
+    const std::uint64_t key = shared.keys[thread];
+    int before = 0;  // keys that are larger
+    for (int i = 0; i < kTop; ++i) before += shared.keys[i] > key;
+    const int place = row * kTop + (key == 0 ? thread : before);  // keys come before zeros
+    values[place] = key == 0 ? kLowest : detail::top_logit(key);
+    ids[place] = key == 0 ? -1 : detail::top_column(key);
+  }
+
+  const float* statistics = workspace + static_cast<std::int64_t>(gridDim.x) * kGroups + 2 * row * kParts;
+  largest = kLowest;
+  for (int part = 0; part < kParts; ++part) largest = larger(largest, statistics[2 * part]);
+  if (thread == 0) {
+    float sum = 0;
     for (int part = 0; part < kParts; ++part)
       sum += statistics[2 * part + 1] * exp((statistics[2 * part] - largest) * *inverse_temperature);
     sums[row] = sum;
   }
+  const double uniform = double{uniforms[2 * row]} + double{uniforms[2 * row + 1]};
+  int id = -1;
+  if (uniform >= 0) {
+    id = detail::draw_column<columns>(from, end, statistics, largest, *inverse_temperature, uniform, shared);
+  }
+  if (thread == 0) drawn[row] = id;
 }
 
 }  // namespace hydrac::cuda

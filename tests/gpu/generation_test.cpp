@@ -21,6 +21,8 @@ struct Model {
   const char* model;
   spec::Precision precision;
   double tolerance;  // of the largest logit
+  spec::FusedMatmuls fused_matmuls = spec::FusedMatmuls::auto_;
+  const char* sizes = "hidden_size: 256, intermediate_size: 256, initializer_range: 0.1";
 };
 
 void PrintTo(const Model& model, std::ostream* out) {
@@ -34,13 +36,12 @@ class GpuGeneration : public test::GpuTest, public testing::WithParamInterface<M
     if (IsSkipped()) return;
     const Target& target = *find(detected_gpu().value());
     machine_ = std::make_unique<CudaMachine>(target, folder_.path());
-    spec_ =
-        test::small_spec(std::string("hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 8, "
-                                     "intermediate_size: 256, vocab_size: 9000, initializer_range: 0.1, ") +
-                             GetParam().model,
-                         "sequence_len: 600, micro_batch_size: 1");
+    spec_ = test::small_spec(std::string("num_hidden_layers: 2, num_attention_heads: 8, vocab_size: 9000, ") +
+                                 GetParam().sizes + ", " + GetParam().model,
+                             "sequence_len: 600, micro_batch_size: 1");
     spec_.target = target.name;
     spec_.optimizations.precision = GetParam().precision;
+    spec_.optimizations.fused_matmuls = GetParam().fused_matmuls;
   }
 
   CudaProgram& program(const std::optional<models::Generation>& generation) {
@@ -106,6 +107,24 @@ TEST_P(GpuGeneration, TheLargestLogitsAreThoseOfTheRow) {
   }
 }
 
+// The number falls into the drawn token's share of the row, but for the rounding of sums.
+TEST_P(GpuGeneration, ATokenIsDrawnFromTheWholeRow) {
+  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  const std::vector<double> uniforms = {0.25, -1, 0.875};
+  const auto top = cached.decode_top(Ids{5, 600, 77}, Ids{0, 0, 0}, {0.5, kVocabulary - 1, uniforms});
+  EXPECT_EQ(top[1].drawn, -1);
+  for (const int64_t s : {0, 2}) {
+    const auto row = cached.decoded_logits(s);
+    ASSERT_GE(top[s].drawn, 0);
+    ASSERT_LT(top[s].drawn, kVocabulary - 1);
+    double before = 0;
+    const auto share = [&](int32_t id) { return std::exp((row[id] - top[s].values[0]) / 0.5) / top[s].sum; };
+    for (int32_t id = 0; id < top[s].drawn; ++id) before += share(id);
+    EXPECT_LE(before, uniforms[s] + 1e-4);
+    EXPECT_GE(before + share(top[s].drawn), uniforms[s] - 1e-4);
+  }
+}
+
 TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {
   CudaProgram& cached = program(models::Generation{4, 1, 128, 64});
   std::vector<float> expected;
@@ -129,6 +148,10 @@ TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {
 INSTANTIATE_TEST_SUITE_P(
     Models, GpuGeneration,
     testing::Values(Model{"llama", "num_key_value_heads: 2, head_dim: 64", spec::Precision::bf16, 0.03},
+                    Model{"ownMatmuls", "num_key_value_heads: 2, head_dim: 64", spec::Precision::bf16, 0.03,
+                          spec::FusedMatmuls::all,
+                          // So wide that blocks share a tile, and k goes around their stages.
+                          "hidden_size: 2048, intermediate_size: 2048, initializer_range: 0.03"},
                     Model{"llamaFp32", "num_key_value_heads: 2, head_dim: 64", spec::Precision::fp32, 1e-5},
                     Model{"gpt2Fp16", "norm: layernorm, position: learned, hidden_act: gelu",
                           spec::Precision::fp16, 0.01},

@@ -104,7 +104,7 @@ class MatmulKernel {
 
 constexpr bool operator==(const cuda::MatmulTile& a, const cuda::MatmulTile& b) {
   return a.schedule == b.schedule && a.rows == b.rows && a.panels == b.panels && a.stages == b.stages &&
-         a.cluster == b.cluster;
+         a.cluster == b.cluster && a.split == b.split;
 }
 
 constexpr cuda::MatmulTile persistent_tile(const cuda::MatmulProblem& p) {

@@ -134,6 +134,39 @@ TEST(MatmulGeometry, ABlockHasWholeRows) {
   });
 }
 
+// The matmuls of a token of each sequence of a 1 B Llama: a narrow result is split until three quarters of
+// the multiprocessors have a block; what the blocks of a tile send each other and a part of the rows fit
+// where the stages were.
+TEST(MatmulGeometry, FewRowsSplitATileOfANarrowResult) {
+  constexpr auto kFewRows = MatmulSchedule::few_rows;
+  struct Case {
+    MatmulProblem problem;
+    int split;
+    unsigned grid;
+  };
+  for (const int m : {1, 3, 64}) {
+    for (const Case& c :
+         {Case{problem(m, 3072, 2048), 4, 192}, Case{problem(m, 2048, 2048), 4, 128},
+          Case{problem(m, 16384, 2048, true, true), 1, 128}, Case{problem(m, 2048, 8192), 4, 128},
+          Case{problem(m, 2048, 200), 1, 32}, Case{problem(m, 2048, 576), 1, 32}}) {
+      ASSERT_TRUE(matmul_supports(c.problem, kFewRows));
+      const MatmulTile tile = matmul_tile(c.problem, kFewRows);
+      const MatmulLaunch launch = matmul_launch(c.problem, tile);
+      EXPECT_EQ(tile.split, c.split) << c.problem.n << " x " << c.problem.k;
+      EXPECT_EQ(launch.cluster, c.split);
+      EXPECT_EQ(launch.grid, c.grid);
+      EXPECT_EQ(launch.threads, 160);
+      EXPECT_LE(launch.shared_bytes, std::uint64_t{kSharedLimit} / 2);
+      EXPECT_LE(tile.exchange_bytes() + tile.rows / tile.split * tile.columns() * 2,
+                tile.stages * tile.stage_bytes());
+      EXPECT_FALSE(matmul_pays(c.problem, kFewRows)) << "not measured";
+    }
+  }
+  EXPECT_FALSE(matmul_supports(problem(65, 2048, 2048), kFewRows));
+  EXPECT_FALSE(matmul_supports(problem(64, 2048, 2048, true, false, 1), kFewRows));
+  EXPECT_FALSE(matmul_supports(problem(64, 2048, 2048, false), kFewRows));
+}
+
 TEST(MatmulGeometry, PersistentPaysWhereItWasMeasuredTo) {
   EXPECT_TRUE(pays(problem(2048, 1024, 256), kPersistent));
   EXPECT_TRUE(pays(problem(32768, 4096, 768, true, true), kPersistent));

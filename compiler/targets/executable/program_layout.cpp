@@ -77,6 +77,7 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.next_tokens = place(io.cache.tokens);
   places.next_positions = place(io.cache.positions);
   places.inverse_temperature = place(io.cache.inverse_temperature);
+  places.uniforms = place(io.cache.uniforms);
   places.vocabulary = place(io.cache.vocabulary);
   return places;
 }
@@ -115,6 +116,7 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.top_values = place(compiled_.interface.cache.top_values);
   places.top_ids = place(compiled_.interface.cache.top_ids);
   places.top_sums = place(compiled_.interface.cache.top_sums);
+  places.drawn = place(compiled_.interface.cache.drawn);
   const models::ObjectiveInterface& replies = compiled_.interface.objective;
   places.target_losses = place(replies.losses);
   places.base_target_losses = place(replies.base_losses);

@@ -24,7 +24,10 @@ struct MatmulConfig {
   static constexpr int columns = paired ? n / 2 : n;                                 // of the epilogue
   static constexpr int tile_columns = paired ? tile.columns() / 2 : tile.columns();  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
-  static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
+  // Of a block.
+  static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth / tile.split;
+  static_assert((k + tile.depth - 1) / tile.depth % tile.split == 0);
+  static constexpr int epilogue_rows = tile.rows / tile.split;
   // Stages are filled more than once.
   static constexpr bool is_ring = tile.is_persistent() || depth_tiles > tile.stages;
 

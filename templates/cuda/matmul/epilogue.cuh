@@ -22,10 +22,10 @@ class MatmulRows {
       : results_(results), consumer_(consumer), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
-            : below >= Config::tile.rows             ? Config::tile.rows
+            : below >= Config::epilogue_rows         ? Config::epilogue_rows
                                                      : static_cast<int>(below);
     has_rows_ = place.row < rows;
-    whole_ = place.row + Config::tile.rows <= rows && place.column + kColumns <= Config::columns;
+    whole_ = place.row + Config::epilogue_rows <= rows && place.column + kColumns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
@@ -91,7 +91,7 @@ class MatmulRows {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) total += exchange[group * kColumns + thread_];
-        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
+        epilogue_.partials[s][place_.row / Config::epilogue_rows * std::int64_t{Config::columns} + column] =
             total;
       }
     }
@@ -112,9 +112,10 @@ class MatmulRows {
   static constexpr int kColumns = Config::consumer_columns;
   static constexpr int kLanes = kColumns / 8;                       // threads of a row
   static constexpr int kGroups = 128 / kLanes;                      // rows at a time
-  static constexpr int kSteps = Config::tile.rows / kGroups;        // rows of a thread
+  static constexpr int kSteps = Config::epilogue_rows / kGroups;    // rows of a thread
   static constexpr int kPartSteps = kSteps / Config::tile.parts();  // of which results are there at once
-  static constexpr int kAhead = kPartSteps % 4 == 0 ? 4 : 3;        // rows whose operands are under way
+  // Rows whose operands are under way.
+  static constexpr int kAhead = kPartSteps % 4 == 0 ? 4 : kPartSteps % 3 == 0 ? 3 : kPartSteps;
   static_assert(kPartSteps % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const {

@@ -32,6 +32,8 @@ HYDRAC_FN constexpr bool matmul_supports(const MatmulProblem& p, MatmulSchedule 
       return p.sums <= 2 && !p.paired;
     case MatmulSchedule::whole_rows:
       return p.sums <= 3 && !p.paired && (p.n == 256 || p.n == 384);
+    case MatmulSchedule::few_rows:
+      return p.sums == 0 && p.m <= 64 && p.b_transposed;
   }
   return false;
 }
@@ -62,12 +64,22 @@ HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p, MatmulSchedul
       tile.rows = 128, tile.panels = static_cast<int>(p.n / MatmulTile::panel_columns), tile.cluster = 2;
       tile.stages = (200 << 10) / tile.stage_bytes();
       break;
+    // Blocks for three quarters of the multiprocessors at least, where k has parts enough. With 96 KiB of
+    // shared memory two blocks have room, the second perhaps of the next kernel, which loads its b already.
+    case MatmulSchedule::few_rows:
+      tile.panels = p.paired ? 2 : 1;
+      while (tile.split < 4 &&
+             tiles_of(p.n, tile.columns()) * tile.split * 4 < std::int64_t{p.chip.multiprocessors} * 3 &&
+             depth_tiles % (2 * tile.split) == 0 && depth_tiles / (2 * tile.split) >= 4)
+        tile.split *= 2;
+      tile.stages = static_cast<int>(tiles_of(depth_tiles, tile.split));
+      if (tile.stages > (96 << 10) / tile.stage_bytes()) tile.stages = (96 << 10) / tile.stage_bytes();
+      break;
   }
   return tile;
 }
 
-// Whether the matmul with its epilogue is faster than a library's matmul and a kernel behind it. Fewer rows
-// are those of generated text, and were not measured.
+// Whether the matmul with its epilogue is faster than a library's matmul and a kernel behind it.
 HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule schedule) {
   if (!matmul_supports(p, schedule)) return false;
   const int sms = p.chip.multiprocessors;
@@ -92,6 +104,9 @@ HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule sche
       const std::int64_t blocks = tiles_of(p.m, 128), places = tiles_of(blocks, sms) * sms;
       return p.m >= 1024 && p.k <= 1536 && p.sums == 0 && blocks * 8 >= places * 7;
     }
+    // Not measured.
+    case MatmulSchedule::few_rows:
+      return false;
   }
   return false;
 }
@@ -103,7 +118,8 @@ HYDRAC_FN constexpr MatmulLaunch matmul_launch(const MatmulProblem& p, const Mat
       side_by_side ? down * (across / tile.cluster) : tiles_of(down, tile.cluster) * across;
   const std::int64_t most = p.chip.multiprocessors / tile.cluster;
   if (tile.is_persistent() && clusters > most) clusters = most;
-  return {static_cast<unsigned>(clusters * tile.cluster), tile.threads(), tile.cluster,
+  const int cluster = tile.cluster * tile.split;
+  return {static_cast<unsigned>(clusters * cluster), tile.threads(), cluster,
           static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 

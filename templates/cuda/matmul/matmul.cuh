@@ -16,16 +16,17 @@
 //   float* partials[sums];       // each [matmul_sums_rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
 #pragma once
+#include "cuda/matmul/few_rows.cuh"
 #include "cuda/matmul/one_tile.cuh"
 #include "cuda/matmul/persistent.cuh"
 #include "cuda/matmul/whole_rows.cuh"
 
 namespace hydrac::cuda {
 
-// Launch: matmul_launch(problem, tile), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads,
-// 1). a and b are kernel parameters, `const __grid_constant__`, encoded as matmul_map_a() and matmul_map_b()
-// say. It waits for the previous kernel itself; but where a block has one tile, it loads b before, which no
-// kernel that this one may overlap writes.
+// Launch: matmul_launch(problem, tile), with __cluster_dims__(its cluster, 1, 1) and
+// __launch_bounds__(threads, 1). a and b are kernel parameters, `const __grid_constant__`, encoded as
+// matmul_map_a() and matmul_map_b() say. It waits for the previous kernel itself; but where a block has one
+// tile, it loads b before, which no kernel that this one may overlap writes.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                        Epilogue& epilogue) {
@@ -34,6 +35,8 @@ __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, s
     persistent_matmul<Config>(a, b, rows, epilogue, shared_memory);
   } else if constexpr (Config::tile.schedule == MatmulSchedule::one_tile) {
     one_tile_matmul<Config>(a, b, rows, epilogue, shared_memory);
+  } else if constexpr (Config::tile.schedule == MatmulSchedule::few_rows) {
+    few_rows_matmul<Config>(a, b, rows, epilogue, shared_memory);
   } else {
     whole_rows_matmul<Config>(a, b, rows, epilogue, shared_memory);
   }

@@ -67,31 +67,32 @@ __device__ __forceinline__ void copy_tiles(const MatmulShared<Config>& shared,
   }
 }
 
-// By one thread: the only tile of block `rank` of a cluster. No kernel before this one writes b, so that the
-// prologue loads as many stages of it as there are before it waits for that kernel.
+// By one thread: the only tile of block `rank` of a cluster, from `start` of k on. No kernel before this one
+// writes b, so that the prologue loads as many stages of it as there are before it waits for that kernel.
 template <class Config>
 __device__ __forceinline__ void copy_tile(const MatmulShared<Config>& shared, const TensorMap& a,
-                                          const TensorMap& b, const MatmulPlace& place, int rank) {
+                                          const TensorMap& b, const MatmulPlace& place, int rank,
+                                          int start = 0) {
   constexpr int depth = MatmulTile::depth, bytes = Config::tile.stage_bytes();
   constexpr int first = Config::is_ring ? Config::tile.stages : Config::depth_tiles;
   const OperandCopies<Config> copies{a, b, shared, place, rank};
 #pragma unroll 1
   for (int k = 0; k < first; ++k) {
     barrier::expect(shared.pipeline().full(k), bytes);
-    copies.b(k, k * depth);
+    copies.b(k, start + k * depth);
   }
   wait_for_previous_kernel();
   launch_next_kernel();
 #pragma unroll 1
-  for (int k = 0; k < first; ++k) copies.a(k, k * depth);
+  for (int k = 0; k < first; ++k) copies.a(k, start + k * depth);
   if constexpr (Config::is_ring) {
     PipelineStage<Config::tile.stages> stage;
     stage.parity = 1;  // the second time around
 #pragma unroll 1
     for (int k = first; k < Config::depth_tiles; ++k, stage.advance()) {
       shared.pipeline().begin_fill(stage, bytes);
-      copies.a(stage.index, k * depth);
-      copies.b(stage.index, k * depth);
+      copies.a(stage.index, start + k * depth);
+      copies.b(stage.index, start + k * depth);
     }
   }
 }

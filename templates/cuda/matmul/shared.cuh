@@ -28,6 +28,8 @@ struct MatmulShared {
       return a(stages) + consumer * Config::tile.result_bytes();
     } else if constexpr (Config::tile.schedule == MatmulSchedule::one_tile) {
       return b(0, consumer);
+    } else if constexpr (Config::tile.has_few_rows()) {
+      return base + Config::tile.exchange_bytes();
     } else {
       return base + consumer * (Config::tile.rows * result_row_bytes);
     }
@@ -56,6 +58,9 @@ struct MatmulShared {
   static_assert(Pipeline<stages>::bytes <= MatmulTile::barrier_bytes);
   static_assert(Config::tile.schedule != MatmulSchedule::one_tile ||
                 Config::tile.rows * result_row_bytes <= MatmulTile::panel_bytes);
+  static_assert(!Config::tile.has_few_rows() ||
+                Config::tile.exchange_bytes() + Config::epilogue_rows * result_row_bytes <=
+                    stages * Config::tile.stage_bytes());
   static_assert(Config::tile.schedule != MatmulSchedule::whole_rows ||
                 whole_row_bytes < stages * Config::tile.stage_bytes());
 };

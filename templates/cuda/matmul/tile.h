@@ -14,6 +14,9 @@ enum class MatmulSchedule {
   // lie
   // one below the other and share b.
   whole_rows,
+  // At most 64 rows, in one tile. The blocks of a cluster compute a part of k each; one consumer has all of a
+  // tile's panels.
+  few_rows,
 };
 
 // Matmuls are computed transposed: the columns of b are the rows of the tensor cores' instruction (M = 64),
@@ -23,7 +26,8 @@ struct MatmulTile {
   int rows;         // of a: 64, 128 or 192
   int panels;       // of 64 columns of b
   int stages;       // of the pipeline, each with `depth` of k
-  int cluster = 1;  // blocks of a cluster
+  int cluster = 1;  // blocks of a cluster that share operands
+  int split = 1;    // blocks of a cluster that share a tile, of few_rows: 1, 2 or 4
 
   static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
   static constexpr int panel_columns = 64;
@@ -31,12 +35,18 @@ struct MatmulTile {
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr bool is_persistent() const { return schedule == MatmulSchedule::persistent; }
+  HYDRAC_FN constexpr bool has_few_rows() const { return schedule == MatmulSchedule::few_rows; }
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
   // The warpgroups that multiply, and the panels that each has of a tile.
-  HYDRAC_FN constexpr int consumer_panels() const { return schedule == MatmulSchedule::one_tile ? 1 : 2; }
+  HYDRAC_FN constexpr int consumer_panels() const {
+    if (has_few_rows()) return panels;
+    return schedule == MatmulSchedule::one_tile ? 1 : 2;
+  }
   HYDRAC_FN constexpr int consumers() const { return is_persistent() ? 2 : panels / consumer_panels(); }
   // With one producer warp, or, where consumers need its registers, a warpgroup of which one thread works.
-  HYDRAC_FN constexpr bool moves_registers() const { return schedule != MatmulSchedule::one_tile; }
+  HYDRAC_FN constexpr bool moves_registers() const {
+    return schedule != MatmulSchedule::one_tile && !has_few_rows();
+  }
   HYDRAC_FN constexpr int threads() const { return consumers() * 128 + (moves_registers() ? 128 : 32); }
 
   HYDRAC_FN constexpr int a_bytes() const { return rows * depth * 2; }  // of a stage
@@ -47,6 +57,8 @@ struct MatmulTile {
   HYDRAC_FN constexpr int result_bytes() const {
     return is_persistent() ? rows / parts() * columns() * 2 : 0;
   }
+  // What the blocks that share a tile send each other, where the stages were.
+  HYDRAC_FN constexpr int exchange_bytes() const { return split > 1 ? rows * columns() * 4 : 0; }
   HYDRAC_FN constexpr int shared_bytes() const {
     return stages * stage_bytes() + consumers() * result_bytes() + barrier_bytes;
   }

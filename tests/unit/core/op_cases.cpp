@@ -341,15 +341,16 @@ void add_cache(std::vector<OpCase>& cases) {
                    },
                    false});
   for (const int64_t top : {3, 7}) {
-    cases.push_back({"top_logits" + std::to_string(top),
-                     {x({3, 1, 8}), given({}, {0.5}), ids({}, {7})},
-                     [top](RegionBuilder& b, const Uses& in) {
-                       ops::top_logits(b, in[0], in[1], in[2],
-                                       {b.fresh("values", {{3, ""}, {top, ""}}),
-                                        b.fresh("ids", {{3, ""}, {top, ""}}, ir::DType::i32),
-                                        b.fresh("sums", {{3, ""}})});
-                     },
-                     false});
+    cases.push_back(
+        {"top_logits" + std::to_string(top),
+         {x({3, 1, 8}), given({}, {0.5}), ids({}, {7}), given({3, 2}, {-1, 0, 0.5, 0.1, 0.875, 0})},
+         [top](RegionBuilder& b, const Uses& in) {
+           ops::top_logits(
+               b, in[0], in[1], in[2], in[3],
+               {b.fresh("values", {{3, ""}, {top, ""}}), b.fresh("ids", {{3, ""}, {top, ""}}, ir::DType::i32),
+                b.fresh("sums", {{3, ""}}), b.fresh("drawn", {{3, ""}}, ir::DType::i32)});
+         },
+         false});
   }
   const std::pair<const char*, ops::AttentionRules> all[] = {
       {"", {}}, {"Window", {.mask = Mask::window, .window = 2}}, {"Softcap", {.softcap = 0.8}}};

@@ -1,5 +1,6 @@
 // The kernels of generation with a cache, for every architecture and kind of model: they compile without
 // spills.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,6 +30,29 @@ struct Case {
   models::Generation generation;
   spec::Precision precision = spec::Precision::fp16;
 };
+
+// The matmuls of a token of each sequence of llama-1b, split and paired ones.
+TEST_F(CudaKernels, OfMatmulsOfFewRowsDoNotSpill) {
+  for (const int64_t sequences : {3, 64}) {
+    spec::Spec spec = shipped_spec("llama-1b");
+    spec.target = "sm_90";
+    spec.optimizations.precision = spec::Precision::bf16;
+    spec.optimizations.fused_matmuls = spec::FusedMatmuls::all;
+    driver::CompileOptions options;
+    options.generation = models::Generation{sequences, 1, 128, 64, 384};
+    const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
+    std::vector<const program::Kernel*> matmuls;
+    for (const program::Kernel& kernel : compiled.program.kernels) {
+      if (kernel.header != "cuda/matmul/matmul.cuh") continue;
+      EXPECT_NE(kernel.text.find("MatmulSchedule::few_rows"), std::string::npos) << "only decode has any";
+      matmuls.push_back(&kernel);
+    }
+    EXPECT_EQ(matmuls.size(), 4u) << "q, k and v; what attention gives; up with its activation; down";
+    for (const device_code::KernelResources& kernel :
+         resources_of(codegen::cuda_source(compiled.program, matmuls), 90))
+      expect_no_spills(kernel, fmt::format("{} sequences: ", sequences));
+  }
+}
 
 TEST_F(CudaKernels, OfGenerationDoNotSpill) {
   const std::string sizes = "hidden_size: 512, num_hidden_layers: 2, vocab_size: 30000, ";

@@ -228,7 +228,7 @@ TEST(PlainMatmul, IsTheMatmul) {
     ops::RegionBuilder build(graph, region);
     build.emit_node(ir::Op::gemm, {x, w}, {y},
                     {{"transpose_a", false}, {"transpose_b", transposed}, {"accumulate", false}});
-    region.nodes[0] = passes::plain_matmul(graph, region.nodes[0]);
+    region.nodes[0] = passes::plain_matmul(graph, region.nodes[0], cuda::MatmulSchedule::one_tile);
     ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
     Interpreter state(graph);
     for (const ir::Use use : {x, w}) write_numbers(graph, state, use);

@@ -45,6 +45,29 @@ struct Epilogue {
 };
 )";
 
+// y = c * x, without sums.
+constexpr const char* kWithoutSums = R"(
+struct Epilogue {
+  static constexpr int sums = 0;
+  struct Operands { Vector<bf16, 8> x; };
+  const bf16* x;
+  bf16* y;
+  void begin(int) {}
+  Operands load(std::int64_t r, int c) const { return {load_columns<8>(x + r * kColumns + c)}; }
+  void operator()(std::int64_t r, int c, const Vector<bf16, 8>& values, const Operands& in) {
+    float out[8];
+    for (int j = 0; j < 8; ++j) out[j] = element(values, j) * element(in.x, j);
+    store_columns<8>(y + r * kColumns + c, out);
+  }
+  void operator()(std::int64_t r, int c, const Vector<bf16, 8>& first, const Vector<bf16, 8>& second,
+                  const Operands& in) {
+    float out[8];
+    for (int j = 0; j < 8; ++j) out[j] = element(first, j) * element(second, j) * element(in.x, j);
+    store_columns<8>(y + r * kColumns + c, out);
+  }
+};
+)";
+
 // y = c * x + the row's sum of c, summed down the columns.
 constexpr const char* kOfRows = R"(
 struct Epilogue {
@@ -75,11 +98,15 @@ struct Epilogue {
 
 const char* name_of(MatmulSchedule schedule) {
   if (schedule == MatmulSchedule::persistent) return "persistent";
+  if (schedule == MatmulSchedule::few_rows) return "few_rows";
   return schedule == MatmulSchedule::one_tile ? "one_tile" : "whole_rows";
 }
 
 std::string source_of(const MatmulProblem& p, const MatmulTile& tile) {
-  const bool sees_rows = tile.schedule == MatmulSchedule::whole_rows;
+  const bool has_sums = p.sums > 0;
+  const char* epilogue = tile.schedule == MatmulSchedule::whole_rows ? kOfRows
+                         : has_sums                                  ? kPointwise
+                                                                     : kWithoutSums;
   return fmt::format(
       "#include \"cuda/matmul/{0}.cuh\"\n#include \"cuda/vector.cuh\"\nnamespace hydrac {{\n"
       "constexpr int kColumns = {1};\n{2}"
@@ -87,10 +114,10 @@ std::string source_of(const MatmulProblem& p, const MatmulTile& tile) {
       "float* sums, std::int64_t rows) {{\n"
       "  using Config = cuda::MatmulConfig<bf16, {3}, {4}, {5}, {6}, cuda::MatmulTile{{\n"
       "      cuda::MatmulSchedule::{0}, {7}, {8}, {9}, {10}}}>;\n"
-      "  Epilogue epilogue{{x, y, {{sums}}, {{}}}};\n"
+      "  Epilogue epilogue{{x, y{11}}};\n"
       "  cuda::{0}_matmul<Config>(a, b, rows, epilogue, ::shared);\n}}\n}}\nusing hydrac::kernel;\n",
-      name_of(tile.schedule), p.paired ? p.n / 2 : p.n, sees_rows ? kOfRows : kPointwise, p.n, p.k,
-      p.b_transposed, p.paired, tile.rows, tile.panels, tile.stages, tile.cluster);
+      name_of(tile.schedule), p.paired ? p.n / 2 : p.n, epilogue, p.n, p.k, p.b_transposed, p.paired,
+      tile.rows, tile.panels, tile.stages, tile.cluster, has_sums ? ", {sums}, {}" : "");
 }
 
 // From -1 to 1; of those, a few in each row.
@@ -164,6 +191,7 @@ void check(const MatmulProblem& p, const MatmulTile& tile, unsigned blocks = 0) 
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < y.size(); ++i) wrong += to_float(y[i]) != expected.y[i];
   EXPECT_EQ(wrong, 0u);
+  if (p.sums == 0) return;
   std::vector<float> sums(static_cast<std::size_t>(columns));
   for (std::size_t i = 0; i < partials.size(); ++i) sums[i % sums.size()] += partials[i];
   EXPECT_EQ(sums, expected.sums);
@@ -192,6 +220,20 @@ TEST(EmulatedMatmul, OfOneTileABlock) {
   check(problem(130, 208, 200, true), tile(2, 4));
   check(problem(130, 208, 328, false), tile(3, 2));
   check(problem(64, 64, 64, false), tile(1, 1));
+}
+
+// Fewer rows than a tile has; k that fits into the stages and k that goes around.
+TEST(EmulatedMatmul, OfFewRows) {
+  const auto tile = [](int panels, int stages) {
+    return MatmulTile{MatmulSchedule::few_rows, 64, panels, stages};
+  };
+  const auto without_sums = [](MatmulProblem p) {
+    p.sums = 0;
+    return p;
+  };
+  check(without_sums(problem(64, 208, 200, true)), tile(1, 4));
+  check(without_sums(problem(3, 208, 328, true)), tile(1, 2));
+  check(without_sums(problem(37, 416, 328, true, true)), tile(2, 3));
 }
 
 TEST(EmulatedMatmul, OfWholeRows) {

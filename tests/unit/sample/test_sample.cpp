@@ -229,10 +229,20 @@ TEST(SampleFromTop, DrawsWhatTheWholeRowDraws) {
             sample_token(Logits{3, 1, 2}, {.top_p = 0.99}, 3));
 }
 
+TEST(SampleFromTop, ATemperatureAloneTakesWhatWasDrawnFromTheWholeRow) {
+  const Top top(Logits(300, 1.0f), 64, 1);
+  TopLogits drawn = top.logits();
+  drawn.drawn = 250;
+  EXPECT_EQ(sample_token(drawn, {.temperature = 1}, 0), 250);
+  EXPECT_NE(sample_token(drawn, {.temperature = 1, .top_k = 3}, 0), 250);
+  drawn.sum = NAN;
+  EXPECT_FALSE(sample_token(drawn, {.temperature = 1}, 0)) << "the row says which logit is no number";
+}
+
 TEST(SampleFromTop, SaysNothingWhereTheRestDecides) {
   const Logits flat(300, 1.0f);
   const Top top(flat, 64, 1);
-  EXPECT_FALSE(sample_token(top.logits(), {.temperature = 1}, 0)) << "every token may be drawn";
+  EXPECT_FALSE(sample_token(top.logits(), {.temperature = 1}, 0)) << "nobody drew one of all";
   EXPECT_FALSE(sample_token(top.logits(), {.top_p = 0.5}, 0)) << "64 of 300 are less than half";
   EXPECT_TRUE(sample_token(top.logits(), {.top_p = 0.2}, 0));
   EXPECT_FALSE(sample_token(top.logits(), {.min_p = 0.5}, 0)) << "the 65th is as likely";
