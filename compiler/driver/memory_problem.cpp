@@ -100,7 +100,7 @@ class Remedies {
   }
 
   bool can_share_update() const {
-    return spec_.parallel.data > 1 && spec_.parallel.zero == 0 &&
+    return spec_.parallel.data > 1 && spec_.parallel.zero == 0 && spec_.parallel.tensor == 1 &&
            spec_.train.optimizer.name != spec::Optimizer::muon;
   }
   spec::Spec sharing() const {

@@ -21,6 +21,10 @@ Use Build::ids() const {
   throw std::logic_error("no such phase");
 }
 
+Use Build::own_ids() const {
+  return fixed(phase == Phase::generate ? model.interface.own_prompt : model.interface.own_tokens);
+}
+
 Use Build::positions() const {
   if (phase == Phase::decode) return fixed(model.interface.cache.positions);
   return generates() ? Use{} : fixed(model.interface.positions);
@@ -63,6 +67,21 @@ Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weig
                                          adapter_scale(spec), name + ".adapter_matrix");
   const Use change = ops::linear(b, low, matrix, {}, name + ".change");
   return ops::add(b, base, change, name, "base");
+}
+
+Use projected_to_parts(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
+                       const std::string& name) {
+  if (build.tensor_ranks() == 1) return projected(b, build, x, weight, bias, name);
+  return ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name, build.tensor_ranks());
+}
+
+Use projected_from_parts(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight,
+                         ir::ValueId bias, const std::string& name) {
+  if (build.tensor_ranks() == 1) return projected(b, build, x, weight, bias, name);
+  const Use part = ops::linear(b, x, build.layer(weight), {}, name + ".part");
+  const bool has_bias = bias != ir::kNoValue;
+  const Use sum = ops::sum_over_ranks(b, part, build.tensor_ranks(), has_bias ? name + ".sum" : name);
+  return has_bias ? ops::bias_add(b, sum, build.layer(bias), name) : sum;
 }
 
 }  // namespace hydrac::models

@@ -15,9 +15,10 @@ Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
     : graph_(graph), spec_(spec), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
-                         const std::vector<Names>& names, bool in_block) {
+                         const std::vector<Names>& names, bool in_block, Division division) {
   ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
   value.parameter->checkpoint = parts(value, names, in_block && gpt2_);
+  divide(value, names, division);
   if (in_block) {
     for (const Names& part : names)
       value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
@@ -28,7 +29,8 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
 }
 
 ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init init,
-                         const std::vector<Names>& names, const std::optional<Names>& of_last_slot) {
+                         const std::vector<Names>& names, const std::optional<Names>& of_last_slot,
+                         Division division) {
   ir::Value value = parameter(name, {std::move(size)}, slots, init, false);
   auto& checkpoint = value.parameter->checkpoint = parts(value, names, false);
   if (of_last_slot) {
@@ -36,7 +38,32 @@ ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init 
     checkpoint.push_back({gpt2_ ? of_last_slot->gpt2 : of_last_slot->llama, 0, value.shape[0].size, false,
                           slots - 1, slots - 1});
   }
+  divide(value, names, division);
   return add(std::move(value));
+}
+
+// The value becomes a rank's part.
+void Declarer::divide(ir::Value& value, const std::vector<Names>& names, Division division) const {
+  const int64_t ranks = spec_.parallel.tensor;
+  if (ranks == 1 || division == Division::none) return;
+  ir::Split split{ranks, division == Division::columns ? 1 : 0, value.shape, {}};
+  if (division == Division::columns) {
+    value.shape[1].size /= ranks;
+  } else if (division == Division::vocabulary) {
+    value.shape[0].size = vocab_rows(spec_) / ranks;
+    split.rows = {{0, split.whole[0].size, value.shape[0].size}};
+  } else {
+    for (const Names& part : names) {
+      const int64_t rows = part.rows ? part.rows : split.whole[0].size;
+      split.rows.push_back({part.first_row, rows, rows / ranks});
+    }
+    value.shape[0].size /= ranks;
+  }
+  value.parameter->split = std::move(split);
+}
+
+void Declarer::mark_partial_gradient(ValueId vector) {
+  graph_.value(vector).parameter->partial_gradient = spec_.parallel.tensor > 1;
 }
 
 ir::Value Declarer::parameter(const std::string& name, ir::Shape shape, int slots, Init init,

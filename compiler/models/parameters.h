@@ -54,8 +54,15 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 
 // Rows that the token embedding and the head's matrix have in memory: on a GPU model.vocab_size rounded up,
 // so that matmuls over the vocabulary run on aligned tiles. The rows beyond it are 0 and stay 0; checkpoints
-// do not have them.
+// do not have them. Those of all ranks that share the vocabulary together, which have equal parts.
 int64_t vocab_rows(const spec::Spec& spec);
+// Those that one process has.
+int64_t vocab_rows_of_one(const spec::Spec& spec);
+// Rows that a rank has; some of the last ranks' may be padding.
+int64_t own_vocab_rows(const spec::Spec& spec);
+
+// The shape of the parameter that one process has.
+const ir::Shape& whole_shape(const ir::Value& parameter);
 
 // Rows of a parameter that its checkpoint names; those beyond are padding.
 int64_t checkpoint_rows(const ir::Value& parameter);
@@ -82,6 +89,7 @@ struct PackTypes {
   bool exact_embeddings = false;       // and no embeddings
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
   int64_t sharing_ranks = 1;           // that share the update, see Pack
+  int64_t tensor_ranks = 1;            // that share layers
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
@@ -101,6 +109,9 @@ struct ParameterGroup {
   int64_t first_row = 0;     // in the pack
   int64_t used_rows = 0;     // of the group; those behind them are padding
   int64_t decayed_rows = 0;  // of the group, at its start
+  // Where ranks share layers: rows of the group, of the decayed ones and of the others, with parameters of
+  // which each has a part. The rest is on all of them.
+  std::vector<ir::RowRange> split_rows;
 };
 
 // Ranks that share the update (ZeRO-1) have an equal number of each group's rows: rank r updates the r-th
@@ -114,6 +125,8 @@ struct Pack {
   std::vector<ParameterGroup> groups;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
   bool is_divided = false;
+  int64_t tensor_ranks = 1;  // that share layers
+  int64_t whole_rows = 0;    // of the pack that one process has, in which ParameterInfo::whole_place counts
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives

@@ -65,7 +65,8 @@ std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, St
   const std::optional<World> started = world_of_environment();
   if (started && started->size != count)
     throw InputError(
-        fmt::format("{} started {} ranks, and parallel.data is {}: write parallel.data={}, or start as many",
+        fmt::format("{} started {} ranks, and the spec is of {}: write parallel.data={}, or start "
+                    "as many",
                     started->launcher, started->size, count, started->size));
   use_cores(cores_of_rank(cores, started ? started->rank : 0, count));
   if (count == 1) return nullptr;

@@ -17,6 +17,7 @@
 namespace hydrac::runtime {
 
 class Ranks;
+enum class RankGroup;
 
 // Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
 // in the order of ranks.
@@ -73,14 +74,18 @@ class LaidOutProgram : public StepProgram {
 
   // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
   // same place.
-  virtual void join(Ranks& ranks) { ranks_ = &ranks; }
+  virtual void join(Ranks& ranks);
   // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
   // where this program runs alone.
   void all_reduce(std::span<float> data) const;
+  // Likewise of the ranks that share layers, or those at the same place among them; Ranks::all_reduce().
+  void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const;
   // Likewise Ranks::reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part.
   void reduce_scatter(const SharedFloats& tensor) const;
   void all_gather(const SharedFloats& tensor) const;
   void own_part(const SharedFloats& tensor) const;
+  void all_gather(const SharedFloats& tensor, RankGroup group) const;
+  void own_part(const SharedFloats& tensor, RankGroup group) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
@@ -154,6 +159,7 @@ class LaidOutProgram : public StepProgram {
 
  private:
   void write_start(const ParameterStart& start, uint32_t stream);
+  void write_start_of_rank(const ParameterStart& start, uint32_t stream);
   void write_nf4(const Nf4Place& place, std::span<const float> numbers);
   std::vector<float> read_nf4(const Nf4Place& place);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
@@ -167,6 +173,10 @@ class LaidOutProgram : public StepProgram {
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
   void collect(const NamedTensor& tensor, std::span<std::byte> to);
+  void collect_piece(const TensorPiece& piece, std::span<std::byte> to);
+  void upload_piece(const TensorPiece& piece, std::span<const std::byte> from);
+  int tensor_rank() const;
+  void write_state_of_part();
   std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;

@@ -289,6 +289,7 @@ TEST(Zero, ThePlanSaysWhatARankNeedsAndSends) {
   EXPECT_EQ(shared["memory"]["bytes"]["optimizer_state"].get<int64_t>(), 2 * gradients / 4);
   EXPECT_EQ(shared["ranks"],
             (nlohmann::json{{"count", 4},
+                            {"tensor", 1},
                             {"zero", 1},
                             {"bytes_sent_per_step", 3 * (2 * gradients + gradients / 1024 + 2 * 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, sharing(4)));
@@ -307,8 +308,7 @@ TEST(Parallel, WhatCannotBeIsRefused) {
   };
   EXPECT_EQ(
       refusal({"base.yaml"}, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}),
-      "hydrac: error: torchrun started 3 ranks, and parallel.data is 1: write parallel.data=3, or start as "
-      "many\n");
+      "hydrac: error: torchrun started 3 ranks, and the spec is of 1: write parallel.data=3, or start as many\n");
   const std::string bench = refusal({"bench", "base.yaml", "parallel.data=2"});
   EXPECT_NE(bench.find("hydrac bench is about one process, and parallel.data is 2"), std::string::npos)
       << bench;
