@@ -18,6 +18,7 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   if (has_parts) {
     x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding.looked_up");
     x = ops::scale_rows(b, x, build.own_ids(), "embedding.part");
+    if (!positions && !drops && b.value(into).exact) b.exact(x);  // a sum has the type of its terms
     last(!positions && !drops);
     x = ops::sum_over_ranks(b, x, build.tensor_ranks(), "embedding");
   } else if (model.spec.model.input == spec::Input::tokens) {

@@ -47,7 +47,7 @@ void LaidOutProgram::write_start_of_rank(const ParameterStart& start, uint32_t s
   }
 }
 
-// All ranks send what they have; of those that have the same the first ones' counts.
+// All ranks send what they have; that of the first ones that share layers counts.
 void LaidOutProgram::collect_piece(const TensorPiece& piece, std::span<std::byte> to) {
   std::vector<std::byte> own(static_cast<size_t>(piece.own_bytes()));
   copy_out(static_cast<int64_t>(piece.address), own);

@@ -159,6 +159,8 @@ runtime::RecordedChoices CpuProgram::choices() const {
   choices.set("kernels", "compiler", library_.compiler);
   if (const std::string sums = sums_of_ranks(compiled().spec); !sums.empty())
     choices.set("sums", "micro-batches", sums);
+  if (const int64_t ranks = compiled().spec.parallel.tensor; ranks > 1)
+    choices.set("sums", "layers", fmt::format("{} ranks", ranks));
   return choices;
 }
 

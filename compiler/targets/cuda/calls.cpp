@@ -14,6 +14,7 @@
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/tensor_map.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 
 namespace hydrac::targets {

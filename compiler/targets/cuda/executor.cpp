@@ -91,6 +91,8 @@ runtime::RecordedChoices CudaProgram::choices() const {
   runtime::RecordedChoices choices = machine_.choices();
   if (const int64_t ranks = spec::rank_count(compiled().spec); ranks > 1)
     choices.set("sums", "ranks", fmt::format("{} by {}", ranks, cuda::nccl_version()));
+  if (const int64_t ranks = compiled().spec.parallel.tensor; ranks > 1)
+    choices.set("sums", "layers", fmt::format("{} ranks", ranks));
   return choices;
 }
 
