@@ -68,8 +68,8 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
     const double seconds = driver::sending_seconds(c);
     const bool is_shared = c.pack.sharing_ranks > 1;
     if (c.spec.parallel.tensor > 1)
-      text += fmt::format("{}of each layer {} ranks have a part each; a rank has {} of the parameters\n", prefix,
-                          c.spec.parallel.tensor, targets::own_parameter_count(c));
+      text += fmt::format("{}of each layer {} ranks have a part each; a rank has {} of the parameters\n",
+                          prefix, c.spec.parallel.tensor, targets::own_parameter_count(c));
     text +=
         fmt::format("{}{} ranks have such an arena each{}{}; a rank sends {} of {} a step{}\n", prefix, ranks,
                     targets::find(c.spec.target)->is_cpu()

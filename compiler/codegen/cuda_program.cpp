@@ -137,11 +137,12 @@ class CudaProgramBuilder {
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
-  // Sums over ranks have a branch of their own where there is something to run beside them (not those within a
-  // layer, which what follows waits for), and so have copies to the host and back. A call that writes nothing that is still read before the update goes to the
-  // second branch: gradients of parameters, the sum of the losses, the next random step. Not so the token
-  // embedding's gradient: nothing follows it on the first branch, and the second one is then still at others.
-  // A call that only fills scratch memory goes where the node's outputs say.
+  // Sums over ranks have a branch of their own where there is something to run beside them (not those within
+  // a layer, which what follows waits for), and so have copies to the host and back. A call that writes
+  // nothing that is still read before the update goes to the second branch: gradients of parameters, the sum
+  // of the losses, the next random step. Not so the token embedding's gradient: nothing follows it on the
+  // first branch, and the second one is then still at others. A call that only fills scratch memory goes
+  // where the node's outputs say.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {

@@ -68,8 +68,7 @@ int64_t bytes_sent_per_step(const Compiled& compiled) {
   for (const program::Function& function : compiled.program.functions) {
     const bool is_micro_step = function.name == "micro_step";
     if (!is_micro_step && function.name != "update") continue;
-    const double times =
-        is_micro_step ? static_cast<double>(spec::micro_batches_of_step(compiled.spec)) : 1;
+    const double times = is_micro_step ? static_cast<double>(spec::micro_batches_of_step(compiled.spec)) : 1;
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
       if (call.is_collective()) bytes += times * call.bytes;
     });

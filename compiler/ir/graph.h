@@ -66,10 +66,10 @@ struct Nf4Storage {
   std::vector<RowRange> parts;
 };
 
-// A parameter of which each of `ranks` ranks has a part (parallel.tensor), which is what the value is. `whole`
-// is the shape that one process has. Of axis 0 `rows` are divided each by itself, as queries, keys and values
-// are: of `count` rows from `first` on rank r has the r-th `own`, the last ranks fewer, followed by padding; a
-// rank's stretches lie one behind the other. Of axis 1 rank r has the r-th columns.
+// A parameter of which each of `ranks` ranks has a part (parallel.tensor), which is what the value is.
+// `whole` is the shape that one process has. Of axis 0 `rows` are divided each by itself, as queries, keys
+// and values are: of `count` rows from `first` on rank r has the r-th `own`, the last ranks fewer, followed
+// by padding; a rank's stretches lie one behind the other. Of axis 1 rank r has the r-th columns.
 struct Split {
   struct Rows {
     int64_t first = 0, count = 0, own = 0;

@@ -145,16 +145,43 @@ std::map<ValueId, Adapter> Declarer::declare_adapters() {
   return adapters;
 }
 
+namespace {
+
+// Rows of the value that `rows` of the whole parameter are.
+ir::RowRange own_rows(const ir::Value& value, ir::RowRange rows) {
+  const auto& split = value.parameter->split;
+  if (!split || split->axis == 1) return rows;
+  ir::RowRange own;
+  for (const ir::Split::Rows& part : split->rows) {
+    if (part.first < rows.first) own.first += part.own;
+    if (part.first >= rows.first && part.first < rows.first + rows.count) own.count += part.own;
+  }
+  return own;
+}
+
+// Of a matrix whose outputs are divided, B's rows are too, and of one whose inputs are, A's columns.
+void divide_adapter(const ir::Value& weight, ir::Value& a, ir::Value& b) {
+  const auto& split = weight.parameter->split;
+  if (!split) return;
+  ir::Value& part = split->axis == 0 ? b : a;
+  part.parameter->split = split;
+  part.parameter->split->whole = {split->axis == 0 ? split->whole[0] : a.shape[0],
+                                  split->axis == 0 ? b.shape[1] : split->whole[1]};
+}
+
+}  // namespace
+
 // Named as PEFT names them, and drawn as there: A uniformly within 1 / sqrt(in), B zeros.
 Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPart>& targets) {
   const ir::Value weight = graph_.value(matrix);
   const int64_t rank = spec_.adapter.r;
   const std::string name = weight.name.substr(0, weight.name.rfind('.'));
-  const double bound = 1 / std::sqrt(static_cast<double>(weight.shape[1].size));
+  const double bound = 1 / std::sqrt(static_cast<double>(whole_shape(weight)[1].size));
   ir::Value a = parameter(name + ".lora_a", {ranks(targets.size(), rank), weight.shape[1]}, weight.slots,
                           {Init::Kind::uniform, bound}, true);
   ir::Value b =
       parameter(name + ".lora_b", {weight.shape[0], ranks(1, rank)}, weight.slots, {Init::Kind::zeros}, true);
+  divide_adapter(weight, a, b);
   Adapter adapter;
   for (const CheckpointPart& target : targets) {
     const std::string module = "base_model.model." + module_of(target);
@@ -162,7 +189,7 @@ Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPa
     a.parameter->matrices.push_back(own);
     a.parameter->checkpoint.push_back(
         {module + ".lora_A.weight", own.first, own.count, false, 0, weight.slots - 1});
-    adapter.targets.push_back({target.first_row, target.rows});
+    adapter.targets.push_back(own_rows(weight, {target.first_row, target.rows}));
     b.parameter->matrices.push_back(adapter.targets.back());
     b.parameter->checkpoint.push_back(
         {module + ".lora_B.weight", target.first_row, target.rows, false, 0, weight.slots - 1});

@@ -26,10 +26,9 @@ using ir::ValueId;
 
 void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.input == spec::Input::tokens) {
-    p.token_embedding =
-        d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
-                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}}, false,
-                 Declarer::Division::vocabulary);
+    p.token_embedding = d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
+                                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}},
+                                 false, Declarer::Division::vocabulary);
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
                               {{"model.input_proj.weight", ""}}, false);
@@ -92,11 +91,10 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
 
 void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.head == spec::Head::language_model) {
-    p.head_weight = m.tie_word_embeddings
-                        ? p.token_embedding
-                        : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
-                                   {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}}, false,
-                                   Declarer::Division::vocabulary);
+    p.head_weight = m.tie_word_embeddings ? p.token_embedding
+                                          : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
+                                                     {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}},
+                                                     false, Declarer::Division::vocabulary);
     return;
   }
   p.head_weight = d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range,

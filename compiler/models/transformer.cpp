@@ -35,7 +35,7 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.own_tokens = declare(graph, "own_tokens", {B, T}, DType::f32, Role::input);
   if (shares_layers && m.head == spec::Head::language_model && vocab_rows(spec) != m.vocab_size)
     io.own_classes = declare(graph, "own_classes", {}, DType::i32, Role::state);
-  if (shares_layers && m.attention_dropout > 0)
+  if (shares_layers && (m.attention_dropout > 0 || (has_adapters(spec) && spec.adapter.dropout > 0)))
     io.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
   if (spec.data.document_mask) {
     io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
@@ -148,8 +148,7 @@ ir::Dim sequence_tokens(const spec::Spec& spec) {
 // Of one token, [1,V of a rank] of each rank -> [1,V]; into the value, if there is one.
 Use whole_logits(ops::RegionBuilder& b, const Build& build, Use part, ValueId into) {
   const ir::Shape shape = {{1, "1"}, {vocab_rows(build.model.spec), "Vocabulary"}};
-  const Use whole =
-      into == ir::kNoValue ? b.exact(b.fresh("whole_logits", shape)) : build.fixed(into);
+  const Use whole = into == ir::kNoValue ? b.exact(b.fresh("whole_logits", shape)) : build.fixed(into);
   b.emit_node("all_gather", {part}, {whole}, {{"ranks", build.tensor_ranks()}, {"tensor", true}});
   return whole;
 }
@@ -224,10 +223,9 @@ void declare_generate(Model& model) {
   Interface& io = model.interface;
   io.prompt = declare(model.graph, "prompt", {{1, "1"}, sequence_tokens(spec)}, DType::i32, Role::input);
   io.position = declare(model.graph, "position", {}, DType::i32, Role::input);
-  io.logits =
-      declare(model.graph, "next_logits",
-              {{1, "1"}, {vocab_rows(spec), spec.parallel.tensor > 1 ? "Vocabulary" : "V"}}, DType::f32,
-              Role::state);
+  io.logits = declare(model.graph, "next_logits",
+                      {{1, "1"}, {vocab_rows(spec), spec.parallel.tensor > 1 ? "Vocabulary" : "V"}},
+                      DType::f32, Role::state);
   if (spec.parallel.tensor > 1)
     io.own_prompt =
         declare(model.graph, "own_prompt", {{1, "1"}, sequence_tokens(spec)}, DType::f32, Role::input);

@@ -1,5 +1,5 @@
-// The bias of a linear layer, where the matmul does not add it: the target's cannot, or ranks add up what each
-// has of the matmul before. And the bias's gradient.
+// The bias of a linear layer, where the matmul does not add it: the target's cannot, or ranks add up what
+// each has of the matmul before. And the bias's gradient.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"

@@ -56,10 +56,11 @@ ir::Body part_body(const ir::Graph& graph, const ir::Node& node) {
     rows.push_back(k.row(static_cast<int>(i)));
   const Term at_target =
       Logit(k, node, k.named("target_logit", k.gather(0, max(target, zero), rows, {}))).value;
-  Term part = select(k.named("is_of_another", target < zero), k.constant(0),
-                     e > 0 ? (1 - e) * at_target : at_target);
+  Term part =
+      select(k.named("is_of_another", target < zero), k.constant(0), e > 0 ? (1 - e) * at_target : at_target);
   if (e > 0)
-    part = part + k.sum(only_classes(k, node, 2, logits, 0)) * (e / static_cast<double>(node.integer("classes")));
+    part = part +
+           k.sum(only_classes(k, node, 2, logits, 0)) * (e / static_cast<double>(node.integer("classes")));
   k.store_row(1, part);
   return k.take();
 }
@@ -149,8 +150,7 @@ ir::Body of_parts_backward_body(const ir::Graph& graph, const ir::Node& node) {
     for (size_t i = 1; i < rows.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
     return k.load(input, index);
   };
-  const Term d_row =
-      k.named("d_loss", select(is_ignored(k, k.named("target", at(1))), k.constant(0), at(3)));
+  const Term d_row = k.named("d_loss", select(is_ignored(k, k.named("target", at(1))), k.constant(0), at(3)));
   k.store_row(0, k.named("rank_share", exp(k.per_row(0) - at(2))) * d_row);
   k.store_row(1, -d_row);
   return k.take();
@@ -175,8 +175,7 @@ void of_parts_reference(const ir::Node&, const std::vector<Tensor64>& in, std::v
       target += in[1].data[r * rows + i];
     }
     out[1].data[i] = std::log(sum);
-    out[0].data[i] =
-        in[2].data[i] < static_cast<double>(kTargetOfAnother) ? 0 : out[1].data[i] - target;
+    out[0].data[i] = in[2].data[i] < static_cast<double>(kTargetOfAnother) ? 0 : out[1].data[i] - target;
   }
 }
 

@@ -7,14 +7,16 @@ namespace hydrac::ops {
 
 extern const OpInfo kActivation, kActivationBackward, kAdapterMatrix, kAdapterRows, kAdd, kAllGather,
     kAllReduce, kAttention, kAttentionBackward, kAttentionDecode, kBiasAdd, kBiasGradient, kBlockDiagonal,
-    kCacheAppend, kCast, kCrossEntropy, kCrossEntropyBackward, kCrossEntropyOfParts, kCrossEntropyOfPartsBackward, kCrossEntropyPart, kCrossEntropyPartBackward, kDequantizeNf4, kDiagonalBlocks, kDropout,
-    kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits, kJoinQkv, kL2norm,
-    kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
-    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kOneHot, kOwnPart,
-    kPairwiseCosineDistance, kPairwiseCosineDistanceBackward, kPointwiseLoss, kPointwiseLossBackward,
-    kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kReduceScatter, kRmsnorm, kRmsnormAgain,
-    kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaleRows, kScaled, kSelectToken, kSoftcap,
-    kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumOverRanks, kSumTaps, kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
+    kCacheAppend, kCast, kCrossEntropy, kCrossEntropyBackward, kCrossEntropyOfParts,
+    kCrossEntropyOfPartsBackward, kCrossEntropyPart, kCrossEntropyPartBackward, kDequantizeNf4,
+    kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits,
+    kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain,
+    kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward,
+    kOneHot, kOwnPart, kPairwiseCosineDistance, kPairwiseCosineDistanceBackward, kPointwiseLoss,
+    kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kReduceScatter,
+    kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaleRows,
+    kScaled, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumOverRanks, kSumTaps,
+    kTopLogits, kTransfer, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {

@@ -25,8 +25,7 @@ void scale_rows_gradient(Gradient& g, const ir::Node& node) {
 
 void scale_rows_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const size_t columns = static_cast<size_t>(in[0].shape.back());
-  for (size_t i = 0; i < out[0].data.size(); ++i)
-    out[0].data[i] = in[0].data[i] * in[1].data[i / columns];
+  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] * in[1].data[i / columns];
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ void check_profile(Draft& draft) {
 void check_cores(Draft& draft) {
   const char *cores = "train.cpu_affinity", *threads = "optimizations.threads", *ranks = "parallel.data";
   const auto& spec = draft.spec;
-  if (!draft.usable({cores, threads, ranks, "parallel.tensor"}) || spec.train.cpu_affinity.numbers.empty()) return;
+  if (!draft.usable({cores, threads, ranks, "parallel.tensor"}) || spec.train.cpu_affinity.numbers.empty())
+    return;
   const auto count = static_cast<int64_t>(spec.train.cpu_affinity.numbers.size());
   const int64_t of_a_rank = count / rank_count(spec);
   if (of_a_rank == 0)

@@ -59,10 +59,10 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "divide compressed attention, whose convolutions mix heads", "model.attention_kind: gqa"},
       {spec.train.optimizer.name == Optimizer::muon, "train.optimizer.name",
        "orthogonalize matrices of which each has a part", "another optimizer"},
-      {spec.adapter.type != AdapterType::none, "adapter.type", "train adapters", "adapter.type: none"},
-      {!spec.train.freeze.empty(), "train.freeze", "freeze parameters", "train.freeze: []"},
-      {o.precision == Precision::fp8, "optimizations.precision", "compute in fp8, whose scales are of whole tensors",
-       "optimizations.precision: bf16"},
+      {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
+       "keep parts of matrices as 4-bit codes, whose blocks are of whole ones", "adapter.base: compute"},
+      {o.precision == Precision::fp8, "optimizations.precision",
+       "compute in fp8, whose scales are of whole tensors", "optimizations.precision: bf16"},
       {o.loss != LossKernel::materialized && spec.model.head == Head::language_model, "optimizations.loss",
        "compute the head in parts of the rows", "optimizations.loss: materialized"},
       {o.weights == WeightType::bf16, "optimizations.weights",
@@ -86,8 +86,8 @@ void check_tensor(Draft& draft) {
   for (const Refusal& refusal : refusals(draft.spec)) {
     if (!refusal.applies || !draft.usable({refusal.key})) continue;
     draft.report(Kind::tensor_unsupported, {refusal.key, kTensor},
-                 fmt::format("ranks that share layers (parallel.tensor: {}) cannot {}", draft.spec.parallel.tensor,
-                             refusal.what),
+                 fmt::format("ranks that share layers (parallel.tensor: {}) cannot {}",
+                             draft.spec.parallel.tensor, refusal.what),
                  fmt::format("write {}, or parallel.tensor: 1", refusal.instead));
   }
 }

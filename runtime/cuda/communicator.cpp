@@ -77,10 +77,10 @@ int gpu_of_this_process(int ranks) {
   const int count = static_cast<int>(devices().size());
   if (rank < count) return rank;
   if (count == 1) return 0;
-  throw InputError(
-      fmt::format("{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data or parallel.tensor, or let "
-                  "CUDA_VISIBLE_DEVICES name more",
-                  ranks, count));
+  throw InputError(fmt::format(
+      "{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data or parallel.tensor, or let "
+      "CUDA_VISIBLE_DEVICES name more",
+      ranks, count));
 }
 
 Communicator::Communicator(Ranks& ranks, const std::string& gpu) {
@@ -112,8 +112,8 @@ Communicator::~Communicator() {
     if (communicator != nullptr) nccl().ncclCommAbort(communicator);
 }
 
-void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                              const Stream& stream, RankGroup group) const {
+void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                              RankGroup group) const {
   const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
   in_one_group(tensors, stream, [&](const Elements& tensor) {
     check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
@@ -124,18 +124,19 @@ void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduc
 
 void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
-                                        type_of(tensor.type), abi::kNcclSum, of(RankGroup::data), stream.handle()),
-               "ncclReduceScatter");
+    check_nccl(
+        nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
+                                 type_of(tensor.type), abi::kNcclSum, of(RankGroup::data), stream.handle()),
+        "ncclReduceScatter");
   });
 }
 
 void Communicator::sum(const Elements& from, void* to, const Stream& stream) const {
   in_one_group(std::span(&from, 1), stream, [&](const Elements& tensor) {
-    check_nccl(nccl().ncclAllReduce(tensor.data, to, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), abi::kNcclSum, of(RankGroup::tensor),
-                                    stream.handle()),
-               "ncclAllReduce");
+    check_nccl(
+        nccl().ncclAllReduce(tensor.data, to, static_cast<std::size_t>(tensor.count), type_of(tensor.type),
+                             abi::kNcclSum, of(RankGroup::tensor), stream.handle()),
+        "ncclAllReduce");
   });
 }
 

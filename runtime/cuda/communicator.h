@@ -12,7 +12,7 @@
 namespace hydrac::runtime {
 class Ranks;
 enum class RankGroup;
-}
+}  // namespace hydrac::runtime
 
 namespace hydrac::runtime::cuda {
 

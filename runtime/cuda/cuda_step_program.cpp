@@ -64,8 +64,8 @@ void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction re
   all_reduce(tensors, reduction, stream, RankGroup::data);
 }
 
-void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                                 const Stream& stream, RankGroup group) const {
+void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                                 RankGroup group) const {
   together(stream, reduction == Reduction::sum && group == RankGroup::data,
            [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream, group); });
 }
@@ -96,8 +96,8 @@ void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, Rank
   before_call(stream.handle());
   for (const SharedElements& tensor : tensors) {
     const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank(group) * bytes, bytes,
-                   stream);
+    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank(group) * bytes,
+                   bytes, stream);
   }
   after_call(stream.handle());
 }

@@ -26,7 +26,8 @@ void LaidOutProgram::write_state_of_part() {
                  static_cast<int32_t>(std::clamp<int64_t>(behind, 0, inputs.own_ids)));
   }
   if (layout_.state.own_seed)
-    write_scalar(layout_.state.own_seed, random_key(layout_.seed, parts, static_cast<uint32_t>(tensor_rank())));
+    write_scalar(layout_.state.own_seed,
+                 random_key(layout_.seed, parts, static_cast<uint32_t>(tensor_rank())));
 }
 
 // The same random numbers as those of the whole parameter, in their places.
@@ -36,13 +37,14 @@ void LaidOutProgram::write_start_of_rank(const ParameterStart& start, uint32_t s
     copy_in_pieces(static_cast<int64_t>(piece.address), piece.own_bytes(),
                    [&](int64_t begin, std::span<std::byte> memory) {
                      std::ranges::fill(memory, std::byte{0});  // padding
-                     for_each_stretch(piece, tensor_rank(), begin, static_cast<int64_t>(memory.size()),
-                                      [&](const PieceStretch& stretch) {
-                                        std::vector<float> numbers(static_cast<size_t>(stretch.bytes / element));
-                                        initialize_parameter(numbers, stretch.whole / element, start,
-                                                             layout_.seed, stream);
-                                        encode_floats(numbers, start.dtype, memory.data() + stretch.own - begin);
-                                      });
+                     for_each_stretch(
+                         piece, tensor_rank(), begin, static_cast<int64_t>(memory.size()),
+                         [&](const PieceStretch& stretch) {
+                           std::vector<float> numbers(static_cast<size_t>(stretch.bytes / element));
+                           initialize_parameter(numbers, stretch.whole / element, start, layout_.seed,
+                                                stream);
+                           encode_floats(numbers, start.dtype, memory.data() + stretch.own - begin);
+                         });
                    });
   }
 }
@@ -54,9 +56,10 @@ void LaidOutProgram::collect_piece(const TensorPiece& piece, std::span<std::byte
   const auto take = [&](int rank, size_t first, std::span<const std::byte> bytes) {
     if (rank >= piece.parts) return;
     const auto begin = static_cast<int64_t>(first);
-    for_each_stretch(piece, rank, begin, static_cast<int64_t>(bytes.size()), [&](const PieceStretch& stretch) {
-      std::copy_n(bytes.begin() + (stretch.own - begin), stretch.bytes, to.begin() + stretch.whole);
-    });
+    for_each_stretch(
+        piece, rank, begin, static_cast<int64_t>(bytes.size()), [&](const PieceStretch& stretch) {
+          std::copy_n(bytes.begin() + (stretch.own - begin), stretch.bytes, to.begin() + stretch.whole);
+        });
   };
   if (piece.parts > 1) return ranks().collect(own, take);
   if (ranks().leads()) take(0, 0, own);

@@ -162,9 +162,9 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
   if (!tensor.is_whole()) {
     if (!state_is_whole_)
-      throw InputError(fmt::format(
-          "{} is on no rank whole (parallel.zero, parallel.tensor); checkpoints, which all ranks save together, hold it",
-          tensor.name));
+      throw InputError(
+          fmt::format("{} is on no rank whole ({}); checkpoints, which all ranks save together, hold it",
+                      tensor.name, tensor.pieces.empty() ? "parallel.zero" : "parallel.tensor"));
     ranks().share(tensor.name);
     return collect(tensor, to);
   }

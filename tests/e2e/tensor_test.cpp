@@ -65,7 +65,8 @@ double difference(const fs::path& x_file, const fs::path& y_file) {
 }
 
 void expect_alike(const fs::path& a, const fs::path& b, double weights, double moments) {
-  EXPECT_LT(difference(a / "model.safetensors", b / "model.safetensors"), weights) << a;
+  const char* file = fs::exists(b / "model.safetensors") ? "model.safetensors" : "adapter_model.safetensors";
+  EXPECT_LT(difference(a / file, b / file), weights) << a;
   EXPECT_LT(difference(a / "optimizer.safetensors", b / "optimizer.safetensors"), moments) << a;
 }
 
@@ -110,12 +111,15 @@ TEST(Tensor, RanksTrainAsOneProcess) {
 }
 
 // Norms of queries and keys, whose weights' gradients are sums over ranks; a head of its own, softcap, label
-// smoothing; windows; and the other optimizers.
+// smoothing; adapters, frozen layers; windows; and the other optimizers.
 TEST(Tensor, RanksTrainAsOneProcessWhateverTheModel) {
   const Workplace place;
   const std::vector<Words> variants = {
       {"model.qk_norm=true", "model.tie_word_embeddings=false", "model.logit_softcap=5",
        "train.label_smoothing=0.1", "train.optimizer.name=lion"},
+      {"adapter.type=lora", "adapter.r=4", "train.optimizer.learning_rate=0.01",
+       "adapter.target_modules=[q_proj, v_proj, gate_proj, down_proj]"},
+      {"train.freeze=[model.layers.0.mlp.*, model.layers.1.self_attn.*]"},
       {"optimizations.recompute=block", "train.optimizer.name=sgd", "train.max_grad_norm=0",
        "model.sliding_window=4", "data.document_mask=false"},
   };

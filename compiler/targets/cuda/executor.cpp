@@ -54,8 +54,7 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
               },
               [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
-  if (compiled().spec.optimizations.cuda_graph && spec::rank_count(compiled().spec) == 1)
-    capture_graphs();
+  if (compiled().spec.optimizations.cuda_graph && spec::rank_count(compiled().spec) == 1) capture_graphs();
 }
 
 void CudaProgram::enqueue(runtime::Function function) {

@@ -70,7 +70,8 @@ std::vector<runtime::TensorPiece> pieces_at(const ir::Value& parameter, ir::RowR
   const int64_t line = element_count(split.whole) / split.whole[0].size * element;
   if (split.axis == 1) {
     const int64_t own = line / split.ranks;
-    return {{first, rows.count, line, line, own, split.ranks, address + static_cast<uint64_t>(rows.first * own)}};
+    return {
+        {first, rows.count, line, line, own, split.ranks, address + static_cast<uint64_t>(rows.first * own)}};
   }
   std::vector<runtime::TensorPiece> pieces;
   for (const ir::Split::Rows& part : split.rows) {

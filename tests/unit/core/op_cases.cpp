@@ -416,6 +416,7 @@ void add_losses(std::vector<OpCase>& cases) {
                                   {b.fresh("lse", b.shape(in[1])), b.fresh("target", b.shape(in[1]))},
                                   std::move(attributes));
                     }};
+        part.outputs_with_gradient = {0, 1};
         if (padded) part.inputs.push_back(ids({}, {3}));
         cases.push_back(std::move(part));
       }
