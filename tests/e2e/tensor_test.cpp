@@ -1,5 +1,5 @@
-// Ranks that share layers train as one process, but for the order of sums: the same losses, weights and moments
-// within what fp32 may lose, and the same bits at every run.
+// Ranks that share layers train as one process, but for the order of sums: the same losses, weights and
+// moments within what fp32 may lose, and the same bits at every run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,14 +17,27 @@ namespace {
 using test::slurp;
 
 // Grouped queries, swiglu, rmsnorm, rope, dropout of the stream. Attention's is each rank's own.
-const Words kLlama = {"base.yaml", "train.lr_scheduler.name=constant", "model.attention_dropout=0",
-                      "model.num_attention_heads=8", "model.num_key_value_heads=4", "train.max_grad_norm=0.1",
+const Words kLlama = {"base.yaml",
+                      "train.lr_scheduler.name=constant",
+                      "model.attention_dropout=0",
+                      "model.num_attention_heads=8",
+                      "model.num_key_value_heads=4",
+                      "train.max_grad_norm=0.1",
                       "sample.max_new_tokens=8"};
-const Words kGpt2 = {"base.yaml", "train.lr_scheduler.name=constant", "model.attention_dropout=0",
-                     "model.num_key_value_heads=4", "model.norm=layernorm", "model.norm_bias=true",
-                     "model.position=learned", "model.max_position_embeddings=16", "model.hidden_act=gelu_tanh",
-                     "model.attention_bias=true", "model.attention_output_bias=true", "model.mlp_bias=true",
-                     "model.tie_word_embeddings=true", "train.max_grad_norm=0.1"};
+const Words kGpt2 = {"base.yaml",
+                     "train.lr_scheduler.name=constant",
+                     "model.attention_dropout=0",
+                     "model.num_key_value_heads=4",
+                     "model.norm=layernorm",
+                     "model.norm_bias=true",
+                     "model.position=learned",
+                     "model.max_position_embeddings=16",
+                     "model.hidden_act=gelu_tanh",
+                     "model.attention_bias=true",
+                     "model.attention_output_bias=true",
+                     "model.mlp_bias=true",
+                     "model.tie_word_embeddings=true",
+                     "train.max_grad_norm=0.1"};
 
 Words by(int tensor, int data = 1, int micro_batches = 2) {
   return {fmt::format("parallel.tensor={}", tensor), fmt::format("parallel.data={}", data),
@@ -34,8 +47,8 @@ Words by(int tensor, int data = 1, int micro_batches = 2) {
 // By `how` in runs/`run`, up to step `steps`.
 void train(const Workplace& place, const Words& base, const Words& how, const std::string& run,
            int steps = 12) {
-  const Outcome outcome = place.run(
-      with(with(base, how), {"output.dir=runs/" + run, fmt::format("train.max_steps={}", steps)}));
+  const Outcome outcome =
+      place.run(with(with(base, how), {"output.dir=runs/" + run, fmt::format("train.max_steps={}", steps)}));
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
@@ -103,8 +116,10 @@ TEST(Tensor, RanksTrainAsOneProcess) {
     for (const int ranks : {2, 4}) {
       const std::string run = fmt::format("{}-{}", model, ranks);
       train(place, base, by(ranks), run);
-      expect_alike(place / ("runs/" + run) / "checkpoint-2", place / ("runs/" + one) / "checkpoint-2", 1e-4, 1e-4);
-      expect_alike(place / ("runs/" + run) / "checkpoint-12", place / ("runs/" + one) / "checkpoint-12", 1e-4, 1e-3);
+      expect_alike(place / ("runs/" + run) / "checkpoint-2", place / ("runs/" + one) / "checkpoint-2", 1e-4,
+                   1e-4);
+      expect_alike(place / ("runs/" + run) / "checkpoint-12", place / ("runs/" + one) / "checkpoint-12", 1e-4,
+                   1e-3);
       expect_same_numbers(place / ("runs/" + run), place / ("runs/" + one));
     }
   }
@@ -119,6 +134,7 @@ TEST(Tensor, RanksTrainAsOneProcessWhateverTheModel) {
        "train.label_smoothing=0.1", "train.optimizer.name=lion"},
       {"adapter.type=lora", "adapter.r=4", "train.optimizer.learning_rate=0.01",
        "adapter.target_modules=[q_proj, v_proj, gate_proj, down_proj]"},
+      {"train.lr_scheduler.name=adaptive"},  // whose state is scalars beside moments
       {"train.freeze=[model.layers.0.mlp.*, model.layers.1.self_attn.*]"},
       {"optimizations.recompute=block", "train.optimizer.name=sgd", "train.max_grad_norm=0",
        "model.sliding_window=4", "data.document_mask=false"},
@@ -182,8 +198,8 @@ TEST(Tensor, CheckSaysWhatARankHolds) {
     EXPECT_LT(bytes(two, role), 0.55 * bytes(one, role)) << role;
   EXPECT_EQ(two["ranks"]["count"], 2);
   EXPECT_EQ(two["ranks"]["tensor"], 2);
-  // Of 2 micro-batches: the embedding, twice two layers in both directions, the head's input gradient, each as
-  // many bytes as [2,16,64] has; of each token lse and target; the gradients' norm.
+  // Of 2 micro-batches: the embedding, twice two layers in both directions, the head's input gradient, each
+  // as many bytes as [2,16,64] has; of each token lse and target; the gradients' norm.
   EXPECT_EQ(two["ranks"]["bytes_sent_per_step"], 2 * (10 * 2 * 16 * 64 * 4 + 2 * 2 * 16 * 4) + 4);
   const Outcome emit = place.run(with({"emit"}, with(with(kLlama, by(2)), {"-o", "program"})));
   EXPECT_EQ(emit.code, 2);

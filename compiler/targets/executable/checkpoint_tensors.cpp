@@ -93,6 +93,13 @@ std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, co
 
 namespace {
 
+// Moments; other state is a few scalars, which all ranks have.
+bool is_packed(const driver::Compiled& compiled, const ir::Value& value) {
+  const auto sizes_are_equal = [](const ir::Dim& a, const ir::Dim& b) { return a.size == b.size; };
+  return std::ranges::equal(value.shape, compiled.graph.value(compiled.pack.parameters).shape,
+                            sizes_are_equal);
+}
+
 // Of a value that is packed as the parameters: where ranks share layers, the pack that one process has.
 std::vector<runtime::TensorPiece> pieces_of_pack(const driver::Compiled& compiled, const ir::Value& packed) {
   const int64_t element = size_of(packed.dtype);
@@ -179,7 +186,7 @@ std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
     tensor.address = address_of(compiled, value.id, 0);
     std::vector<runtime::SharedRows> stretches;
     for (const ir::SharedRows& rows : value.shared) stretches.push_back({rows.rows, rows.own});
-    if (compiled.pack.tensor_ranks > 1) {
+    if (compiled.pack.tensor_ranks > 1 && is_packed(compiled, value)) {
       tensor.shape[0] = compiled.pack.whole_rows;
       tensor.pieces = pieces_of_pack(compiled, value);
     }

@@ -6,6 +6,7 @@
 
 #include "runtime/program/initialize.h"
 #include "runtime/program/tensor_pieces.h"
+#include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -41,18 +42,24 @@ TEST(TensorPieces, WhatAllHaveIsWholeOnEveryRank) {
   EXPECT_EQ(stretches(whole, 3, 0, 8), "4<-0+8");
 }
 
-// A rank's part may begin anywhere.
+// A rank's part may begin anywhere. In a process of its own: it starts OpenMP's threads, and later tests
+// fork.
 TEST(TensorPieces, StartingWeightsAreThoseOfTheWhole) {
-  for (const auto kind : {ParameterStart::Kind::normal, ParameterStart::Kind::uniform}) {
-    const ParameterStart start{.kind = kind, .number = 0.5};
-    std::vector<float> whole(101);
-    initialize_parameter(whole, 0, start, 7, 3);
-    for (const int64_t first : {0, 1, 2, 37}) {
-      std::vector<float> part(11);
-      initialize_parameter(part, first, start, 7, 3);
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
+  const auto told = test::on_ranks(2, [](Ranks&, int pipe) {
+    std::string text;
+    for (const auto kind : {ParameterStart::Kind::normal, ParameterStart::Kind::uniform}) {
+      const ParameterStart start{.kind = kind, .number = 0.5};
+      std::vector<float> whole(101);
+      initialize_parameter(whole, 0, start, 7, 3);
+      for (const int64_t first : {0, 1, 2, 37}) {
+        std::vector<float> part(11);
+        initialize_parameter(part, first, start, 7, 3);
+        text += std::equal(part.begin(), part.end(), whole.begin() + first) ? "same " : "other ";
+      }
     }
-  }
+    test::tell(pipe, text);
+  });
+  EXPECT_EQ(told, std::vector<std::string>(2, "same same same same same same same same "));
 }
 
 }  // namespace
