@@ -46,6 +46,41 @@ ZERO_CASES = [
 ]
 
 
+# Ranks that share layers: losses are those of one GPU but for the order of sums, bits those of every run.
+TENSOR_CASES = [
+    ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32 model.dropout=0.1"),
+    ("bf16", f"{LLAMA} {SMALL}"),
+    ("fp16, query and key norms, two micro-batches", f"{HYDRA} {SMALL} optimizations.precision=fp16 train.gradient_accumulation_steps=2"),
+    ("bf16 gradients, lion, recomputed", f"{LLAMA} {SMALL} optimizations.gradients=compute train.optimizer.name=lion optimizations.recompute=block"),
+    ("lora", f"{LLAMA} {SMALL} adapter.type=lora"),
+    ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1"),
+]
+
+
+def check_tensor(runner, report, place: Place, ranks: int, number: int, case: tuple):
+    name, spec = case
+    one, two, again = f"tensor-{number}-one", f"tensor-{number}-ranks", f"tensor-{number}-again"
+    several = f"parallel.tensor={ranks}"
+    commands = {
+        one: place.words(spec, one),
+        two: place.words(spec, two, several),
+        again: place.words(spec, again, several, "train.max_steps=3"),
+        "resumed": place.words(spec, again, several, "--resume"),
+    }
+    what, outcome = f"tensor: {name}", None
+    for run, command in commands.items():
+        outcome = runner.run(f"tensor {number} {run}", [*command, "-q"])
+        if outcome.problem or runner.dry:
+            return report.note(f"{what}, {run}", outcome)
+    if problem := difference(place.folder / two / "checkpoint-6", place.folder / again / "checkpoint-6"):
+        outcome.problem = f"a run that was resumed ends elsewhere: {problem}"
+    apart = losses_apart(place.folder / one, place.folder / two)
+    if apart > (2e-5 if "fp32" in spec else 5e-3):
+        outcome.problem = outcome.problem or f"the losses are {apart:.1e} from one GPU's"
+    memory = [metrics(place.folder / run)[-1]["memory_gib"] for run in (one, two)]
+    report.note(what, outcome, f"losses {apart:.1e} from one GPU's; {memory[0]:.3f} GiB, a rank {memory[1]:.3f}")
+
+
 def check_zero(runner, report, place: Place, ranks: int, number: int, case: tuple):
     """Each level from the start, and from a checkpoint of the level before it."""
     name, spec, exact = case
@@ -222,6 +257,9 @@ def run_ranks(runner, report, args, hydrac, where: dict, run_peer):
             for number, case in enumerate(ZERO_CASES):
                 if re.search(args.only, f"zero {case[0]}"):
                     check_zero(runner, report, place, ranks, number, case)
+            for number, case in enumerate(TENSOR_CASES):
+                if re.search(args.only, f"tensor {case[0]}"):
+                    check_tensor(runner, report, place, ranks, number, case)
             for check in (check_launchers, check_built, check_ends):
                 if re.search(args.only, "ends launchers built"):
                     check(runner, report, place, ranks)

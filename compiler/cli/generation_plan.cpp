@@ -31,7 +31,8 @@ int64_t positive_option(const Arguments& arguments, const std::string& option, i
 }  // namespace
 
 std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
-  spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = spec.parallel.data = 1;
+  spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = 1;
+  spec.parallel.data = spec.parallel.tensor = 1;
   spec.objective.name = spec::ObjectiveName::none;
   spec.parallel.zero = 0;
   const bool fits = needs.longest_prompt + needs.new_tokens <= needs.context_limit;

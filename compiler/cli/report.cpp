@@ -75,9 +75,12 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
   if (c.plan.host_bytes > 0)
     text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: {}\n", prefix, "host",
                         c.plan.host_bytes, bytes_text(c.plan.host_bytes), held_by_host(c));
-  if (const int64_t ranks = c.spec.parallel.data; ranks > 1) {
+  if (const int64_t ranks = spec::rank_count(c.spec); ranks > 1) {
     const double seconds = driver::sending_seconds(c);
     const bool is_shared = c.pack.sharing_ranks > 1;
+    if (c.spec.parallel.tensor > 1)
+      text += fmt::format("{}of each layer {} ranks have a part each; a rank has {} of the parameters\n",
+                          prefix, c.spec.parallel.tensor, targets::own_parameter_count(c));
     text += fmt::format(
         "{}{} ranks have such an arena each{}{}; a rank sends {} of {} a step{}\n", prefix, ranks,
         targets::find(c.spec.target)->is_cpu()

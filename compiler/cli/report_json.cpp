@@ -115,7 +115,8 @@ Json fit_json(const driver::Compiled& c) {
 }
 
 Json ranks_json(const driver::Compiled& c) {
-  Json ranks = {{"count", c.spec.parallel.data},
+  Json ranks = {{"count", spec::rank_count(c.spec)},
+                {"tensor", c.spec.parallel.tensor},
                 {"zero", c.spec.parallel.zero},
                 {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}};
   if (const double seconds = driver::sending_seconds(c); seconds > 0) ranks["sending_ms"] = 1e3 * seconds;

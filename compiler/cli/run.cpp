@@ -32,12 +32,13 @@ runtime::Resume resume_option(const Arguments& arguments) {
 
 // Said before anything is compiled. A launcher may show each rank one GPU.
 void require_gpus_of_ranks(const spec::Spec& spec) {
-  const int64_t ranks = spec.parallel.data;
+  const int64_t ranks = spec::rank_count(spec);
   if (ranks == 1 || targets::find(spec.target)->is_cpu() || runtime::world_of_environment()) return;
   const auto gpus = std::ssize(runtime::cuda::devices());
   if (ranks <= gpus) return;
   diag::Diagnostics diagnostics;
-  diagnostics.report(diag::Kind::option_unsupported, spec.where("parallel.data"),
+  const char* key = spec.parallel.data > 1 ? "parallel.data" : "parallel.tensor";
+  diagnostics.report(diag::Kind::option_unsupported, spec.where(key),
                      fmt::format("{} ranks need as many GPUs, and CUDA sees {}", ranks, gpus),
                      fmt::format("write {}, or let CUDA_VISIBLE_DEVICES name more GPUs", gpus));
   print_found_late(diagnostics);
@@ -111,7 +112,7 @@ int run_verb(const Arguments& arguments) {
   require_cores(locked->spec);
   require_output_folder(locked->spec);
   const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
-      static_cast<int>(locked->spec.parallel.data), locked->spec.train.cpu_affinity.numbers,
+      static_cast<int>(spec::rank_count(locked->spec)), locked->spec.train.cpu_affinity.numbers,
       runtime::Starts::this_program, arguments.has("--quiet"));
   return runtime::end_together(started.get(),
                                [&](runtime::Ranks* ranks) { return train(arguments, *locked, ranks); });

@@ -225,12 +225,28 @@ runtime::SampleOptions sample_options(const spec::Spec& spec) {
 }
 
 void require_one_process(const spec::Spec& spec, const std::string& verb) {
-  if (spec.parallel.data == 1) return;
+  if (spec::rank_count(spec) == 1) return;
+  diag::Diagnostics diagnostics;
+  const auto refuse = [&](const char* key, int64_t ranks) {
+    if (ranks > 1)
+      diagnostics.report(diag::Kind::option_unsupported, spec.where(key),
+                         fmt::format("hydrac {} is about one process, and {} is {}", verb, key, ranks),
+                         fmt::format("write {}=1 behind the spec's name", key));
+  };
+  refuse("parallel.data", spec.parallel.data);
+  refuse("parallel.tensor", spec.parallel.tensor);
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+void require_whole_layers(const spec::Spec& spec, const std::string& verb) {
+  if (spec.parallel.tensor == 1) return;
   diag::Diagnostics diagnostics;
   diagnostics.report(
-      diag::Kind::option_unsupported, spec.where("parallel.data"),
-      fmt::format("hydrac {} is about one process, and parallel.data is {}", verb, spec.parallel.data),
-      "write parallel.data=1 behind the spec's name");
+      diag::Kind::tensor_unsupported, spec.where("parallel.tensor"),
+      fmt::format("hydrac {} knows no program whose ranks share layers, and parallel.tensor is {}", verb,
+                  spec.parallel.tensor),
+      "write parallel.tensor=1 behind the spec's name");
   print_found_late(diagnostics);
   throw Reported{kBadInput};
 }
@@ -302,12 +318,12 @@ int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
   const std::vector<int>& cores = spec.train.cpu_affinity.numbers;
   const int count = cores.empty() ? runtime::usable_cores() : static_cast<int>(cores.size());
-  return std::max(1, count / static_cast<int>(spec.parallel.data));
+  return std::max(1, count / static_cast<int>(spec::rank_count(spec)));
 }
 
 void require_cores(const spec::Spec& spec) {
   const std::string problem = runtime::problem_with_cores(
-      runtime::cores_to_check(spec.train.cpu_affinity.numbers, static_cast<int>(spec.parallel.data)));
+      runtime::cores_to_check(spec.train.cpu_affinity.numbers, static_cast<int>(spec::rank_count(spec))));
   if (problem.empty()) return;
   diag::Diagnostics diagnostics;
   diagnostics.report(diag::Kind::core_missing, spec.where("train.cpu_affinity"), problem,

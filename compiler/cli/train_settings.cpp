@@ -48,7 +48,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
     options.range_test = {rate / kRangeEachWay, rate * kRangeEachWay, kRangeSteps};
   options.tokens_per_step =
       t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps * spec.parallel.data;
-  options.peak_flops = static_cast<double>(spec.parallel.data) *
+  options.peak_flops = static_cast<double>(spec::rank_count(spec)) *
                        driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
   options.spec_text = spec::to_yaml(spec);
   options.identity = result_keys(spec);
@@ -74,7 +74,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
 
 runtime::TrainSettings train_settings(const spec::Spec& spec) {
   runtime::TrainSettings settings{spec.name, train_options(spec), data_settings(spec)};
-  settings.ranks = static_cast<int>(spec.parallel.data);
+  settings.ranks = static_cast<int>(spec::rank_count(spec));
   settings.cores = spec.train.cpu_affinity.numbers;
   return settings;
 }

@@ -40,14 +40,16 @@ std::optional<program::Call> call_of_ranks(const ir::Node& node) {
   static const std::map<ir::Op, Kind> kinds = {{ir::Op::all_reduce, Kind::all_reduce},
                                                {ir::Op::reduce_scatter, Kind::reduce_scatter},
                                                {ir::Op::all_gather, Kind::all_gather},
-                                               {ir::Op::own_part, Kind::own_part}};
+                                               {ir::Op::own_part, Kind::own_part},
+                                               {ir::Op::sum_over_ranks, Kind::sum_over_ranks}};
   const auto kind = kinds.find(node.op);
   if (kind == kinds.end()) return std::nullopt;
   program::Call call;
   call.kind = kind->second;
-  if (call.has_parts()) call.arguments = node.inputs;
+  if (call.has_parts() || call.kind == Kind::sum_over_ranks) call.arguments = node.inputs;
   call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
   call.largest = node.optional_flag("largest");
+  call.of_tensor = call.kind == Kind::sum_over_ranks || node.optional_flag("tensor");
   return call;
 }
 

@@ -138,11 +138,11 @@ class CudaProgramBuilder {
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
   // Sums over ranks, and what is made of them at once, have a branch of their own where there is something to
-  // run beside them, and so have copies to the host and back. A call that writes nothing that is still read
-  // before the update goes to the second branch: gradients of parameters, the sum of the losses, the next
-  // random step. Not so the token embedding's gradient: nothing follows it on the first branch, and the
-  // second one is then still at others. A call that only fills scratch memory goes where the node's outputs
-  // say.
+  // run beside them (not those within a layer, which what follows waits for), and so have copies to the host
+  // and back. A call that writes nothing that is still read before the update goes to the second branch:
+  // gradients of parameters, the sum of the losses, the next random step. Not so the token embedding's
+  // gradient: nothing follows it on the first branch, and the second one is then still at others. A call that
+  // only fills scratch memory goes where the node's outputs say.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
@@ -155,7 +155,8 @@ class CudaProgramBuilder {
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
     if (call.is_collective() || node.optional_flag("of_ranks")) {
-      call.branch = function_ == "micro_step" ? program::kSumBranch : program::kMainBranch;
+      const bool is_beside = function_ == "micro_step" && !call.of_tensor;
+      call.branch = is_beside ? program::kSumBranch : program::kMainBranch;
       return;
     }
     if (node.op == ir::Op::transfer) {

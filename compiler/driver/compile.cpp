@@ -226,6 +226,18 @@ void explain_shared_update(const models::Pack& pack, passes::Log& log) {
                                       pack.sharing_ranks)});
 }
 
+// What tensor parallelism does, for `hydrac explain`.
+void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
+  const int64_t ranks = spec.parallel.tensor;
+  log.push_back({"ranks", fmt::format("each of {0} ranks has 1/{0} of the heads, of the mlp and of the "
+                                      "vocabulary: {1} query heads, {2} key and value heads, {3} of {4} "
+                                      "columns between the mlp's matmuls; they add up what each has of a "
+                                      "layer's output, twice a layer, and of its input's gradient",
+                                      ranks, spec.model.num_attention_heads / ranks,
+                                      spec.model.num_key_value_heads / ranks,
+                                      spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
+}
+
 // What a found learning rate means, for `hydrac explain`.
 void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
   const double start = spec.train.optimizer.learning_rate;
@@ -302,6 +314,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name, pack_types_of(c));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
+  if (spec.parallel.tensor > 1) passes::sum_partial_gradients(c.graph, spec.parallel.tensor);
   if (spec.parallel.data > 1)
     passes::reduce_over_ranks(c.graph, c.pack, c.interface,
                               {spec.parallel.data, spec.train.gradient_accumulation_steps});
@@ -359,7 +372,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     after("offload");
   }
   if (c.pack.sharing_ranks > 1) explain_shared_update(c.pack, c.decisions);
-  if (spec.parallel.data > 1 && c.pack.sharing_ranks == 1 && !target.is_cpu() && !accumulates &&
+  if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
+  // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
+  const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
+  if (may_overlap && !target.is_cpu() && !accumulates &&
       overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");

@@ -66,10 +66,11 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
 int64_t bytes_sent_per_step(const Compiled& compiled) {
   double bytes = 0;
   for (const program::Function& function : compiled.program.functions) {
-    if (function.name == "load") continue;  // of a start, not of a step
-    const int64_t times = function.name == "micro_step" ? compiled.spec.train.gradient_accumulation_steps : 1;
+    const bool is_micro_step = function.name == "micro_step";
+    if (!is_micro_step && function.name != "update") continue;
+    const double times = is_micro_step ? static_cast<double>(spec::micro_batches_of_step(compiled.spec)) : 1;
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
-      if (call.is_collective()) bytes += static_cast<double>(times) * call.bytes;
+      if (call.is_collective()) bytes += times * call.bytes;
     });
   }
   return static_cast<int64_t>(bytes);

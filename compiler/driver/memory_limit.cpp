@@ -46,7 +46,7 @@ MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) 
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
   if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
   const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20);
-  const int64_t ranks = target.is_cpu() ? spec.parallel.data : 1;  // which share this machine's
+  const int64_t ranks = target.is_cpu() ? spec::rank_count(spec) : 1;  // which share this machine's
   const int64_t left = std::max<int64_t>((all - reserve) / ranks, 1);
   return {left,
           fmt::format("{} has {} for {} ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,

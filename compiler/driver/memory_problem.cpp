@@ -104,7 +104,8 @@ class Remedies {
   }
 
   bool can_share_update() const {
-    return spec_.parallel.data > 1 && spec_.train.optimizer.name != spec::Optimizer::muon;
+    return spec_.parallel.data > 1 && spec_.parallel.tensor == 1 &&
+           spec_.train.optimizer.name != spec::Optimizer::muon;
   }
   spec::Spec sharing(int64_t level) const {
     spec::Spec spec = spec_;

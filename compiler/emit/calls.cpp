@@ -228,6 +228,8 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
     case Call::Kind::all_gather:
     case Call::Kind::own_part:
       return with_parts(section, call);
+    case Call::Kind::sum_over_ranks:
+      break;  // of ranks that share layers, whose programs are not emitted
   }
   throw std::logic_error("no such kind of call");
 }

@@ -67,6 +67,25 @@ struct Nf4Storage {
   std::vector<RowRange> parts;
 };
 
+// A parameter of which each of `ranks` ranks has a part (parallel.tensor), which is what the value is.
+// `whole` is the shape that one process has. Of axis 0 `rows` are divided each by itself, as queries, keys
+// and values are: of `count` rows from `first` on rank r has the r-th `own`, the last ranks fewer, followed
+// by padding; a rank's stretches lie one behind the other. Of axis 1 rank r has the r-th columns.
+struct Split {
+  struct Rows {
+    int64_t first = 0, count = 0, own = 0;
+  };
+  int64_t ranks = 1;
+  int axis = 0;
+  Shape whole;
+  std::vector<Rows> rows;
+};
+
+// Elements of a parameter's slots in the pack that one process has: slot s begins at offset + s * stride.
+struct WholePlace {
+  int64_t offset = 0, stride = 0;
+};
+
 struct ParameterInfo {
   Init init;
   bool decay = false;   // takes weight decay
@@ -81,6 +100,10 @@ struct ParameterInfo {
   // A frozen matrix that is kept so. Its own numbers exist only around the matmuls that read them:
   // passes::dequantize.
   std::optional<Nf4Storage> nf4;
+  // Absent where a rank has all of it. `checkpoint` counts the rows of the whole.
+  std::optional<Split> split;
+  bool partial_gradient = false;  // what ranks that share layers compute of its gradient are terms of a sum
+  WholePlace whole_place = {};    // of trained ones, where ranks share layers
 };
 
 // Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;

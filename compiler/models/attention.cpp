@@ -80,8 +80,8 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   if (build.phase == Phase::decode)
     return ops::attention_decode(b, q, k, v, {build.layer(io.keys), build.layer(io.values)},
                                  build.positions(), scale, rules_of(build), "attn.mixed");
-  return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness(), kAttentionSite,
-                        "attn.mixed", build.documents());
+  return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness_of_rank(),
+                        kAttentionSite, "attn.mixed", build.documents());
 }
 
 OutputProjection declare_output(Declarer& d, const spec::Model& m, double residual_deviation) {
@@ -89,9 +89,11 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
   const ir::Dim C{m.hidden_size, "C"};
   const int64_t heads = m.num_attention_heads * m.head_dim;
   const int layers = static_cast<int>(m.num_hidden_layers);
-  output.weight = d.matrix(
-      "attn.out.weight", {C, {heads, heads == m.hidden_size ? "C" : "HD"}}, layers, residual_deviation,
-      {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}});
+  const bool is_square = heads == m.hidden_size && !d.divides();
+  output.weight =
+      d.matrix("attn.out.weight", {C, {heads, is_square ? "C" : "HD"}}, layers, residual_deviation,
+               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}}, true,
+               Declarer::Division::columns);
   if (m.attention_output_bias) {
     output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros},
                            {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
@@ -101,7 +103,7 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
 
 Use OutputProjection::apply(ops::RegionBuilder& b, const Build& build, Use mixed) const {
   b.enter("attn_out", "model.hidden_size");
-  return projected(b, build, mixed, weight, bias, "attn.out");
+  return projected_from_parts(b, build, mixed, weight, bias, "attn.out");
 }
 
 }  // namespace hydrac::models

@@ -29,15 +29,17 @@ GroupedQueryAttention::GroupedQueryAttention(Declarer& d, const spec::Model& m, 
                                         {at + "v_proj." + suffix, gpt2, q + kv, kv}};
   };
   qkv_weight_ = d.matrix("attn.qkv.weight", {packed, {m.hidden_size, "C"}}, layers, m.initializer_range,
-                         names("weight"));
+                         names("weight"), true, Declarer::Division::rows);
   if (m.attention_bias)
-    qkv_bias_ = d.vector("attn.qkv.bias", packed, layers, {ir::Init::Kind::zeros}, names("bias"));
+    qkv_bias_ = d.vector("attn.qkv.bias", packed, layers, {ir::Init::Kind::zeros}, names("bias"), {},
+                         Declarer::Division::rows);
   if (m.qk_norm) {
     const ir::Dim D{m.head_dim, "D"};
     q_norm_weight_ = d.vector("attn.q_norm.weight", D, layers, {ir::Init::Kind::ones},
                               {{"model.layers.{}.self_attn.q_norm.weight", ""}});
     k_norm_weight_ = d.vector("attn.k_norm.weight", D, layers, {ir::Init::Kind::ones},
                               {{"model.layers.{}.self_attn.k_norm.weight", ""}});
+    for (const ir::ValueId weight : {q_norm_weight_, k_norm_weight_}) d.mark_partial_gradient(weight);
   }
   output_ = declare_output(d, m, residual_deviation);
 }
@@ -56,9 +58,10 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
 Use GroupedQueryAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) const {
   const spec::Model& m = build.model.spec.model;
   b.enter("qkv", "model.num_attention_heads");
-  const Use qkv = projected(b, build, x, qkv_weight_, qkv_bias_, "attn.qkv");
-  const std::vector<Use> parts =
-      ops::split_qkv(b, qkv, m.num_attention_heads, m.num_key_value_heads, m.head_dim, "attn");
+  const int64_t ranks = build.tensor_ranks();
+  const Use qkv = projected_to_parts(b, build, x, qkv_weight_, qkv_bias_, "attn.qkv");
+  const std::vector<Use> parts = ops::split_qkv(b, qkv, m.num_attention_heads / ranks,
+                                                m.num_key_value_heads / ranks, m.head_dim, "attn");
   const Use q = positioned(b, build, parts[0], q_norm_weight_, "attn.q");
   const Use k = positioned(b, build, parts[1], k_norm_weight_, "attn.k");
   return output_.apply(b, build, attend(b, build, q, k, parts[2]));

@@ -21,6 +21,10 @@ Use Build::ids() const {
   throw std::logic_error("no such phase");
 }
 
+Use Build::own_ids() const {
+  return fixed(phase == Phase::generate ? model.interface.own_prompt : model.interface.own_tokens);
+}
+
 Use Build::positions() const {
   if (phase == Phase::decode) return fixed(model.interface.cache.positions);
   return generates() ? Use{} : fixed(model.interface.positions);
@@ -42,27 +46,76 @@ Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site
   return ops::dropout(b, x, p, build.randomness(), site, name);
 }
 
-// The sum is one kernel with what reads it, or the end of the adapter's second matmul.
-Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
-              const std::string& name) {
-  const auto& adapters = build.model.parameters.adapters;
-  const auto found = adapters.find(weight);
-  if (found == adapters.end() || !build.adapted)
-    return ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name);
-  const Adapter& adapter = found->second;
+namespace {
+
+enum class Division { none, outputs, inputs };  // of a linear layer among ranks
+
+// The layer without its adapters.
+Use base_of(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, Use bias,
+            const std::string& name, Division division) {
+  return ops::linear(b, x, build.layer(weight), bias, name,
+                     division == Division::outputs ? build.tensor_ranks() : 1);
+}
+
+// What an adapter adds. What its first matrix makes is on all ranks, of a layer whose inputs are divided a
+// sum over them.
+Use change_of(ops::RegionBuilder& b, const Build& build, const Adapter& adapter, Use x,
+              const std::string& name, Division division) {
   const spec::Spec& spec = build.model.spec;
-  const Use base = ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name + ".base");
   if (build.trains() && spec.adapter.dropout > 0) {
     b.asked_for_by(kAdapterDropout);
-    x = ops::dropout(b, x, spec.adapter.dropout, build.randomness(), kAdapterSite + adapter.site,
+    const ops::Randomness random =
+        division == Division::inputs ? build.randomness_of_rank() : build.randomness();
+    x = ops::dropout(b, x, spec.adapter.dropout, random, kAdapterSite + adapter.site,
                      name + ".adapter_input");
   }
   b.asked_for_by("adapter.r");
-  const Use low = ops::linear(b, x, build.layer(adapter.a), {}, name + ".low");
+  const bool sums = division == Division::inputs;
+  Use low = ops::linear(b, x, build.layer(adapter.a), {}, name + (sums ? ".low.part" : ".low"));
+  if (sums) low = ops::sum_over_ranks(b, low, build.tensor_ranks(), name + ".low");
   const Use matrix = ops::adapter_matrix(b, build.layer(adapter.b), adapter.targets, b.shape(low).back(),
                                          adapter_scale(spec), name + ".adapter_matrix");
-  const Use change = ops::linear(b, low, matrix, {}, name + ".change");
-  return ops::add(b, base, change, name, "base");
+  return ops::linear(b, low, matrix, {}, name + ".change",
+                     division == Division::outputs ? build.tensor_ranks() : 1);
+}
+
+// Its sum with an adapter is one kernel with what reads it, or the end of the adapter's second matmul.
+Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
+              const std::string& name, Division division) {
+  const auto& adapters = build.model.parameters.adapters;
+  const auto found = adapters.find(weight);
+  const bool is_adapted = found != adapters.end() && build.adapted;
+  const std::string base_name = is_adapted ? name + ".base" : name;
+  Use base;
+  if (division == Division::inputs) {
+    const bool has_bias = bias != ir::kNoValue;
+    base = base_of(b, build, x, weight, {}, base_name + ".part", division);
+    base = ops::sum_over_ranks(b, base, build.tensor_ranks(), has_bias ? base_name + ".sum" : base_name);
+    if (has_bias) base = ops::bias_add(b, base, build.layer(bias), base_name);
+  } else {
+    base = base_of(b, build, x, weight, optional(build.layer(bias)), base_name, division);
+  }
+  if (!is_adapted) return base;
+  return ops::add(b, base, change_of(b, build, found->second, x, name, division), name, "base");
+}
+
+}  // namespace
+
+Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
+              const std::string& name) {
+  return projected(b, build, x, weight, bias, name, Division::none);
+}
+
+Use projected_to_parts(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
+                       const std::string& name) {
+  return projected(b, build, x, weight, bias, name,
+                   build.tensor_ranks() > 1 ? Division::outputs : Division::none);
+}
+
+Use projected_from_parts(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight,
+                         ir::ValueId bias, const std::string& name) {
+  return projected(b, build, x, weight, bias, name,
+                   build.tensor_ranks() > 1 ? Division::inputs : Division::none);
 }
 
 }  // namespace hydrac::models

@@ -28,12 +28,20 @@ struct Build {
   }
   Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
   Use ids() const;
+  // f32, 1 where the rank has the token in its part of the vocabulary, else 0.
+  Use own_ids() const;
+  int64_t tensor_ranks() const { return model.spec.parallel.tensor; }
   // No value where a sequence is one document.
   Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
   // No value where a sequence's tokens are those from 0 on.
   Use positions() const;
   ops::Randomness randomness() const {
     return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
+  }
+  // Of what ranks that share layers have a part each: every one draws its own.
+  ops::Randomness randomness_of_rank() const {
+    const ir::ValueId own = model.interface.own_seed;
+    return {fixed(model.interface.rng_step), fixed(own == ir::kNoValue ? model.interface.rng_seed : own)};
   }
 };
 
@@ -54,6 +62,12 @@ inline constexpr const char* kAdapterDropout = "adapter.dropout";
 // A linear layer of a block, or several side by side, with its adapters: x [..,in] -> [..,out].
 Use projected(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
               const std::string& name);
+// The same where ranks that share layers have a part of the outputs each, and all of x,
+Use projected_to_parts(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
+                       const std::string& name);
+// or a part of x each, and all outputs: what they compute of these is added up.
+Use projected_from_parts(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
+                         const std::string& name);
 Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
 

@@ -15,9 +15,10 @@ Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
     : graph_(graph), spec_(spec), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
-                         const std::vector<Names>& names, bool in_block) {
+                         const std::vector<Names>& names, bool in_block, Division division) {
   ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
   value.parameter->checkpoint = parts(value, names, in_block && gpt2_);
+  divide(value, names, division);
   if (in_block) {
     for (const Names& part : names)
       value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
@@ -28,7 +29,8 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
 }
 
 ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init init,
-                         const std::vector<Names>& names, const std::optional<Names>& of_last_slot) {
+                         const std::vector<Names>& names, const std::optional<Names>& of_last_slot,
+                         Division division) {
   ir::Value value = parameter(name, {std::move(size)}, slots, init, false);
   auto& checkpoint = value.parameter->checkpoint = parts(value, names, false);
   if (of_last_slot) {
@@ -36,7 +38,32 @@ ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init 
     checkpoint.push_back({gpt2_ ? of_last_slot->gpt2 : of_last_slot->llama, 0, value.shape[0].size, false,
                           slots - 1, slots - 1});
   }
+  divide(value, names, division);
   return add(std::move(value));
+}
+
+// The value becomes a rank's part.
+void Declarer::divide(ir::Value& value, const std::vector<Names>& names, Division division) const {
+  const int64_t ranks = spec_.parallel.tensor;
+  if (ranks == 1 || division == Division::none) return;
+  ir::Split split{ranks, division == Division::columns ? 1 : 0, value.shape, {}};
+  if (division == Division::columns) {
+    value.shape[1].size /= ranks;
+  } else if (division == Division::vocabulary) {
+    value.shape[0].size = vocab_rows(spec_) / ranks;
+    split.rows = {{0, split.whole[0].size, value.shape[0].size}};
+  } else {
+    for (const Names& part : names) {
+      const int64_t rows = part.rows ? part.rows : split.whole[0].size;
+      split.rows.push_back({part.first_row, rows, rows / ranks});
+    }
+    value.shape[0].size /= ranks;
+  }
+  value.parameter->split = std::move(split);
+}
+
+void Declarer::mark_partial_gradient(ValueId vector) {
+  graph_.value(vector).parameter->partial_gradient = spec_.parallel.tensor > 1;
 }
 
 ir::Value Declarer::parameter(const std::string& name, ir::Shape shape, int slots, Init init,
@@ -118,16 +145,43 @@ std::map<ValueId, Adapter> Declarer::declare_adapters() {
   return adapters;
 }
 
+namespace {
+
+// Rows of the value that `rows` of the whole parameter are.
+ir::RowRange own_rows(const ir::Value& value, ir::RowRange rows) {
+  const auto& split = value.parameter->split;
+  if (!split || split->axis == 1) return rows;
+  ir::RowRange own;
+  for (const ir::Split::Rows& part : split->rows) {
+    if (part.first < rows.first) own.first += part.own;
+    if (part.first >= rows.first && part.first < rows.first + rows.count) own.count += part.own;
+  }
+  return own;
+}
+
+// Of a matrix whose outputs are divided, B's rows are too, and of one whose inputs are, A's columns.
+void divide_adapter(const ir::Value& weight, ir::Value& a, ir::Value& b) {
+  const auto& split = weight.parameter->split;
+  if (!split) return;
+  ir::Value& part = split->axis == 0 ? b : a;
+  part.parameter->split = split;
+  part.parameter->split->whole = {split->axis == 0 ? split->whole[0] : a.shape[0],
+                                  split->axis == 0 ? b.shape[1] : split->whole[1]};
+}
+
+}  // namespace
+
 // Named as PEFT names them, and drawn as there: A uniformly within 1 / sqrt(in), B zeros.
 Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPart>& targets) {
   const ir::Value weight = graph_.value(matrix);
   const int64_t rank = spec_.adapter.r;
   const std::string name = weight.name.substr(0, weight.name.rfind('.'));
-  const double bound = 1 / std::sqrt(static_cast<double>(weight.shape[1].size));
+  const double bound = 1 / std::sqrt(static_cast<double>(whole_shape(weight)[1].size));
   ir::Value a = parameter(name + ".lora_a", {ranks(targets.size(), rank), weight.shape[1]}, weight.slots,
                           {Init::Kind::uniform, bound}, true);
   ir::Value b =
       parameter(name + ".lora_b", {weight.shape[0], ranks(1, rank)}, weight.slots, {Init::Kind::zeros}, true);
+  divide_adapter(weight, a, b);
   Adapter adapter;
   for (const CheckpointPart& target : targets) {
     const std::string module = "base_model.model." + module_of(target);
@@ -135,7 +189,7 @@ Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPa
     a.parameter->matrices.push_back(own);
     a.parameter->checkpoint.push_back(
         {module + ".lora_A.weight", own.first, own.count, false, 0, weight.slots - 1});
-    adapter.targets.push_back({target.first_row, target.rows});
+    adapter.targets.push_back(own_rows(weight, {target.first_row, target.rows}));
     b.parameter->matrices.push_back(adapter.targets.back());
     b.parameter->checkpoint.push_back(
         {module + ".lora_B.weight", target.first_row, target.rows, false, 0, weight.slots - 1});

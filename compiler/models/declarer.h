@@ -25,13 +25,24 @@ class Declarer {
     int64_t first_row = 0, rows = 0;  // rows: 0 = all
   };
 
+  // How ranks that share layers (parallel.tensor) divide a parameter. `rows`: outputs, those of each of its
+  // names by itself; `columns`: inputs; `vocabulary`: rows of the vocabulary with its padding.
+  enum class Division { none, rows, columns, vocabulary };
+
+  bool divides() const { return spec_.parallel.tensor > 1; }
+
+  // All shapes and rows are those of the whole parameter.
   // [out, in], drawn from a normal distribution, with weight decay. `in_block`: of a block's linear layers,
   // which GPT-2 stores as [in, out].
   ir::ValueId matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
-                     const std::vector<Names>& names, bool in_block = true);
+                     const std::vector<Names>& names, bool in_block = true,
+                     Division division = Division::none);
   // Without weight decay. `of_last_slot`: where the last slot has a name of its own.
   ir::ValueId vector(const std::string& name, ir::Dim size, int slots, ir::Init init,
-                     const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {});
+                     const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {},
+                     Division division = Division::none);
+  // Ranks compute terms of its gradient each: what they have of it is to be summed.
+  void mark_partial_gradient(ir::ValueId vector);
 
   // Of the parameters with frozen and trained layers, by the value of the first run.
   std::map<ir::ValueId, std::vector<SlotRun>> take_runs() { return std::move(runs_); }
@@ -44,6 +55,7 @@ class Declarer {
   ir::Value parameter(const std::string& name, ir::Shape shape, int slots, ir::Init init, bool decay) const;
   std::vector<ir::CheckpointPart> parts(const ir::Value& value, const std::vector<Names>& names,
                                         bool transposed) const;
+  void divide(ir::Value& value, const std::vector<Names>& names, Division division) const;
   ir::ValueId add(ir::Value value);
   Adapter declare_adapter(ir::ValueId matrix, const std::vector<ir::CheckpointPart>& targets);
 

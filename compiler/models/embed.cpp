@@ -12,9 +12,16 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
     if (is_last) b.into(into);
   };
   b.enter("embedding", "model.hidden_size");
-  last(!positions && !drops);
+  const bool has_parts = model.spec.model.input == spec::Input::tokens && build.tensor_ranks() > 1;
+  if (!has_parts) last(!positions && !drops);
   Use x;
-  if (model.spec.model.input == spec::Input::tokens) {
+  if (has_parts) {
+    x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding.looked_up");
+    x = ops::scale_rows(b, x, build.own_ids(), "embedding.part");
+    if (!positions && !drops && b.value(into).exact) b.exact(x);  // a sum has the type of its terms
+    last(!positions && !drops);
+    x = ops::sum_over_ranks(b, x, build.tensor_ranks(), "embedding");
+  } else if (model.spec.model.input == spec::Input::tokens) {
     x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding");
   } else {
     x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight),

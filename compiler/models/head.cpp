@@ -6,7 +6,9 @@ namespace hydrac::models {
 Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
   const Parameters& p = build.model.parameters;
   b.enter("head", "model.head");
-  return ops::linear(b, hidden, build.fixed(p.head_weight), optional(build.fixed(p.head_bias)), "logits");
+  const bool has_parts = build.model.spec.model.head == spec::Head::language_model;
+  return ops::linear(b, hidden, build.fixed(p.head_weight), optional(build.fixed(p.head_bias)), "logits",
+                     has_parts ? build.tensor_ranks() : 1);
 }
 
 Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {
@@ -19,6 +21,11 @@ Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double
   if (build.model.spec.model.head == spec::Head::regression)
     return ops::mse(b, predictions, targets, "loss_rows");
   const spec::Model& m = build.model.spec.model;
+  if (m.head == spec::Head::language_model && build.tensor_ranks() > 1)
+    return ops::cross_entropy_of_ranks(
+        b, predictions, targets,
+        {build.tensor_ranks(), m.vocab_size, optional(build.fixed(build.model.interface.own_classes))},
+        m.logit_softcap, label_smoothing, "loss_rows");
   const int64_t classes = m.head == spec::Head::language_model ? m.vocab_size : m.num_labels;
   return ops::cross_entropy(b, predictions, targets, classes, m.logit_softcap, label_smoothing, "loss_rows");
 }

@@ -21,11 +21,11 @@ Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x) {
   const spec::Model& m = build.model.spec.model;
   const Parameters& p = build.model.parameters;
   b.enter("mlp", "model.intermediate_size");
-  const Use up = projected(b, build, x, p.up_weight, p.up_bias, "mlp.up");
+  const Use up = projected_to_parts(b, build, x, p.up_weight, p.up_bias, "mlp.up");
   b.enter("act", "model.hidden_act");
   const Use act = activate(b, m.hidden_act, up, "mlp.act");
   b.enter("mlp_out", "model.hidden_size");
-  const Use down = projected(b, build, act, p.down_weight, p.down_bias, "mlp.out");
+  const Use down = projected_from_parts(b, build, act, p.down_weight, p.down_bias, "mlp.out");
   b.enter("residual", "model.dropout");
   return residual_dropout(b, build, down, kMlpResidualSite, "mlp.dropped");
 }

@@ -27,9 +27,9 @@ using ir::ValueId;
 
 void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.input == spec::Input::tokens) {
-    p.token_embedding =
-        d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
-                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}}, false);
+    p.token_embedding = d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
+                                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}},
+                                 false, Declarer::Division::vocabulary);
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
                               {{"model.input_proj.weight", ""}}, false);
@@ -55,10 +55,15 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
         {at + "up_proj." + suffix, "transformer.h.{}.mlp.c_fc." + suffix, gated ? inner : 0, inner});
     return names;
   };
-  p.up_weight = d.matrix("mlp.up.weight", {up, C}, layers, m.initializer_range, up_names("weight"));
-  if (m.mlp_bias) p.up_bias = d.vector("mlp.up.bias", up, layers, {Init::Kind::zeros}, up_names("bias"));
+  using Division = Declarer::Division;
+  p.up_weight = d.matrix("mlp.up.weight", {up, C}, layers, m.initializer_range, up_names("weight"), true,
+                         Division::rows);
+  if (m.mlp_bias)
+    p.up_bias =
+        d.vector("mlp.up.bias", up, layers, {Init::Kind::zeros}, up_names("bias"), {}, Division::rows);
   p.down_weight = d.matrix("mlp.down.weight", {C, {inner, "F"}}, layers, residual_deviation,
-                           {{"model.layers.{}.mlp.down_proj.weight", "transformer.h.{}.mlp.c_proj.weight"}});
+                           {{"model.layers.{}.mlp.down_proj.weight", "transformer.h.{}.mlp.c_proj.weight"}},
+                           true, Division::columns);
   if (m.mlp_bias) {
     p.down_bias = d.vector("mlp.down.bias", C, layers, {Init::Kind::zeros},
                            {{"model.layers.{}.mlp.down_proj.bias", "transformer.h.{}.mlp.c_proj.bias"}});
@@ -87,10 +92,10 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
 
 void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.head == spec::Head::language_model) {
-    p.head_weight = m.tie_word_embeddings
-                        ? p.token_embedding
-                        : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
-                                   {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}}, false);
+    p.head_weight = m.tie_word_embeddings ? p.token_embedding
+                                          : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
+                                                     {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}},
+                                                     false, Declarer::Division::vocabulary);
     return;
   }
   p.head_weight = d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range,
@@ -163,7 +168,7 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   // Each residual branch adds to the stream, so its last matrix starts smaller (GPT-2): deviation /
   // sqrt(branches).
   const double residual_deviation = m.initializer_range / std::sqrt(2.0 * layers);
-  const int64_t vocab = vocab_rows(spec);
+  const int64_t vocab = vocab_rows_of_one(spec);
   declare_inputs(declarer, parameters, m, C, vocab);
   parameters.attention = declare_attention(declarer, m, residual_deviation);
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
@@ -192,10 +197,29 @@ std::vector<int> Parameters::first_layers() const {
   return {layers.begin(), layers.end()};
 }
 
-int64_t vocab_rows(const spec::Spec& spec) {
-  constexpr int64_t tile = 128;
-  if (targets::find(spec.target)->is_cpu()) return spec.model.vocab_size;
+namespace {
+
+int64_t padded_vocabulary(const spec::Spec& spec, int64_t ranks) {
+  const int64_t tile = ranks * (targets::find(spec.target)->is_cpu() ? 1 : 128);
   return (spec.model.vocab_size + tile - 1) / tile * tile;
+}
+
+}  // namespace
+
+int64_t vocab_rows(const spec::Spec& spec) {
+  return padded_vocabulary(spec, spec.parallel.tensor);
+}
+
+int64_t vocab_rows_of_one(const spec::Spec& spec) {
+  return padded_vocabulary(spec, 1);
+}
+
+int64_t own_vocab_rows(const spec::Spec& spec) {
+  return vocab_rows(spec) / spec.parallel.tensor;
+}
+
+const ir::Shape& whole_shape(const ir::Value& parameter) {
+  return parameter.parameter->split ? parameter.parameter->split->whole : parameter.shape;
 }
 
 int64_t checkpoint_rows(const ir::Value& parameter) {
@@ -271,19 +295,30 @@ ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
 class Packer {
  public:
   Packer(ir::Graph& graph, ValueId pack, ir::DType parameters, int64_t row = kPackRow,
-         int64_t sharing_ranks = 1)
-      : graph_(graph), pack_(pack), dtype_(parameters), row_(row), sharing_ranks_(sharing_ranks) {}
+         int64_t sharing_ranks = 1, int64_t tensor_ranks = 1)
+      : graph_(graph),
+        pack_(pack),
+        dtype_(parameters),
+        row_(row),
+        sharing_ranks_(sharing_ranks),
+        tensor_ranks_(tensor_ranks) {}
 
   int64_t elements() const { return end_; }
+  int64_t whole_rows() const { return whole_end_ / row_; }
 
   // `group`: its name, optimizer and members, which get places in the pack.
   ParameterGroup add(ParameterGroup group) {
     group.first_row = end_ / row_;
     const int64_t alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
     for (const bool decay : {true, false}) {
+      if (tensor_ranks_ > 1) {
+        place_in_whole(group.members, decay, alignment);
+        place_split(group, decay, alignment);
+      }
       int64_t together = end_;  // where those begin that ranks divide together
       for (const ValueId member : group.members) {
-        if (graph_.value(member).parameter->decay != decay) continue;
+        const ir::ParameterInfo& info = *graph_.value(member).parameter;
+        if (info.decay != decay || info.split) continue;
         const bool is_alone = decay && divides(member);
         if (is_alone) close(group, together, "rest");
         place(member, alignment);
@@ -351,6 +386,31 @@ class Packer {
     group.used_rows += rows;
   }
 
+  // Where one process that has all of each parameter places them.
+  void place_in_whole(const std::vector<ValueId>& members, bool decay, int64_t alignment) {
+    for (const ValueId member : members) {
+      ir::Value& value = graph_.value(member);
+      if (value.parameter->decay != decay) continue;
+      const int64_t stride = round_up(element_count(whole_shape(value)), alignment);
+      value.parameter->whole_place = {whole_end_, stride};
+      whole_end_ += stride * value.slots;
+    }
+    whole_end_ = round_up(whole_end_, row_);
+  }
+
+  // Parameters of which a rank has a part, in rows of their own.
+  void place_split(ParameterGroup& group, bool decay, int64_t alignment) {
+    const int64_t first = end_;
+    for (const ValueId member : group.members) {
+      const ir::ParameterInfo& info = *graph_.value(member).parameter;
+      if (info.decay == decay && info.split) place(member, alignment);
+    }
+    end_ = round_up(end_, row_);
+    const int64_t rows = (end_ - first) / row_;
+    group.split_rows.push_back({first / row_ - group.first_row, rows});
+    group.used_rows += rows;
+  }
+
   void place(ValueId id, int64_t alignment) {
     ir::Value& value = graph_.value(id);
     const int64_t stride = round_up(element_count(value.shape), alignment);
@@ -363,8 +423,9 @@ class Packer {
   const ValueId pack_;
   const ir::DType dtype_;
   const int64_t row_;
-  const int64_t sharing_ranks_;
-  int64_t end_ = 0;  // of what is placed
+  const int64_t sharing_ranks_, tensor_ranks_;
+  int64_t end_ = 0;        // of what is placed
+  int64_t whole_end_ = 0;  // of the pack that one process has
 };
 
 // Whether matmuls and embeddings read the parameter: others compute in f32 with what they read.
@@ -422,6 +483,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
   types.shards_gradients = types.sharing_ranks > 1 && spec.parallel.zero > 1;
+  types.tensor_ranks = spec.parallel.tensor;
   return types;
 }
 
@@ -517,14 +579,16 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
             .sharing_ranks = types.sharing_ranks,
             .matmuls = types.matmuls,
             .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls,
-            .shards_gradients = types.shards_gradients};
+            .shards_gradients = types.shards_gradients,
+            .tensor_ranks = types.tensor_ranks};
   pack.parameters =
       graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
                            types.parameters, pack_shape(0, "")));
-  Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks);
+  Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks, pack.tensor_ranks);
   for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow))
     pack.groups.push_back(packer.add(std::move(group)));
   graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
+  pack.whole_rows = packer.whole_rows();
   for (ParameterGroup& group : pack.groups) {
     const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
       return narrow.contains(gradient_of(graph, graph.value(member)));

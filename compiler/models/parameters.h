@@ -54,8 +54,15 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 
 // Rows that the token embedding and the head's matrix have in memory: on a GPU model.vocab_size rounded up,
 // so that matmuls over the vocabulary run on aligned tiles. The rows beyond it are 0 and stay 0; checkpoints
-// do not have them.
+// do not have them. Those of all ranks that share the vocabulary together, which have equal parts.
 int64_t vocab_rows(const spec::Spec& spec);
+// Those that one process has.
+int64_t vocab_rows_of_one(const spec::Spec& spec);
+// Rows that a rank has; some of the last ranks' may be padding.
+int64_t own_vocab_rows(const spec::Spec& spec);
+
+// The shape of the parameter that one process has.
+const ir::Shape& whole_shape(const ir::Value& parameter);
 
 // Rows of a parameter that its checkpoint names; those beyond are padding.
 int64_t checkpoint_rows(const ir::Value& parameter);
@@ -83,6 +90,7 @@ struct PackTypes {
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
   int64_t sharing_ranks = 1;           // that share the update, see Pack
   bool shards_gradients = false;       // each of them keeps its part of the gradients alone, see Pack
+  int64_t tensor_ranks = 1;            // that share layers
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
@@ -124,6 +132,9 @@ struct ParameterGroup {
   // Of these, at their start; and of the rows that a rank updates.
   int64_t decayed_rows = 0, own_decayed_rows = 0;
   std::vector<Stretch> stretches;  // where ranks share the update: all rows, in order
+  // Where ranks share layers: rows of the group, of the decayed ones and of the others, with parameters of
+  // which each has a part. The rest is on all of them.
+  std::vector<ir::RowRange> split_rows;
 };
 
 // Ranks that share the update (ZeRO) have an equal number of rows of each stretch of a group: rank r updates
@@ -141,6 +152,8 @@ struct Pack {
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
   bool is_divided = false;
   bool shards_gradients = false;
+  int64_t tensor_ranks = 1;  // that share layers
+  int64_t whole_rows = 0;    // of the pack that one process has, in which ParameterInfo::whole_place counts
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives

@@ -30,6 +30,13 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   } else {
     io.features = declare(graph, "features", {B, T, {m.num_features, "N"}}, DType::f32, Role::input);
   }
+  const bool shares_layers = spec.parallel.tensor > 1;
+  if (shares_layers && m.input == spec::Input::tokens)
+    io.own_tokens = declare(graph, "own_tokens", {B, T}, DType::f32, Role::input);
+  if (shares_layers && m.head == spec::Head::language_model && vocab_rows(spec) != m.vocab_size)
+    io.own_classes = declare(graph, "own_classes", {}, DType::i32, Role::state);
+  if (shares_layers && (m.attention_dropout > 0 || (has_adapters(spec) && spec.adapter.dropout > 0)))
+    io.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
   if (spec.data.document_mask) {
     io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
     if (m.position != spec::Position::none)
@@ -138,12 +145,22 @@ ir::Dim sequence_tokens(const spec::Spec& spec) {
   return {spec.train.sequence_len, "T"};
 }
 
+// Of one token, [1,V of a rank] of each rank -> [1,V]; into the value, if there is one.
+Use whole_logits(ops::RegionBuilder& b, const Build& build, Use part, ValueId into) {
+  const ir::Shape shape = {{1, "1"}, {vocab_rows(build.model.spec), "Vocabulary"}};
+  const Use whole = into == ir::kNoValue ? b.exact(b.fresh("whole_logits", shape)) : build.fixed(into);
+  b.emit_node(ir::Op::all_gather, {part}, {whole}, {{"ranks", build.tensor_ranks()}, {"tensor", true}});
+  return whole;
+}
+
 // Of one token a sequence [B,C], or of all [B,T,C], into `logits`.
 void add_logits(ops::RegionBuilder& b, const Build& build, Use hidden, ValueId into) {
   b.enter("head", "sample.max_new_tokens");
   const double softcap = build.model.spec.model.logit_softcap;
-  if (softcap == 0) b.into(build.fixed(into));
-  const Use logits = head(b, build, hidden);
+  const bool has_parts = build.tensor_ranks() > 1;
+  if (softcap == 0 && !has_parts) b.into(build.fixed(into));
+  Use logits = head(b, build, hidden);
+  if (has_parts) logits = whole_logits(b, build, b.exact(logits), softcap == 0 ? into : ir::kNoValue);
   if (softcap == 0) return;
   b.enter("head", "model.logit_softcap");
   b.into(build.fixed(into));
@@ -206,8 +223,12 @@ void declare_generate(Model& model) {
   Interface& io = model.interface;
   io.prompt = declare(model.graph, "prompt", {{1, "1"}, sequence_tokens(spec)}, DType::i32, Role::input);
   io.position = declare(model.graph, "position", {}, DType::i32, Role::input);
-  io.logits =
-      declare(model.graph, "next_logits", {{1, "1"}, {vocab_rows(spec), "V"}}, DType::f32, Role::state);
+  io.logits = declare(model.graph, "next_logits",
+                      {{1, "1"}, {vocab_rows(spec), spec.parallel.tensor > 1 ? "Vocabulary" : "V"}},
+                      DType::f32, Role::state);
+  if (spec.parallel.tensor > 1)
+    io.own_prompt =
+        declare(model.graph, "own_prompt", {{1, "1"}, sequence_tokens(spec)}, DType::f32, Role::input);
 }
 
 void declare_cache(Model& model, const Generation& generation, DType storage) {

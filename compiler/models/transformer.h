@@ -66,6 +66,12 @@ struct Interface {
   ir::ValueId eval_hits = ir::kNoValue;  // f32 []: targets of it that were predicted; classification only
   ir::ValueId rng_step = ir::kNoValue;   // u32 []: counts micro-batches; dropout's random bits depend on it
   ir::ValueId rng_seed = ir::kNoValue;   // u32 []
+  // Where ranks share layers. `tokens` and `prompt` are then rows of a rank's part of the vocabulary, and
+  // own_tokens and own_prompt say of each whether it is the rank's (1) or another's (0); `targets` are as
+  // ops::cross_entropy_of_ranks has them.
+  ir::ValueId own_tokens = ir::kNoValue, own_prompt = ir::kNoValue;  // f32 [B,T], [1,T]
+  ir::ValueId own_classes = ir::kNoValue;  // i32 []: tokens of the rank's part, where not all have as many
+  ir::ValueId own_seed = ir::kNoValue;     // u32 []: of what drops out of what only the rank has
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
   ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted

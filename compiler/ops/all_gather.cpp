@@ -1,10 +1,38 @@
 // Tensors become the parts of all ranks, one behind the other in the order of ranks. It is no op of a model,
-// so no gradient flows through it.
+// except where ranks share layers: there what follows is the same on all of them, so that the gradient of a
+// rank's part is its part of the gradient. Attribute tensor: of those ranks.
+#include <algorithm>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
 #include "ops/op.h"
 
 namespace hydrac::ops {
 
+std::vector<Use> gather_over_ranks(RegionBuilder& b, const std::vector<Use>& parts, int64_t ranks) {
+  std::vector<Use> wholes;
+  for (const Use part : parts) {
+    ir::Shape shape = b.shape(part);
+    shape.insert(shape.begin(), {ranks, ""});
+    wholes.push_back(b.fresh(b.value(part).name + "s", std::move(shape)));
+    if (b.value(part).exact) b.exact(wholes.back());
+  }
+  b.emit_node(ir::Op::all_gather, parts, wholes, {{"ranks", ranks}, {"tensor", true}});
+  return wholes;
+}
+
 namespace {
+
+void all_gather_gradient(Gradient& g, const ir::Node& node) {
+  std::vector<Use> wholes, parts;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    wholes.push_back(*g.of(node.outputs[i]));
+    parts.push_back(g.fresh(g.name_of(node.inputs[i]), g.shape(node.inputs[i])));
+    if (g.value(node.inputs[i]).exact) g.exact(parts.back());
+  }
+  g.emit_node(ir::Op::own_part, wholes, parts, node.attributes);
+  for (size_t i = 0; i < parts.size(); ++i) g.contribute(node.inputs[i], parts[i]);
+}
 
 // Each rank's part goes to all others.
 Cost all_gather_cost(const ir::Graph& graph, const ir::Node& node) {
@@ -18,12 +46,20 @@ Cost all_gather_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
+// Inputs are the ranks' parts of one tensor.
+void all_gather_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  auto to = out[0].data.begin();
+  for (const Tensor64& part : in) to = std::ranges::copy(part.data, to).out;
+}
+
 }  // namespace
 
 extern const OpInfo kAllGather{.op = ir::Op::all_gather,
                                .formula = "x = all ranks' parts",
                                .inputs = {"part"},
                                .outputs = {"x"},
-                               .cost = all_gather_cost};
+                               .gradient = all_gather_gradient,
+                               .cost = all_gather_cost,
+                               .reference = all_gather_reference};
 
 }  // namespace hydrac::ops

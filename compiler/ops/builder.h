@@ -63,7 +63,16 @@ using ir::Use;
 Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);  // [B,T], [V,C] -> [B,T,C]
 // x[B,T,C] + table[positions]. `positions` i32 [B,T]; without them token t is at position t.
 Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name, Use positions = {});
-Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);  // x[..,K] W[N,K]^T + b[N]
+// x[..,K] W[N,K]^T + b[N]. `ranks` > 1: so many have N rows each of a larger matrix, and the same x, whose
+// gradient is the sum of what they compute of it.
+Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name, int64_t ranks = 1);
+Use bias_add(RegionBuilder&, Use x, Use bias, const std::string& name);
+// The sum of what `ranks` ranks have as x, which share layers; its gradient is that of each rank's x.
+Use sum_over_ranks(RegionBuilder&, Use x, int64_t ranks, const std::string& name);
+// [..] of each rank -> [ranks, ..].
+std::vector<Use> gather_over_ranks(RegionBuilder&, const std::vector<Use>& parts, int64_t ranks);
+// x[..,C] * factor[..], a number a row, which has no gradient.
+Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
@@ -124,6 +133,16 @@ Use softcap(RegionBuilder&, Use x, double cap, const std::string& name);
 // logits' softcap where that is not 0.
 Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double softcap,
                   double label_smoothing, const std::string& name);
+// Classes of which each of `ranks` ranks has a part: of `all`, in equal parts but for the padding behind the
+// last ones; `own` i32 [] is how many of the rank's columns are classes, absent where all are.
+struct PartOfClasses {
+  int64_t ranks = 1, all = 0;
+  Use own;
+};
+inline constexpr int64_t kTargetOfAnother = -1;  // of a rank's targets: a class that another rank has
+// The same of a rank's part of the logits, on every rank. Targets count from the rank's first class on.
+Use cross_entropy_of_ranks(RegionBuilder&, Use logits, Use targets, const PartOfClasses& part, double softcap,
+                           double label_smoothing, const std::string& name);
 // count = rows whose largest logit, of those below `classes`, is the target's; f32 [].
 void hits(RegionBuilder&, Use logits, Use targets, int64_t classes, Use count);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);

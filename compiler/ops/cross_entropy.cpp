@@ -4,10 +4,10 @@
 // Rows with the target -100 are ignored: loss and gradient 0. With a softcap c, x is c * tanh(logits / c),
 // and d_logits = d_x * (1 - tanh^2).
 #include <cmath>
-#include <optional>
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
+#include "ops/logit.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
@@ -47,26 +47,6 @@ struct Classes {
   bool padded = false;
   double count = 0;
 };
-
-double softcap_of(const ir::Node& node) {
-  return node.attributes.contains("softcap") ? node.number("softcap") : 0;
-}
-
-// What the softmax takes of a logit, and the derivative of that.
-struct Logit {
-  Logit(ir::BodyBuilder& k, const ir::Node& node, Term logit) : value(logit) {
-    const double cap = softcap_of(node);
-    if (cap == 0) return;
-    ratio = k.named("capped_share", tanh(logit * (1 / cap)));
-    value = k.named("capped_logit", *ratio * cap);
-  }
-  Term times_derivative(Term gradient) const { return ratio ? gradient * (1 - *ratio * *ratio) : gradient; }
-
-  Term value;
-  std::optional<Term> ratio;  // tanh of logit / softcap
-};
-
-constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference with it is NaN
 
 ir::Body cross_entropy_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);

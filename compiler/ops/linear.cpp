@@ -5,8 +5,11 @@
 
 namespace hydrac::ops {
 
-Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name) {
-  return b.emit(ir::Op::linear, {x, weight, bias}, name, with_last(b.shape(x), b.shape(weight)[0]));
+Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name, int64_t ranks) {
+  ir::Attributes attributes;
+  if (ranks > 1) attributes["ranks"] = ranks;
+  return b.emit(ir::Op::linear, {x, weight, bias}, name, with_last(b.shape(x), b.shape(weight)[0]),
+                std::move(attributes));
 }
 
 namespace {
@@ -19,12 +22,23 @@ void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
   g.contribute(weight, dw);
 }
 
+// What the rank computes of d_x, then the sum over ranks.
+void contribute_sum(Gradient& g, Use x, Use dy, Use weight, int64_t ranks) {
+  const Use part = g.emit(ir::Op::gemm, {dy, weight}, g.name_of(x) + ".part", g.shape(x),
+                          {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
+  g.contribute_op(x, ir::Op::sum_over_ranks, {part}, {{"ranks", ranks}});
+}
+
 // d_x = d_y W;  d_W = d_y^T x;  d_b = sum_rows(d_y)
 void linear_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
-  g.contribute_op(x, ir::Op::gemm, {dy, weight},
-                  {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
+  if (node.attributes.contains("ranks")) {
+    if (g.wanted(x)) contribute_sum(g, x, dy, weight, node.integer("ranks"));
+  } else {
+    g.contribute_op(x, ir::Op::gemm, {dy, weight},
+                    {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
+  }
   if (g.wanted(weight) && g.value(weight).role != ir::Role::parameter) {
     contribute_weight(g, dy, x, weight);
   } else if (g.wanted(weight)) {

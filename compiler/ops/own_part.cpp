@@ -1,5 +1,6 @@
-// A copy of the rank's part of each tensor: of n equal parts, one behind the other, rank r's is the r-th. It
-// is no op of a model, so no gradient flows through it.
+// A copy of the rank's part of each tensor: of n equal parts, one behind the other, rank r's is the r-th.
+// Attribute tensor: r counts the ranks that share layers. It is no op of a model, so no gradient flows
+// through it.
 #include "ops/op.h"
 
 namespace hydrac::ops {

@@ -92,6 +92,43 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
   }
 }
 
+// Whether a row of a group has parameters of which ranks that share layers have a part each.
+Term is_split_row(BodyBuilder& k, const models::ParameterGroup& group) {
+  std::optional<Term> is_split;
+  const Term row = k.position(k.row(0));
+  for (const ir::RowRange& range : group.split_rows) {
+    const auto at = [&](int64_t i) { return k.constant(static_cast<double>(i), ExprType::i64); };
+    const Term within = !(row < at(range.first)) && row < at(range.first + range.count);
+    is_split = is_split ? *is_split || within : within;
+  }
+  return k.named("is_split", *is_split);
+}
+
+// The same where ranks share layers: squares of what they have parts of are summed over them, those of what
+// all of them have count once.
+void add_squares_of_parts(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
+                          Use square) {
+  const Use own = b.exact(b.fresh("own_squares", {})), common = b.exact(b.fresh("common_squares", {})),
+            sum = b.exact(b.fresh("split_squares", {}));
+  for (const models::ParameterGroup& group : pack.groups) {
+    const Node node{.inputs = with_scale({group.gradients, {}}, scale), .outputs = {own, common}};
+    const ir::Shape shape = b.graph().value(group.gradients).shape;
+    BodyBuilder k(b.graph(), node, {shape[0]});
+    const Term row = k.named("row_square", square_of_row(k, shape, scale.has_value())), none = k.constant(0);
+    const Term is_split = is_split_row(k, group);
+    const bool adds = group.first_row > 0;
+    k.row_sum(0, select(is_split, row, none), adds);
+    k.row_sum(1, select(is_split, none, row), adds);
+    b.emit_body(node, "own_squares", k.take(),
+                "sums of squares of gradients, of parts of parameters and of whole ones");
+  }
+  b.emit_node(ir::Op::sum_over_ranks, {own}, {sum}, {{"ranks", pack.tensor_ranks}});
+  const Node node{.inputs = {sum, common}, .outputs = {square}};
+  BodyBuilder k(b.graph(), node, {});
+  k.store_row(0, k.scalar(0) + k.scalar(1));
+  b.emit_body(node, "grad_square", k.take(), "grad_square = sum of squares of the gradients");
+}
+
 // sum of squares over all gradients, unscaled
 Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack, Use rank) {
   std::optional<Use> scale;
@@ -100,6 +137,8 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
   if (pack.sharing_ranks > 1)
     add_shared_squares(b, pack, scale, rank, square);
+  else if (pack.tensor_ranks > 1)
+    add_squares_of_parts(b, pack, scale, square);
   else
     for (const models::ParameterGroup& group : pack.groups) add_squares(b, group, scale, square);
   return square;

@@ -50,6 +50,10 @@ struct Ranks {
 void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
                        const Ranks& ranks);
 
+// Needs the update. Before it, gradients of parameters that all ranks have, and of which each of `ranks` that
+// share layers computed terms (ParameterInfo::partial_gradient), become their sums.
+void sum_partial_gradients(ir::Graph& graph, int64_t ranks);
+
 // Needs all other passes done, steps of one micro-batch, and an update that ranks do not share. The sums over
 // ranks of gradients and the loss move from the update into the backward pass: behind the last node that
 // writes a gradient, those of a layer together in one node. The Program may run them beside what follows.

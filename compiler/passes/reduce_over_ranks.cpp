@@ -43,4 +43,20 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
                  std::make_move_iterator(added.end()));
 }
 
+void sum_partial_gradients(ir::Graph& graph, int64_t ranks) {
+  std::vector<ir::Use> gradients;
+  for (const ir::Value& value : graph.values) {
+    if (!value.trains() || !value.parameter->partial_gradient) continue;
+    const ir::ValueId gradient = graph.find("d_" + value.name);
+    for (int slot = 0; slot < value.slots; ++slot) gradients.push_back({gradient, {false, slot}});
+  }
+  if (gradients.empty()) return;
+  ir::Region region{"sum_partial", 0, false, false, {}};
+  ops::RegionBuilder b(graph, region);
+  b.enter("optimizer", "parallel.tensor");
+  b.emit_node(ir::Op::all_reduce, gradients, gradients, {{"ranks", ranks}, {"tensor", true}});
+  std::vector<ir::Region>& regions = graph.function("update").regions;
+  regions.insert(regions.begin(), std::move(region));
+}
+
 }  // namespace hydrac::passes

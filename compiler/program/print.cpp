@@ -38,6 +38,8 @@ std::string name_of(const Program& program, const Call& call) {
       return "all_gather";
     case Call::Kind::own_part:
       return "own_part";
+    case Call::Kind::sum_over_ranks:
+      return "sum_over_ranks";
   }
   throw std::logic_error("no such kind of call");
 }

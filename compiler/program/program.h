@@ -95,7 +95,18 @@ struct AttentionCall {
 };
 
 struct Call {
-  enum class Kind { launch, gemm, attention, zero, all_reduce, reduce_scatter, all_gather, own_part, copy };
+  enum class Kind {
+    launch,
+    gemm,
+    attention,
+    zero,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    own_part,
+    sum_over_ranks,
+    copy
+  };
 
   bool multiplies_one_matmul() const { return gemm.m > 0; }
   // Whether its tensors are whole ones and a rank's parts of them.
@@ -103,7 +114,10 @@ struct Call {
     return kind == Kind::reduce_scatter || kind == Kind::all_gather || kind == Kind::own_part;
   }
   // Whether ranks exchange its tensors.
-  bool is_collective() const { return kind == Kind::all_reduce || (has_parts() && kind != Kind::own_part); }
+  bool is_collective() const {
+    return kind == Kind::all_reduce || kind == Kind::sum_over_ranks ||
+           (has_parts() && kind != Kind::own_part);
+  }
 
   Kind kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
@@ -113,16 +127,17 @@ struct Call {
   // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
   // the cpu of f32. reduce_scatter, own_part: dense tensors, then as many that become a part of the first
   // ones' sums over ranks, or of themselves: rank r's is the r-th. all_gather: such parts, then the tensors
-  // that become all ranks' parts. copy: a dense tensor and where it is copied to, one of them in the host's
-  // memory; a GPU's.
+  // that become all ranks' parts. sum_over_ranks: a tensor, then the one that becomes the sum of all ranks'.
+  // copy: a dense tensor and where it is copied to, one of them in the host's memory; a GPU's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
-  int branch = 0;        // of a GPU's graph: see branches.h
-  bool largest = false;  // all_reduce: the largest of the ranks' numbers instead of their sum
-  GemmShape gemm;        // also of a launch whose kernel computes one matmul: what it multiplies
+  int branch = 0;          // of a GPU's graph: see branches.h
+  bool largest = false;    // all_reduce: the largest of the ranks' numbers instead of their sum
+  bool of_tensor = false;  // of a collective or own_part: its ranks are those that share layers
+  GemmShape gemm;          // also of a launch whose kernel computes one matmul: what it multiplies
   AttentionCall attention;
   bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
   double flop = 0;

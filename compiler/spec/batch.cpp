@@ -170,7 +170,7 @@ std::vector<int64_t> micro_batch_sizes(const SpecKeys& spec) {
 
 void train_in_one_process(SpecKeys& spec) {
   spec.train.gradient_accumulation_steps *= spec.parallel.data;
-  spec.parallel.data = 1;
+  spec.parallel.data = spec.parallel.tensor = 1;
   spec.parallel.zero = 0;
 }
 

@@ -125,18 +125,19 @@ void check_profile(Draft& draft) {
 void check_cores(Draft& draft) {
   const char *cores = "train.cpu_affinity", *threads = "optimizations.threads", *ranks = "parallel.data";
   const auto& spec = draft.spec;
-  if (!draft.usable({cores, threads, ranks}) || spec.train.cpu_affinity.numbers.empty()) return;
+  if (!draft.usable({cores, threads, ranks, "parallel.tensor"}) || spec.train.cpu_affinity.numbers.empty())
+    return;
   const auto count = static_cast<int64_t>(spec.train.cpu_affinity.numbers.size());
-  const int64_t of_a_rank = count / spec.parallel.data;
+  const int64_t of_a_rank = count / rank_count(spec);
   if (of_a_rank == 0)
     return draft.report(Kind::too_few_cores, {cores, ranks},
                         fmt::format("cpu_affinity has {} cores, and there are {} ranks (parallel.data)",
-                                    count, spec.parallel.data),
+                                    count, rank_count(spec)),
                         "name a core for each rank at least");
   if (spec.optimizations.threads > of_a_rank)
     draft.report(Kind::too_few_cores, {threads, cores},
                  fmt::format("{} threads, and cpu_affinity has {} cores{}", spec.optimizations.threads,
-                             of_a_rank, spec.parallel.data > 1 ? " for a rank" : ""),
+                             of_a_rank, rank_count(spec) > 1 ? " for a rank" : ""),
                  "remove optimizations.threads: then there is one for each core");
 }
 

@@ -102,6 +102,11 @@ inline int64_t micro_batches_of_step(const SpecKeys& spec) {
   return spec.train.gradient_accumulation_steps + sampled_micro_batches(spec);
 }
 
+// Processes that train the model together.
+inline int64_t rank_count(const SpecKeys& spec) {
+  return spec.parallel.data * spec.parallel.tensor;
+}
+
 inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }

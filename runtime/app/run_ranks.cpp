@@ -17,11 +17,13 @@ namespace hydrac::runtime {
 namespace {
 
 // What decides results and how long the run is, and what the bits of rank 0's program depend on.
-std::string agreement_of(const TrainSettings& settings, StepProgram& program) {
+std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program) {
   std::string text = settings.version + "\n";
   for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
   text += fmt::format("steps = {}\n", settings.train.max_steps);
-  text += fmt::format("parallel.zero = {}\n", program.shares_state() ? 1 : 0);
+  text += fmt::format("parallel.tensor = {}\n", program.layout().tensor_ranks);
+  text += fmt::format("parallel.zero = {}\n",
+                      program.layout().tensor_ranks == 1 && program.shares_state() ? 1 : 0);
   text += fmt::format("output = {}\n", settings.train.run_dir.generic_string());
   const RecordedChoices made = program.choices();
   for (const auto& [section, choices] : made.sections())
@@ -65,7 +67,8 @@ std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, St
   const std::optional<World> started = world_of_environment();
   if (started && started->size != count)
     throw InputError(
-        fmt::format("{} started {} ranks, and parallel.data is {}: write parallel.data={}, or start as many",
+        fmt::format("{} started {} ranks, and the spec is of {}: write parallel.data={}, or start "
+                    "as many",
                     started->launcher, started->size, count, started->size));
   use_cores(cores_of_rank(cores, started ? started->rank : 0, count));
   if (count == 1) return nullptr;

@@ -49,7 +49,7 @@ void require_own_gpus(Ranks& ranks, const std::string& gpu) {
     if (!is_new)
       throw InputError(fmt::format(
           "ranks {} and {} have the same GPU ({}), and each needs one of its own: do not hide GPUs "
-          "from them (CUDA_VISIBLE_DEVICES), or lower parallel.data",
+          "from them (CUDA_VISIBLE_DEVICES), or lower parallel.data or parallel.tensor",
           owner->second, rank, gpus[rank]));
   }
 }
@@ -77,45 +77,74 @@ int gpu_of_this_process(int ranks) {
   const int count = static_cast<int>(devices().size());
   if (rank < count) return rank;
   if (count == 1) return 0;
-  throw InputError(
-      fmt::format("{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data, or let "
-                  "CUDA_VISIBLE_DEVICES name more",
-                  ranks, count));
+  throw InputError(fmt::format(
+      "{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data or parallel.tensor, or let "
+      "CUDA_VISIBLE_DEVICES name more",
+      ranks, count));
 }
 
 Communicator::Communicator(Ranks& ranks, const std::string& gpu) {
   require_own_gpus(ranks, gpu);
   const abi::ncclUniqueId id = shared_id(ranks);
-  check_nccl(nccl().ncclCommInitRank(&communicator_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
+  check_nccl(nccl().ncclCommInitRank(&all_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
+  const bool has_groups = ranks.size(RankGroup::data) > 1 && ranks.size(RankGroup::tensor) > 1;
+  if (!has_groups) return;
+  data_ = split(ranks, RankGroup::data);
+  tensor_ = split(ranks, RankGroup::tensor);
+}
+
+// Those of one color are one group.
+abi::ncclComm_t Communicator::split(Ranks& ranks, RankGroup group) const {
+  const int color = ranks.rank(group == RankGroup::data ? RankGroup::tensor : RankGroup::data);
+  abi::ncclComm_t part = nullptr;
+  check_nccl(nccl().ncclCommSplit(all_, color, ranks.rank(group), &part, nullptr), "ncclCommSplit");
+  return part;
+}
+
+abi::ncclComm_t Communicator::of(RankGroup group) const {
+  const abi::ncclComm_t part = group == RankGroup::data ? data_ : tensor_;
+  return part != nullptr ? part : all_;
 }
 
 // Not destroyed in order, which would wait for ranks that may be gone.
 Communicator::~Communicator() {
-  if (communicator_ != nullptr) nccl().ncclCommAbort(communicator_);
+  for (const abi::ncclComm_t communicator : {data_, tensor_, all_})
+    if (communicator != nullptr) nccl().ncclCommAbort(communicator);
 }
 
-void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                              const Stream& stream) const {
+void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                              RankGroup group) const {
   const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
   in_one_group(tensors, stream, [&](const Elements& tensor) {
     check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), op, communicator_, stream.handle()),
+                                    type_of(tensor.type), op, of(group), stream.handle()),
                "ncclAllReduce");
   });
 }
 
 void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
-                                        type_of(tensor.type), abi::kNcclSum, communicator_, stream.handle()),
-               "ncclReduceScatter");
+    check_nccl(
+        nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
+                                 type_of(tensor.type), abi::kNcclSum, of(RankGroup::data), stream.handle()),
+        "ncclReduceScatter");
   });
 }
 
-void Communicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream) const {
+void Communicator::sum(const Elements& from, void* to, const Stream& stream) const {
+  in_one_group(std::span(&from, 1), stream, [&](const Elements& tensor) {
+    check_nccl(
+        nccl().ncclAllReduce(tensor.data, to, static_cast<std::size_t>(tensor.count), type_of(tensor.type),
+                             abi::kNcclSum, of(RankGroup::tensor), stream.handle()),
+        "ncclAllReduce");
+  });
+}
+
+void Communicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream,
+                              RankGroup group) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
     check_nccl(nccl().ncclAllGather(tensor.part, tensor.whole, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), communicator_, stream.handle()),
+                                    type_of(tensor.type), of(group), stream.handle()),
                "ncclAllGather");
   });
 }

@@ -11,7 +11,8 @@
 
 namespace hydrac::runtime {
 class Ranks;
-}
+enum class RankGroup;
+}  // namespace hydrac::runtime
 
 namespace hydrac::runtime::cuda {
 
@@ -43,6 +44,7 @@ int gpu_of_this_process(int ranks);
 
 class Communicator {
  public:
+  // Of all ranks, and of the groups that they are in (RankGroup).
   // Every rank calls it, with its GPU's context current. InputError: NCCL is missing, or two ranks have one
   // GPU; RunError: NCCL cannot connect them. `gpu`: the GPU's PCI bus id.
   Communicator(Ranks& ranks, const std::string& gpu);
@@ -55,18 +57,25 @@ class Communicator {
   // in the same order among other calls. A sum has the tensor's type, and the same bits on all ranks and at
   // every run on the same GPUs; of two ranks it is a + b, rounded once. May be called while a graph is
   // captured.
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                  RankGroup group) const;
+  // The sum of what the ranks that share layers have at `from`, at `to`.
+  void sum(const Elements& from, void* to, const Stream& stream) const;
   // Likewise `part` becomes the rank's part of the sum of all ranks' `whole`,
   void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const;
   // or `whole` the parts of all ranks.
-  void all_gather(std::span<const SharedElements> tensors, const Stream& stream) const;
+  void all_gather(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
 
  private:
   // One kernel of the calls that `each` makes of the tensors.
   template <class Tensor, class Each>
   void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
 
-  abi::ncclComm_t communicator_ = nullptr;
+  abi::ncclComm_t of(RankGroup group) const;
+  abi::ncclComm_t split(Ranks& ranks, RankGroup group) const;
+
+  abi::ncclComm_t all_ = nullptr;
+  abi::ncclComm_t data_ = nullptr, tensor_ = nullptr;  // null where the group is all ranks, or this one alone
 };
 
 }  // namespace hydrac::runtime::cuda

@@ -62,8 +62,18 @@ void CudaStepProgram::join(Ranks& ranks) {
 
 void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction,
                                  const Stream& stream) const {
-  together(stream, reduction == Reduction::sum,
-           [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream); });
+  all_reduce(tensors, reduction, stream, RankGroup::data);
+}
+
+void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                                 RankGroup group) const {
+  together(stream, reduction == Reduction::sum && group == RankGroup::data,
+           [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream, group); });
+}
+
+// Not measured: a layer has many of them.
+void CudaStepProgram::sum_over_ranks(const Elements& from, void* to, const Stream& stream) const {
+  together(stream, false, [&](const Communicator& all) { all.sum(from, to, stream); });
 }
 
 void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream) const {
@@ -71,15 +81,24 @@ void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream
 }
 
 void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.all_gather(tensors, stream); });
+  all_gather(tensors, stream, RankGroup::data);
+}
+
+void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const {
+  together(stream, group == RankGroup::data,
+           [&](const Communicator& all) { all.all_gather(tensors, stream, group); });
 }
 
 void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream) const {
+  own_part(tensors, stream, RankGroup::data);
+}
+
+void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const {
   before_call(stream.handle());
   for (const SharedElements& tensor : tensors) {
     const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank() * bytes, bytes,
-                   stream);
+    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank(group) * bytes,
+                   bytes, stream);
   }
   after_call(stream.handle());
 }

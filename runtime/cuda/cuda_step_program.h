@@ -45,7 +45,11 @@ class CudaStepProgram : public LaidOutProgram {
   void join(Ranks& ranks) override;
 
   // Communicator::all_reduce() over the ranks that this program joined. RunError where it runs alone.
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                  RankGroup group) const;
   void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
+  // Communicator::sum()
+  void sum_over_ranks(const Elements& from, void* to, const Stream& stream) const;
   void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream) const {
     all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream);
   }
@@ -55,6 +59,8 @@ class CudaStepProgram : public LaidOutProgram {
   void reduce_scatter(SharedTensors tensors, const Stream& stream) const;
   void all_gather(SharedTensors tensors, const Stream& stream) const;
   void own_part(SharedTensors tensors, const Stream& stream) const;
+  void all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const;
+  void own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
     reduce_scatter(std::span(tensors.begin(), tensors.size()), stream);
   }

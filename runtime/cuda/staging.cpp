@@ -26,11 +26,14 @@ void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
   reader = next_step_;
   std::byte* const inputs = batches_.slot(next_batch_++);
   fill_inputs(layout_.inputs, batch, inv_count, inputs);
-  const auto put_order = [&](Place place, TokenOrder& order, const std::vector<int32_t>& ids) {
-    if (place) order.sort(ids, {reinterpret_cast<int32_t*>(inputs + place.offset), ids.size()});
+  // Of ids as they were put there.
+  const auto put_order = [&](Place place, TokenOrder& order, Place ids) {
+    const auto at = [&](Place of) { return reinterpret_cast<int32_t*>(inputs + of.offset); };
+    const auto count = static_cast<size_t>(ids.elements);
+    if (place) order.sort({at(ids), count}, {at(place), count});
   };
-  put_order(layout_.inputs.token_order, token_order_, batch.tokens);
-  put_order(layout_.inputs.position_order, position_order_, batch.positions);
+  put_order(layout_.inputs.token_order, token_order_, layout_.inputs.tokens);
+  put_order(layout_.inputs.position_order, position_order_, layout_.inputs.positions);
 }
 
 void Staging::begin_step(const Stream& stream) {

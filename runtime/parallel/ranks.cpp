@@ -143,28 +143,37 @@ bool Ranks::any(bool flag) {
   return found;
 }
 
-void Ranks::all_reduce(std::span<float> data) {
+int Ranks::member(RankGroup group, int i) const {
+  const int place = rank(RankGroup::tensor);
+  return group == RankGroup::tensor ? rank() - place + i : i * layer_ranks_ + place;
+}
+
+void Ranks::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) {
   const double began = monotonic_seconds();
-  constexpr size_t piece = SharedBoard::kSlotBytes / sizeof(float);
-  for (size_t first = 0; first < data.size(); first += piece)
-    reduce(data.subspan(first, std::min(piece, data.size() - first)));
+  const auto groups = static_cast<size_t>(size() / size(group));
+  const size_t piece = SharedBoard::kSlotBytes / sizeof(float) / groups;
+  for (size_t first = 0; first < from.size(); first += piece) {
+    const size_t count = std::min(piece, from.size() - first);
+    reduce(from.subspan(first, count), to.subspan(first, count), group);
+  }
   seconds_ += monotonic_seconds() - began;
 }
 
-// One piece: each rank adds up its part of it.
-void Ranks::reduce(std::span<float> data) {
-  std::memcpy(board_->slot(rank()).data(), data.data(), data.size_bytes());
+// One piece: each rank of a group adds up its part of it. Groups have equal parts of the result.
+void Ranks::reduce(std::span<const float> from, std::span<float> to, RankGroup group) {
+  std::memcpy(board_->slot(rank()).data(), from.data(), from.size_bytes());
   meet();
-  const auto n = static_cast<size_t>(size()), r = static_cast<size_t>(rank());
-  const size_t first = data.size() * r / n, last = data.size() * (r + 1) / n;
-  auto* sum = reinterpret_cast<float*>(board_->result().data());
+  const auto n = static_cast<size_t>(size(group)), r = static_cast<size_t>(rank(group));
+  const size_t first = from.size() * r / n, last = from.size() * (r + 1) / n;
+  const int number = group == RankGroup::tensor ? rank(RankGroup::data) : rank(RankGroup::tensor);
+  auto* sum = reinterpret_cast<float*>(board_->result().data()) + static_cast<size_t>(number) * from.size();
   std::fill(sum + first, sum + last, 0.0f);
-  for (int other = 0; other < size(); ++other) {
-    const auto* term = reinterpret_cast<const float*>(board_->slot(other).data());
-    for (size_t i = first; i < last; ++i) sum[i] += term[i];
+  for (int i = 0; i < size(group); ++i) {
+    const auto* term = reinterpret_cast<const float*>(board_->slot(member(group, i)).data());
+    for (size_t e = first; e < last; ++e) sum[e] += term[e];
   }
   meet();
-  std::memcpy(data.data(), sum, data.size_bytes());
+  std::memcpy(to.data(), sum, to.size_bytes());
 }
 
 void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) {
@@ -188,11 +197,12 @@ void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) 
   seconds_ += monotonic_seconds() - began;
 }
 
-void Ranks::all_gather(std::span<const float> part, std::span<float> whole) {
+void Ranks::all_gather(std::span<const float> part, std::span<float> whole, RankGroup group) {
   const double began = monotonic_seconds();
   exchange(std::as_bytes(part), [&](int from, size_t first, std::span<const std::byte> bytes) {
-    std::byte* to =
-        reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(from) * part.size_bytes();
+    const int i = group == RankGroup::tensor ? from % layer_ranks_ : from / layer_ranks_;
+    if (member(group, i) != from) return;
+    std::byte* to = reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(i) * part.size_bytes();
     std::memcpy(to + first, bytes.data(), bytes.size());
   });
   seconds_ += monotonic_seconds() - began;

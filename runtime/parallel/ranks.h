@@ -21,6 +21,10 @@
 
 namespace hydrac::runtime {
 
+// `tensor`: ranks that share layers, which are consecutive ones. `data`: those at the same place among these,
+// which share a step's micro-batches. Where nothing else is said, all ranks are one data group.
+enum class RankGroup { data, tensor };
+
 class Ranks {
  public:
   // Rank 0 listens for the others; they knock. `command`: this program's arguments, with which rank 0 starts
@@ -35,6 +39,16 @@ class Ranks {
   int size() const { return world_.size; }
   bool leads() const { return world_.rank == 0; }
 
+  // From now on so many consecutive ranks share layers; they divide size().
+  void share_layers(int ranks) { layer_ranks_ = ranks; }
+  // This rank in its group, and how many that has.
+  int rank(RankGroup group) const {
+    return group == RankGroup::tensor ? world_.rank % layer_ranks_ : world_.rank / layer_ranks_;
+  }
+  int size(RankGroup group) const {
+    return group == RankGroup::tensor ? layer_ranks_ : world_.size / layer_ranks_;
+  }
+
   // Returns when all ranks are there. From then on the loss of a rank ends all: whoever waits for the others
   // gets a RunError that names the rank and the cause, and a process that does not wait ends some seconds
   // later by itself.
@@ -45,12 +59,14 @@ class Ranks {
   bool any(bool flag);                                       // whether it is true on any rank
   // Every rank's data becomes their sum, 0 + rank 0's + rank 1's + ..., in f32: the same bits everywhere, and
   // those of one process that adds the same tensors to zeros in this order.
-  void all_reduce(std::span<float> data);
+  void all_reduce(std::span<float> data) { all_reduce(data, data, RankGroup::data); }
+  // Likewise of the ranks of the group, which all groups do at the same time; `to` may be `from`.
+  void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group);
   // `whole` is as many equal parts as there are ranks, and `part` becomes rank r's r-th part of what
   // all_reduce() would make of it.
   void reduce_scatter(std::span<const float> whole, std::span<float> part);
   // `whole` becomes the parts of all ranks, which are of equal size, in their order.
-  void all_gather(std::span<const float> part, std::span<float> whole);
+  void all_gather(std::span<const float> part, std::span<float> whole, RankGroup group = RankGroup::data);
   // Rank 0 sees the bytes of all ranks, as many of each: take(rank, first, bytes) those from byte `first` of
   // them on, a stretch at a time.
   using Take = std::function<void(int rank, size_t first, std::span<const std::byte> bytes)>;
@@ -79,7 +95,8 @@ class Ranks {
   void meet();
   void put(std::span<std::byte> place, const std::string& text) const;
   std::string get(std::span<const std::byte> place) const;
-  void reduce(std::span<float> data);
+  int member(RankGroup group, int i) const;  // the rank that is the i-th of this one's group
+  void reduce(std::span<const float> from, std::span<float> to, RankGroup group);
   void exchange(std::span<const std::byte> own, const Take& take);
 
   void watch();
@@ -94,6 +111,7 @@ class Ranks {
   RankSocket listener_, to_rank_0_;
   std::vector<Peer> peers_;  // rank 1 first
   std::unique_ptr<SharedBoard> board_;
+  int layer_ranks_ = 1;
   int set_ = 0;  // of words, that any() uses next
   double seconds_ = 0;
 

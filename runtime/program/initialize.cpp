@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "hydrac/random.h"
 #include "runtime/program/normal.h"
@@ -38,6 +39,12 @@ void initialize_parameter(std::span<float> out, int64_t first, const ParameterSt
   // Streams of dropout have small site numbers and steps; this constant keeps weights apart from them.
   constexpr uint32_t weights = 0x57454947;
   const uint32_t key = random_key(seed, weights, stream);
+  if (first % 2 != 0) {  // two neighbours share a run of the generator
+    std::vector<float> from_even(out.size() + 1);
+    initialize_parameter(from_even, first - 1, start, seed, stream);
+    std::copy(from_even.begin() + 1, from_even.end(), out.begin());
+    return;
+  }
   (start.kind == Kind::normal ? fill_normal : fill_uniform)(out, static_cast<uint64_t>(first) / 2, number,
                                                             key);
 }

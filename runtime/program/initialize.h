@@ -7,7 +7,7 @@
 
 namespace hydrac::runtime {
 
-// Fills a part of one slot of a parameter: its elements from the even number `first` on. `stream` numbers the
+// Fills a part of one slot of a parameter: its elements from number `first` on. `stream` numbers the
 // slot among all parameters' slots.
 void initialize_parameter(std::span<float> out, int64_t first, const ParameterStart& start, uint32_t seed,
                           uint32_t stream);

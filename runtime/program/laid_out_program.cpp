@@ -18,6 +18,7 @@
 #include "runtime/program/nf4.h"
 #include "runtime/program/non_finite.h"
 #include "runtime/program/shared_bytes.h"
+#include "runtime/program/transfer.h"
 
 namespace hydrac::runtime {
 
@@ -107,6 +108,7 @@ void LaidOutProgram::start(const std::vector<NamedTensor>& given) {
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
   if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
+  write_state_of_part();
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
   if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
   if (layout_.rope) {
@@ -126,6 +128,7 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
     next += matrix.elements;
   }
   if (!start.nf4.empty()) return;
+  if (!start.pieces.empty()) return write_start_of_rank(start, stream);
   const int64_t element = dtype_bytes(start.dtype), bytes = start.place.elements * element;
   std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
   // `count` bytes of it from `begin` on, to be written to `offset`.
@@ -224,11 +227,11 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
 }
 
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
-  if (!tensor.shared.empty()) {
+  if (!tensor.is_whole()) {
     if (!state_is_whole_)
-      throw InputError(fmt::format(
-          "{} is on no rank whole (parallel.zero); checkpoints, which all ranks save together, hold it",
-          tensor.name));
+      throw InputError(
+          fmt::format("{} is on no rank whole ({}); checkpoints, which all ranks save together, hold it",
+                      tensor.name, tensor.pieces.empty() ? "parallel.zero" : "parallel.tensor"));
     ranks().share(tensor.name);
     return collect(tensor, to);
   }
@@ -244,7 +247,8 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
     if (own.count > 0)
       copy_in(own.address, from.subspan(static_cast<size_t>(own.first), static_cast<size_t>(own.count)));
   }
-  if (tensor.shared.empty()) copy_in(static_cast<int64_t>(tensor.address), from);
+  for (const TensorPiece& piece : tensor.pieces) upload_piece(piece, from);
+  if (tensor.is_whole()) copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
 }
 
@@ -297,7 +301,13 @@ std::span<const float> LaidOutProgram::next_logits(std::span<const int32_t> prom
   refresh_working_copies();
   std::vector<int32_t> tokens(static_cast<size_t>(layout_.context_length), 0);
   std::ranges::copy(prompt, tokens.begin());
-  write_ids(layout_.inputs.prompt, tokens);
+  if (layout_.inputs.own_prompt) {
+    const OwnIds own = own_ids(layout_.inputs, tokens);
+    write_ids(layout_.inputs.prompt, own.rows);
+    write_floats(layout_.inputs.own_prompt, own.are_own);
+  } else {
+    write_ids(layout_.inputs.prompt, tokens);
+  }
   write_scalar(layout_.inputs.position, at);
   compute(Function::generate);
   return result(layout_.results.logits).first(static_cast<size_t>(layout_.results.vocab_size));
@@ -449,6 +459,7 @@ void LaidOutProgram::run_checked(Function function) {
 // The update that follows ends where it would change parameters: at the first number that is not finite, or
 // never, when all are.
 std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
+  if (layout_.tensor_ranks > 1) return std::nullopt;  // a part of a layer gives no numbers of the model
   if (run.inputs.empty()) return step_through(Function::evaluate, true);
   const auto micro_batches = static_cast<int64_t>(run.inputs.size());
   Counters now = counters();

@@ -18,6 +18,7 @@
 namespace hydrac::runtime {
 
 class Ranks;
+enum class RankGroup;
 
 // Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
 // in the order of ranks.
@@ -75,14 +76,18 @@ class LaidOutProgram : public StepProgram {
 
   // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
   // same place.
-  virtual void join(Ranks& ranks) { ranks_ = &ranks; }
+  virtual void join(Ranks& ranks);
   // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
   // where this program runs alone.
   void all_reduce(std::span<float> data) const;
+  // Likewise of the ranks that share layers, or those at the same place among them; Ranks::all_reduce().
+  void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const;
   // Likewise Ranks::reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part.
   void reduce_scatter(const SharedFloats& tensor) const;
   void all_gather(const SharedFloats& tensor) const;
   void own_part(const SharedFloats& tensor) const;
+  void all_gather(const SharedFloats& tensor, RankGroup group) const;
+  void own_part(const SharedFloats& tensor, RankGroup group) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
@@ -167,6 +172,7 @@ class LaidOutProgram : public StepProgram {
 
  private:
   void write_start(const ParameterStart& start, uint32_t stream);
+  void write_start_of_rank(const ParameterStart& start, uint32_t stream);
   // make(first, numbers) writes those from element `first` of the matrix on.
   using MakeNumbers = std::function<void(int64_t first, std::span<float> numbers)>;
   void write_nf4(const Nf4Place& place, const MakeNumbers& make);
@@ -186,6 +192,10 @@ class LaidOutProgram : public StepProgram {
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
   void collect(const NamedTensor& tensor, std::span<std::byte> to);
+  void collect_piece(const TensorPiece& piece, std::span<std::byte> to);
+  void upload_piece(const TensorPiece& piece, std::span<const std::byte> from);
+  int tensor_rank() const;
+  void write_state_of_part();
   std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;

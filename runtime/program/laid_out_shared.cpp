@@ -10,12 +10,22 @@
 namespace hydrac::runtime {
 
 Ranks& LaidOutProgram::ranks() const {
-  if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
+  if (!ranks_) throw RunError("a program of several ranks (parallel) runs in one process");
   return *ranks_;
+}
+
+void LaidOutProgram::join(Ranks& ranks) {
+  ranks_ = &ranks;
+  ranks.share_layers(static_cast<int>(layout_.tensor_ranks));
+  layout_.inputs.first_own_id = layout_.inputs.own_ids * tensor_rank();
 }
 
 void LaidOutProgram::all_reduce(std::span<float> data) const {
   ranks().all_reduce(data);
+}
+
+void LaidOutProgram::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const {
+  ranks().all_reduce(from, to, group);
 }
 
 void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
@@ -24,16 +34,25 @@ void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
 }
 
 void LaidOutProgram::all_gather(const SharedFloats& tensor) const {
-  const auto count = static_cast<size_t>(tensor.count);
-  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size())});
+  all_gather(tensor, RankGroup::data);
 }
 
 void LaidOutProgram::own_part(const SharedFloats& tensor) const {
-  std::copy_n(tensor.whole + ranks().rank() * tensor.count, tensor.count, tensor.part);
+  own_part(tensor, RankGroup::data);
+}
+
+void LaidOutProgram::all_gather(const SharedFloats& tensor, RankGroup group) const {
+  const auto count = static_cast<size_t>(tensor.count);
+  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size(group))},
+                     group);
+}
+
+void LaidOutProgram::own_part(const SharedFloats& tensor, RankGroup group) const {
+  std::copy_n(tensor.whole + ranks().rank(group) * tensor.count, tensor.count, tensor.part);
 }
 
 bool LaidOutProgram::shares_state() const {
-  const auto is_shared = [](const NamedTensor& tensor) { return !tensor.shared.empty(); };
+  const auto is_shared = [](const NamedTensor& tensor) { return !tensor.is_whole(); };
   return std::ranges::any_of(layout_.optimizer_state, is_shared) ||
          std::ranges::any_of(layout_.parameters, is_shared);
 }
@@ -56,6 +75,7 @@ void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
 
 // Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most.
 void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
+  for (const TensorPiece& piece : tensor.pieces) collect_piece(piece, to);
   std::vector<std::byte> own;
   for (const SharedBytes& stretch : tensor.shared) {
     int64_t most = 0;
@@ -76,7 +96,12 @@ void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to)
 std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
   std::vector<NamedTensor> own;
   for (const NamedTensor& tensor : tensors) {
-    if (tensor.shared.empty()) own.push_back(tensor);
+    if (tensor.is_whole()) own.push_back(tensor);
+    for (const TensorPiece& piece : tensor.pieces)
+      own.push_back({.name = tensor.name,
+                     .shape = {piece.own_bytes() / dtype_bytes(tensor.dtype)},
+                     .dtype = tensor.dtype,
+                     .address = piece.address});
     for (const SharedBytes& stretch : tensor.shared) {
       const OwnBytes mine = own_bytes(stretch, ranks().rank());
       own.push_back({.name = tensor.name,

@@ -37,6 +37,9 @@ std::optional<NamedTensor> gradient_of(const ProgramLayout& layout, const NamedT
     NamedTensor gradient = parameter;
     gradient.dtype = place.dtype;
     gradient.shared.clear();  // each rank has its own, all of it
+    for (TensorPiece& piece : gradient.pieces)
+      piece.address = place.gradients.offset +
+                      (piece.address - place.parameters.offset) / bytes * dtype_bytes(place.dtype);
     gradient.address =
         static_cast<uint64_t>(place.gradients.offset + first / bytes * dtype_bytes(place.dtype));
     return gradient;

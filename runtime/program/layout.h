@@ -47,9 +47,14 @@ struct InputPlaces {
   int64_t position_ids = 0;  // position_order: positions are smaller than this
   Place target_weights;      // f32 [B,T]; with an objective
   Place segments;            // i32 [B,T]; with an objective
-  Place inv_count;           // f32 []: 1 / targets that count in the whole optimizer step
-  Place prompt;              // i32 [T]: generation's context
-  Place position;            // i32 []: the token of it whose successor is wanted
+  // Where ranks share layers: f32 like tokens and prompt, 1 where a rank has the token in its part of the
+  // vocabulary, own_ids from first_own_id on; `tokens` are rows of a part. own_targets: targets are, too.
+  Place own_tokens, own_prompt;
+  int64_t own_ids = 0, first_own_id = 0;
+  bool own_targets = false;
+  Place inv_count;  // f32 []: 1 / targets that count in the whole optimizer step
+  Place prompt;     // i32 [T]: generation's context
+  Place position;   // i32 []: the token of it whose successor is wanted
   // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
   Place prompts;                      // i32 [A,P]
   Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
@@ -60,11 +65,13 @@ struct InputPlaces {
 
 // Device-side state that a program starts with and continues from, one element each.
 struct StatePlaces {
-  Place step;        // i32: optimizer steps done
-  Place rng_step;    // u32: micro-batches done
-  Place rng_seed;    // u32
-  Place rank;        // i32: of this process; where ranks share the update
-  Place loss_scale;  // f32; fp16 only
+  Place step;         // i32: optimizer steps done
+  Place rng_step;     // u32: micro-batches done
+  Place rng_seed;     // u32
+  Place rank;         // i32: of this process; where ranks share the update
+  Place own_classes;  // i32: tokens of the rank's part of the vocabulary; where ranks share layers
+  Place own_seed;     // u32: of what drops out of the rank's heads; likewise
+  Place loss_scale;   // f32; fp16 only
   float initial_loss_scale = 0;
   // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.
   Place rate_digits, rate_unit;
@@ -101,6 +108,8 @@ struct ParameterStart {
   SafetensorsDtype dtype = SafetensorsDtype::f32;  // or 16 bits: the same numbers, rounded to nearest
   // Not empty: the slot is kept as these matrices, one behind the other, and `place` is nowhere. F32.
   std::vector<Nf4Place> nf4 = {};
+  // Not empty: what a rank has of it; bytes of `dtype`, addresses count from the arena's start.
+  std::vector<TensorPiece> pieces = {};
 };
 
 // Where the backward pass adds up the gradients of a stretch of the parameters: element i is that of the
@@ -144,6 +153,8 @@ struct ProgramLayout {
   bool working_copies = false;  // of parameters, which Function::load makes anew
   std::vector<GradientPlace> gradients;
 
+  int64_t tensor_ranks = 1;  // that share layers: consecutive ones
+  int64_t vocabulary = 0;    // tokens; where ranks share layers
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
   CacheShape cache;

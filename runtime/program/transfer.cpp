@@ -36,12 +36,40 @@ T scalar(Place place, const std::byte* bytes, int64_t first) {
   return result;
 }
 
+// Targets of a rank's part of the classes.
+void fill_own_targets(const InputPlaces& places, const std::vector<int32_t>& targets, std::byte* inputs) {
+  constexpr int32_t of_another = -1;  // ops::kTargetOfAnother
+  std::vector<int32_t> own = targets;
+  for (int32_t& target : own) {
+    if (target < 0) continue;  // ignored
+    const int64_t place = target - places.first_own_id;
+    target = place >= 0 && place < places.own_ids ? static_cast<int32_t>(place) : of_another;
+  }
+  fill("targets", own, places.targets, inputs);
+}
+
 }  // namespace
 
+OwnIds own_ids(const InputPlaces& places, std::span<const int32_t> ids) {
+  OwnIds own;
+  for (const int32_t id : ids) {
+    own.rows.push_back(static_cast<int32_t>(id % places.own_ids));
+    own.are_own.push_back(id - own.rows.back() == places.first_own_id ? 1.0f : 0.0f);
+  }
+  return own;
+}
+
 void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs) {
-  if (places.tokens) fill("tokens", batch.tokens, places.tokens, inputs);
+  if (places.own_tokens) {
+    const OwnIds own = own_ids(places, batch.tokens);
+    fill("tokens", own.rows, places.tokens, inputs);
+    fill("tokens", own.are_own, places.own_tokens, inputs);
+  } else if (places.tokens) {
+    fill("tokens", batch.tokens, places.tokens, inputs);
+  }
   if (places.features) fill("features", batch.features, places.features, inputs);
-  if (places.targets) fill("targets", batch.targets, places.targets, inputs);
+  if (places.targets && places.own_targets) fill_own_targets(places, batch.targets, inputs);
+  if (places.targets && !places.own_targets) fill("targets", batch.targets, places.targets, inputs);
   if (places.documents) fill("documents", batch.documents, places.documents, inputs);
   if (places.positions) fill("positions", batch.positions, places.positions, inputs);
   if (places.target_weights) fill_or(1.0f, "weights", batch.weights, places.target_weights, inputs);

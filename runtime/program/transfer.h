@@ -2,11 +2,22 @@
 // reads and writes them, in the arena or in memory that is copied there.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "runtime/data/batch.h"
 #include "runtime/program/layout.h"
 
 namespace hydrac::runtime {
+
+// Tokens as a rank that has a part of the vocabulary reads them: rows of a part, whoever has it, and 1 where
+// it is this rank.
+struct OwnIds {
+  std::vector<int32_t> rows;
+  std::vector<float> are_own;
+};
+OwnIds own_ids(const InputPlaces& places, std::span<const int32_t> ids);
 
 // Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. token_order and
 // position_order are the caller's. std::logic_error when the batch has other sizes than the program.

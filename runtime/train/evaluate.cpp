@@ -21,6 +21,12 @@ struct Part {
   int64_t hits = -1;  // of them; -1: the model predicts no classes
 };
 
+Part evaluate_batch(StepProgram& program, const Batch& batch) {
+  const double loss = batch.target_count == 0 ? 0 : program.evaluate(batch);
+  const std::optional<int64_t> hits = program.evaluated_hits();
+  return {loss, batch.target_count, !hits ? -1 : batch.target_count == 0 ? 0 : *hits};
+}
+
 // The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is
 // the last one, see explain_divergence().
 std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader, int64_t batches,
@@ -29,10 +35,24 @@ std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader
   Batch batch;
   for (int64_t index = first; index < batches; index += stride) {
     loader.fill_eval(index, batch);
-    const double loss = batch.target_count == 0 ? 0 : program.evaluate(batch);
-    const std::optional<int64_t> hits = program.evaluated_hits();
-    parts.push_back({loss, batch.target_count, !hits ? -1 : batch.target_count == 0 ? 0 : *hits});
-    if (!std::isfinite(loss)) break;
+    parts.push_back(evaluate_batch(program, batch));
+    if (!std::isfinite(parts.back().loss)) break;
+  }
+  return parts;
+}
+
+// The same where ranks share layers: all groups of them evaluate as many batches, because on processors they
+// wait for each other. Of a group the first one counts.
+std::vector<Part> evaluate_share_of_group(StepProgram& program, const BatchLoader& loader, int64_t batches,
+                                          const Ranks& ranks) {
+  std::vector<Part> parts;
+  Batch batch;
+  const int64_t groups = ranks.size(RankGroup::data);
+  for (int64_t round = 0; round * groups < batches; ++round) {
+    const int64_t index = round * groups + ranks.rank(RankGroup::data);
+    loader.fill_eval(std::min(index, batches - 1), batch);
+    const Part part = evaluate_batch(program, batch);
+    if (index < batches && ranks.rank(RankGroup::tensor) == 0) parts.push_back(part);
   }
   return parts;
 }
@@ -57,8 +77,10 @@ std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& load
                                    Ranks* ranks) {
   const int64_t batches = std::min(max_batches, loader.eval_batches());
   if (batches <= 0) return std::nullopt;
-  std::vector<Part> parts =
-      evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0, ranks ? ranks->size() : 1);
+  const bool in_groups = ranks && ranks->size(RankGroup::tensor) > 1;
+  std::vector<Part> parts = in_groups ? evaluate_share_of_group(program, loader, batches, *ranks)
+                                      : evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0,
+                                                       ranks ? ranks->size() : 1);
   if (ranks) parts = all_parts(*ranks, parts);
   double loss = 0;
   int64_t targets = 0, hits = 0;

@@ -35,8 +35,8 @@ void StepPipeline::begin() {
         source_.samples_seen() - first_sample, step_ + 1));
   }
   const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
-  const size_t share = batches.size() / static_cast<size_t>(ranks_ ? ranks_->size() : 1);
-  const size_t first = share * static_cast<size_t>(ranks_ ? ranks_->rank() : 0);
+  const size_t share = batches.size() / static_cast<size_t>(ranks_ ? ranks_->size(RankGroup::data) : 1);
+  const size_t first = share * static_cast<size_t>(ranks_ ? ranks_->rank(RankGroup::data) : 0);
   const double communicated = ranks_ ? ranks_->seconds() : 0;
   std::optional<ObjectiveResult> objective;
   try {

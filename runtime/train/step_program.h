@@ -48,6 +48,20 @@ struct SharedBytes {
   int64_t own = 0, before = 0;
 };
 
+// Lines of a tensor of which ranks that share layers (parallel.tensor) have parts: `lines` of `bytes` each,
+// the first at byte `first` of the whole tensor, and each `stride` behind the one before. Of every line rank
+// r of `parts` has the r-th `own` bytes, the last ones fewer; in its memory they lie `own` apart from
+// `address` on. parts 1: every rank has all of it.
+struct TensorPiece {
+  int64_t first = 0;
+  int64_t lines = 1, stride = 0;
+  int64_t bytes = 0, own = 0;
+  int64_t parts = 1;
+  uint64_t address = 0;
+
+  int64_t own_bytes() const { return lines * own; }  // in a rank's memory
+};
+
 // A tensor of the program's memory, dense and row-major, under its name in a checkpoint, which stores the
 // same elements bit for bit.
 struct NamedTensor {
@@ -61,7 +75,11 @@ struct NamedTensor {
   // Not empty: no rank has all of it, and its bytes are these, one stretch behind the other. Downloaded only
   // within StepProgram::with_whole_state().
   std::vector<SharedBytes> shared = {};
+  // Not empty: ranks that share layers have parts of it, and bytes between these are 0. Downloaded as
+  // `shared`.
+  std::vector<TensorPiece> pieces = {};
 
+  bool is_whole() const { return shared.empty() && pieces.empty(); }
   int64_t bytes() const {
     int64_t count = dtype_bytes(dtype);
     for (const int64_t size : shape) count *= size;

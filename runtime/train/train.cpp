@@ -57,6 +57,9 @@ class Trainer {
   // Whether this rank saves, or sends what it has of the state to the one that does.
   bool takes_part_in_saving() const { return leads() || program_.shares_state(); }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
+  // Those that share a step's micro-batches, and which of them this one is, or its group.
+  int data_ranks() const { return options_.ranks ? options_.ranks->size(RankGroup::data) : 1; }
+  bool shares_layers() const { return options_.ranks && options_.ranks->size(RankGroup::tensor) > 1; }
   bool all_go_on();
   std::string explain_divergence();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
@@ -165,7 +168,7 @@ void Trainer::begin() {
     if (finished()) return;
     if (leads()) compare_choices(*checkpoint, program_, options_.exact);
   }
-  source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * ranks());
+  source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * data_ranks());
   start_program(checkpoint.has_value());
   if (!options_.weights.empty() && (!checkpoint || options_.adapters))
     console_.message(fmt::format("weights of {}", WeightFiles(options_.weights).description()));
@@ -208,7 +211,7 @@ void Trainer::start_program(bool continues) {
 void Trainer::number_micro_batches() {
   if (!options_.ranks) return;
   Counters counters = program_.counters();
-  counters.rng_step += options_.ranks->rank() * options_.gradient_accumulation_steps;
+  counters.rng_step += options_.ranks->rank(RankGroup::data) * options_.gradient_accumulation_steps;
   program_.set_counters(counters);
 }
 
@@ -373,11 +376,15 @@ void Trainer::save() {
 }
 
 void Trainer::write_sample() {
-  if (!leads() || !wants_sample() || options_.quiet || stop_requested()) return;
-  console_.text("\n" + options_.sample.prompt);
-  generate(program_, *options_.tokenizer, options_.sample,
-           [this](std::string_view text) { console_.text(text); });
-  console_.text("\n");
+  const bool takes_part = leads() || shares_layers();  // of whom all compute it, and one writes
+  if (!takes_part || !wants_sample() || options_.quiet) return;
+  if (shares_layers() ? options_.ranks->any(stop_requested()) : stop_requested()) return;
+  const auto write = [this](std::string_view text) {
+    if (leads()) console_.text(text);
+  };
+  write("\n" + options_.sample.prompt);
+  generate(program_, *options_.tokenizer, options_.sample, write);
+  write("\n");
 }
 
 TrainReport Trainer::report() const {

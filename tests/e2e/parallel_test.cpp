@@ -316,8 +316,10 @@ TEST(SharedPlan, SaysWhatARankNeedsAndSends) {
   EXPECT_LT(gradients - bytes(whole, "gradient"), 4 * row);
   EXPECT_EQ(bytes(shared, "optimizer_state"), 2 * gradients / 4);
   const int64_t sent = 3 * (2 * gradients + 2 * (bytes(whole, "gradient") / 1024 + 4)) / 4;
-  EXPECT_EQ(shared["ranks"], (nlohmann::json{{"count", 4}, {"zero", 1}, {"bytes_sent_per_step", sent}}));
-  EXPECT_EQ(sharded["ranks"], (nlohmann::json{{"count", 4}, {"zero", 2}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(shared["ranks"],
+            (nlohmann::json{{"count", 4}, {"tensor", 1}, {"zero", 1}, {"bytes_sent_per_step", sent}}));
+  EXPECT_EQ(sharded["ranks"],
+            (nlohmann::json{{"count", 4}, {"tensor", 1}, {"zero", 2}, {"bytes_sent_per_step", sent}}));
   EXPECT_EQ(bytes(sharded, "optimizer_state"), bytes(shared, "optimizer_state"));
   // The rank's part of all, and what vectors have until the end of a micro-batch.
   EXPECT_EQ(bytes(sharded, "gradient"), gradients / 4 + 4 * row);
@@ -345,10 +347,9 @@ TEST(Parallel, WhatCannotBeIsRefused) {
     EXPECT_EQ(outcome.code, 2);
     return outcome.err;
   };
-  EXPECT_EQ(
-      refusal({"base.yaml"}, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}),
-      "hydrac: error: torchrun started 3 ranks, and parallel.data is 1: write parallel.data=3, or start as "
-      "many\n");
+  EXPECT_EQ(refusal({"base.yaml"}, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}),
+            "hydrac: error: torchrun started 3 ranks, and the spec is of 1: write parallel.data=3, or start "
+            "as many\n");
   const std::string bench = refusal({"bench", "base.yaml", "parallel.data=2"});
   EXPECT_NE(bench.find("hydrac bench is about one process, and parallel.data is 2"), std::string::npos)
       << bench;

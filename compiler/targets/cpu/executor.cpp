@@ -9,6 +9,7 @@
 #include "codegen/cpu_program.h"
 #include "program/for_each_call.h"
 #include "program/for_each_matmul.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 #include "targets/executable/program_layout.h"
 
@@ -49,7 +50,7 @@ struct CpuProgram::Step {
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
-  std::vector<std::span<float>> reduced = {};      // all_reduce
+  std::vector<std::span<float>> reduced = {};      // all_reduce, sum_over_ranks
   std::vector<runtime::SharedFloats> shared = {};  // of a call that has_parts()
   const program::Section* section = nullptr;
   const Call* call = nullptr;
@@ -90,7 +91,7 @@ void CpuProgram::resolve() {
       const auto count = [&](ir::Use use) { return element_count(compiled().graph.value(use).shape); };
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
-      else if (call.kind == Call::Kind::all_reduce)
+      else if (call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::sum_over_ranks)
         for (const ir::Use use : call.arguments)
           step.reduced.emplace_back(floats(use), static_cast<size_t>(count(use)));
       else if (call.has_parts())
@@ -111,19 +112,26 @@ void CpuProgram::execute(const Step& step) const {
     runtime::after_call();
     return;
   }
-  if (step.call->kind == Call::Kind::all_reduce || step.call->has_parts()) {
+  if (step.call->is_collective() || step.call->has_parts()) {
     runtime::before_call();
-    for (const std::span<float> tensor : step.reduced) all_reduce(tensor);
-    for (const runtime::SharedFloats& tensor : step.shared) {
-      if (step.call->kind == Call::Kind::reduce_scatter) reduce_scatter(tensor);
-      if (step.call->kind == Call::Kind::all_gather) all_gather(tensor);
-      if (step.call->kind == Call::Kind::own_part) own_part(tensor);
-    }
+    exchange(step);
     runtime::after_call();
     return;
   }
   blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
               static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
+}
+
+void CpuProgram::exchange(const Step& step) const {
+  const auto group = step.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data;
+  if (step.call->kind == Call::Kind::sum_over_ranks)
+    return all_reduce(step.reduced[0], step.reduced[1], group);
+  for (const std::span<float> tensor : step.reduced) all_reduce(tensor, tensor, group);
+  for (const runtime::SharedFloats& tensor : step.shared) {
+    if (step.call->kind == Call::Kind::reduce_scatter) reduce_scatter(tensor);
+    if (step.call->kind == Call::Kind::all_gather) all_gather(tensor, group);
+    if (step.call->kind == Call::Kind::own_part) own_part(tensor, group);
+  }
 }
 
 // Another program of this process may have set another number of threads.
@@ -151,6 +159,8 @@ runtime::RecordedChoices CpuProgram::choices() const {
   choices.set("kernels", "compiler", library_.compiler);
   if (const std::string sums = sums_of_ranks(compiled().spec); !sums.empty())
     choices.set("sums", "micro-batches", sums);
+  if (const int64_t ranks = compiled().spec.parallel.tensor; ranks > 1)
+    choices.set("sums", "layers", fmt::format("{} ranks", ranks));
   return choices;
 }
 

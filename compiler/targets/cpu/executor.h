@@ -37,6 +37,7 @@ class CpuProgram final : public Executable, public runtime::CpuStepProgram {
 
   void resolve();
   void execute(const Step& step) const;
+  void exchange(const Step& step) const;  // with other ranks
 
   KernelLibrary library_;
   std::unique_ptr<runtime::Blas> blas_;

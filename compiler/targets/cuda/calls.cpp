@@ -14,6 +14,7 @@
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/tensor_map.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 
 namespace hydrac::targets {
@@ -86,7 +87,7 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
       if (call.kind == Call::Kind::gemm) resolved.matmul = &matmuls.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention)
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
-      if (call.kind == Call::Kind::all_reduce)
+      if (call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::sum_over_ranks)
         resolved.reduced = elements_of(compiled.graph, call, resolved.arguments);
       if (call.has_parts()) resolved.shared = shared_elements(compiled.graph, call, resolved.arguments);
       calls.push_back(std::move(resolved));
@@ -95,6 +96,7 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
 }
 
 void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream) const {
+  const auto group = call.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data;
   std::optional<cuda::NvtxRange> range;
   if (cuda::nvtx_listens()) range.emplace(range_name(compiled_.program, call));
   switch (call.call->kind) {
@@ -116,11 +118,13 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
                           call.accesses[0].last - call.accesses[0].first, stream);
       return runtime::after_call(stream.handle());
     case Call::Kind::reduce_scatter:
-      return collectives_.reduce_scatter(call.shared, stream);
+      return collectives_.reduce_scatter(call.shared, stream, group);
     case Call::Kind::all_gather:
-      return collectives_.all_gather(call.shared, stream);
+      return collectives_.all_gather(call.shared, stream, group);
     case Call::Kind::own_part:
-      return collectives_.own_part(call.shared, stream);
+      return collectives_.own_part(call.shared, stream, group);
+    case Call::Kind::sum_over_ranks:
+      return collectives_.sum_over_ranks(call.reduced[0], call.arguments[1], stream);
   }
 }
 
@@ -168,7 +172,8 @@ void ResolvedCalls::attend(const ResolvedCall& call, const cuda::Stream& stream)
 
 void ResolvedCalls::reduce(const ResolvedCall& call, const cuda::Stream& stream) const {
   collectives_.all_reduce(call.reduced, call.call->largest ? cuda::Reduction::max : cuda::Reduction::sum,
-                          stream);
+                          stream,
+                          call.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data);
 }
 
 void ResolvedCalls::enqueue(const std::string& function, const Streams& streams) const {

@@ -38,10 +38,12 @@ class ResolvedCalls {
   // What the program does for its ranks: CudaStepProgram's functions of these names.
   struct Collectives {
     std::function<void(std::span<const runtime::cuda::Elements>, runtime::cuda::Reduction,
-                       const runtime::cuda::Stream&)>
+                       const runtime::cuda::Stream&, runtime::RankGroup)>
         all_reduce;
-    using WithParts =
-        std::function<void(std::span<const runtime::cuda::SharedElements>, const runtime::cuda::Stream&)>;
+    std::function<void(const runtime::cuda::Elements& from, void* to, const runtime::cuda::Stream&)>
+        sum_over_ranks;
+    using WithParts = std::function<void(std::span<const runtime::cuda::SharedElements>,
+                                         const runtime::cuda::Stream&, runtime::RankGroup)>;
     WithParts reduce_scatter, all_gather, own_part;
     std::function<void()> await_sums;
   };

@@ -38,13 +38,23 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
       kernels_(load_kernels(compiled().program, compiling_.get())),
       calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream(),
              {[this](std::span<const cuda::Elements> tensors, cuda::Reduction reduction,
-                     const cuda::Stream& stream) { all_reduce(tensors, reduction, stream); },
-              [this](SharedTensors tensors, const cuda::Stream& stream) { reduce_scatter(tensors, stream); },
-              [this](SharedTensors tensors, const cuda::Stream& stream) { all_gather(tensors, stream); },
-              [this](SharedTensors tensors, const cuda::Stream& stream) { own_part(tensors, stream); },
+                     const cuda::Stream& stream,
+                     runtime::RankGroup group) { all_reduce(tensors, reduction, stream, group); },
+              [this](const cuda::Elements& from, void* to, const cuda::Stream& stream) {
+                sum_over_ranks(from, to, stream);
+              },
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
+                reduce_scatter(tensors, stream);
+              },
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
+                all_gather(tensors, stream, group);
+              },
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
+                own_part(tensors, stream, group);
+              },
               [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
-  if (compiled().spec.optimizations.cuda_graph && compiled().spec.parallel.data == 1) capture_graphs();
+  if (compiled().spec.optimizations.cuda_graph && spec::rank_count(compiled().spec) == 1) capture_graphs();
 }
 
 void CudaProgram::enqueue(runtime::Function function) {
@@ -78,8 +88,10 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
 // Whose sums they are decides their bits.
 runtime::RecordedChoices CudaProgram::choices() const {
   runtime::RecordedChoices choices = machine_.choices();
-  if (const int64_t ranks = compiled().spec.parallel.data; ranks > 1)
+  if (const int64_t ranks = spec::rank_count(compiled().spec); ranks > 1)
     choices.set("sums", "ranks", fmt::format("{} by {}", ranks, cuda::nccl_version()));
+  if (const int64_t ranks = compiled().spec.parallel.tensor; ranks > 1)
+    choices.set("sums", "layers", fmt::format("{} ranks", ranks));
   return choices;
 }
 

@@ -16,6 +16,10 @@ bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
 std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
                                           int slot);
 
+// What a rank has of `rows` of the whole parameter, where ranks share layers (ParameterInfo::split).
+std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, const ir::Value& parameter,
+                                            int slot, ir::RowRange rows);
+
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
 std::vector<runtime::NamedTensor> base_tensors(const driver::Compiled& compiled);

@@ -61,7 +61,13 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   const bool classes = graph_.value(io.targets).dtype == ir::DType::i32;
   (classes ? places.targets : places.float_targets) = place(io.targets);
   places.token_order = place(graph_.find("token_order"));
-  if (places.token_order) places.token_ids = models::vocab_rows(compiled_.spec);
+  if (places.token_order) places.token_ids = models::own_vocab_rows(compiled_.spec);
+  places.own_tokens = place(io.own_tokens);
+  places.own_prompt = place(io.own_prompt);
+  if (compiled_.spec.parallel.tensor > 1) {
+    places.own_ids = models::own_vocab_rows(compiled_.spec);
+    places.own_targets = compiled_.spec.model.head == spec::Head::language_model;
+  }
   places.documents = place(io.documents);
   places.positions = place(io.positions);
   places.position_order = place(graph_.find("position_order"));
@@ -89,6 +95,8 @@ runtime::StatePlaces LayoutMaker::state() const {
   places.rng_step = place(io.rng_step);
   places.rng_seed = place(io.rng_seed);
   places.rank = place(graph_.find("rank"));
+  places.own_classes = place(io.own_classes);
+  places.own_seed = place(io.own_seed);
   places.loss_scale = place(io.loss_scale);
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
   places.rate_digits = place(graph_.find("learning_rate.digits"));
@@ -165,6 +173,14 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
                           nf4_places(compiled_, value, slot)});
         continue;
       }
+      if (value.parameter->split) {
+        const ir::RowRange rows{0, models::checkpoint_rows(value)};
+        starts.push_back({.kind = kind_of(value.parameter->init.kind),
+                          .number = value.parameter->init.number,
+                          .dtype = stored_type(value.dtype),
+                          .pieces = pieces_of(compiled_, value, slot, rows)});
+        continue;
+      }
       Place start = place_of_any_type(value.id, slot);
       start.elements = models::checkpoint_rows(value) * row;  // the padding stays 0
       starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.number,
@@ -217,9 +233,10 @@ double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
     if (value.parameter && is_multiplied_by(compiled_, value))
-      flop += value.parameter->flop * static_cast<double>(element_count(value.shape) * value.slots);
+      flop += value.parameter->flop *
+              static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
-  return flop + attention_flop_per_target(compiled_);
+  return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);
 }
 
 runtime::ProgramLayout LayoutMaker::make() const {
@@ -242,6 +259,8 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
     return f.name == to_string(runtime::Function::load);
   });
+  layout.tensor_ranks = compiled_.spec.parallel.tensor;
+  layout.vocabulary = compiled_.spec.model.vocab_size;
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.cache = cache();
@@ -276,7 +295,7 @@ template <class Counts>
 int64_t count_parameters(const driver::Compiled& compiled, const Counts& counts) {
   int64_t count = 0;
   for (const ir::Value& value : compiled.graph.values) {
-    if (value.parameter && counts(value)) count += element_count(value.shape) * value.slots;
+    if (value.parameter && counts(value)) count += element_count(models::whole_shape(value)) * value.slots;
   }
   return count;
 }
@@ -285,6 +304,13 @@ int64_t count_parameters(const driver::Compiled& compiled, const Counts& counts)
 
 int64_t parameter_count(const driver::Compiled& compiled) {
   return count_parameters(compiled, [](const ir::Value&) { return true; });
+}
+
+int64_t own_parameter_count(const driver::Compiled& compiled) {
+  int64_t count = 0;
+  for (const ir::Value& value : compiled.graph.values)
+    if (value.parameter) count += element_count(value.shape) * value.slots;
+  return count;
 }
 
 int64_t trained_count(const driver::Compiled& compiled) {

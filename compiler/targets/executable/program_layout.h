@@ -8,6 +8,7 @@ namespace hydrac::targets {
 // All elements of all parameters.
 int64_t parameter_count(const driver::Compiled& compiled);
 // Of those that train.
+int64_t own_parameter_count(const driver::Compiled& compiled);  // that a rank has
 int64_t trained_count(const driver::Compiled& compiled);
 
 // Whether matmuls multiply by a parameter: by matrices, but for embeddings that are only looked up. Model

@@ -28,6 +28,7 @@ constexpr ncclRedOp_t kNcclSum = 0, kNcclMax = 2;
   X(ncclResult_t, ncclGetVersion, (int* version))                                                                \
   X(ncclResult_t, ncclGetUniqueId, (ncclUniqueId* id))                                                           \
   X(ncclResult_t, ncclCommInitRank, (ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank))            \
+  X(ncclResult_t, ncclCommSplit, (ncclComm_t all, int color, int key, ncclComm_t* part, void* config))            \
   X(ncclResult_t, ncclCommAbort, (ncclComm_t communicator))                                                      \
   X(ncclResult_t, ncclAllReduce, (const void* from, void* to, std::size_t count, ncclDataType_t type,            \
                                   ncclRedOp_t op, ncclComm_t communicator, CUstream stream))                     \

@@ -145,11 +145,12 @@ void add_pointwise(std::vector<OpCase>& cases) {
                      b.emit(ir::Op::transpose, in, "y", {{5, ""}, {6, ""}});
                    },
                    false});
-  cases.push_back(
-      {"bias_add",
-       {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
-       [](RegionBuilder& b, const Uses& in) { b.emit(ir::Op::bias_add, in, "y", b.shape(in[0])); },
-       false});
+  cases.push_back({"bias_add",
+                   {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
+                   [](RegionBuilder& b, const Uses& in) { ops::bias_add(b, in[0], in[1], "y"); }});
+  cases.push_back({"scale_rows",
+                   {x({2, 3, 5}), given({2, 3}, {1, 0, 1, 0.5, 1, 0})},
+                   [](RegionBuilder& b, const Uses& in) { ops::scale_rows(b, in[0], in[1], "y"); }});
   for (double p : {0.1, 0.5, 0.9}) {
     cases.push_back({"dropout" + std::to_string(static_cast<int>(p * 10)),
                      {x({3, 5, 7}), word(3), word(4000000000.0)},
@@ -404,6 +405,32 @@ void add_losses(std::vector<OpCase>& cases) {
   }
   cases.push_back({"softcap", {x({2, 3, 5})}, [](RegionBuilder& b, const Uses& in) {
                      ops::softcap(b, in[0], 1.5, "y");
+                   }});
+  // Classes 0 to 4 of a rank, of which 3 exist in the padded case; another rank's targets, and one ignored.
+  for (const bool padded : {false, true}) {
+    for (double smoothing : {0.0, 0.1}) {
+      for (double softcap : {0.0, 1.5}) {
+        OpCase part{std::string("cross_entropy_part") + (smoothing > 0 ? "Smoothed" : "") +
+                        (softcap > 0 ? "Capped" : "") + (padded ? "Padded" : ""),
+                    {x({2, 3, 5}), ids({2, 3}, {0, 2, -100, -1, 1, -1})},
+                    [smoothing, softcap](RegionBuilder& b, const Uses& in) {
+                      ir::Attributes attributes = {{"label_smoothing", smoothing}, {"classes", int64_t{8}}};
+                      if (softcap > 0) attributes["softcap"] = softcap;
+                      b.emit_node(ir::Op::cross_entropy_part, in,
+                                  {b.fresh("lse", b.shape(in[1])), b.fresh("target", b.shape(in[1]))},
+                                  std::move(attributes));
+                    }};
+        part.outputs_with_gradient = {0, 1};
+        if (padded) part.inputs.push_back(ids({}, {3}));
+        cases.push_back(std::move(part));
+      }
+    }
+  }
+  cases.push_back({"cross_entropy_of_parts",
+                   {x({2, 2, 3}), x({2, 2, 3}), ids({2, 3}, {0, 2, -100, -1, 1, -1})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit_node(ir::Op::cross_entropy_of_parts, in,
+                                 {b.fresh("losses", b.shape(in[2])), b.fresh("lse", b.shape(in[2]))});
                    }});
   cases.push_back({"cross_entropyOneClass",
                    {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},

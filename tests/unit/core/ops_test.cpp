@@ -253,6 +253,7 @@ TEST(OpTable, EveryOpIsTested) {
   covered.insert(ir::Op::transfer);    // TransferCopies, and offload_test
   // WhatRanksHaveInPartsCostsWhatTheySend, and parallel_test
   covered.insert({ir::Op::reduce_scatter, ir::Op::all_gather, ir::Op::own_part});
+  covered.insert(ir::Op::sum_over_ranks);  // WhatRanksShareOfLayers, and tensor_test
   for (const ops::OpInfo* op : ops::all_ops())
     EXPECT_TRUE(covered.contains(op->op)) << to_string(op->op) << " has no case in op_cases.cpp";
 }
@@ -289,6 +290,16 @@ TEST(OpTable, AllReduceSumsWhatRanksHave) {
   // A rank sends two thirds of the tensor, the parts that others add up, and then two thirds, its sum to
   // each.
   EXPECT_DOUBLE_EQ(op.cost(graph, node).bytes, 4.0 / 3 * 24 * 4);
+}
+
+// What is on all ranks is added up, or put together, and its gradient is on all of them too.
+TEST(OpTable, WhatRanksShareOfLayers) {
+  const ir::Node node{.op = ir::Op::sum_over_ranks, .attributes = {{"ranks", int64_t{2}}}};
+  std::vector<ops::Tensor64> sum = {{{2}, {0, 0}}}, whole = {{{2, 2}, {0, 0, 0, 0}}};
+  ops::op_info(ir::Op::sum_over_ranks).reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}}, sum);
+  EXPECT_EQ(sum[0].data, (std::vector<double>{11, 22}));
+  ops::op_info(ir::Op::all_gather).reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}}, whole);
+  EXPECT_EQ(whole[0].data, (std::vector<double>{1, 2, 10, 20}));
 }
 
 TEST(OpTable, TransferCopies) {
