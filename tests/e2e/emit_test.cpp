@@ -261,7 +261,7 @@ TEST(Emit, ASharedUpdateIsEmitted) {
     EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
        {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",
-        "shared_by_ranks(named(\"adam.m\", "})
+        "shared_by_ranks(", "named(\"adam.m\", "})
     EXPECT_NE(layout.find(line), std::string::npos) << line;
 }
 
