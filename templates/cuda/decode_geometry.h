@@ -40,13 +40,6 @@ constexpr DecodeLaunch decode_launch(const DecodeProblem& p) {
   return {heads, keys, parts, whole * parts};
 }
 
-// Blocks of the first kernel that registers leave room for on a multiprocessor, where a block has few heads
-// of 16-bit elements; 1: as many as come. Four of them are one wave of 64 sequences with 8 kv heads on an
-// H100, of which three would leave a quarter to a second one.
-constexpr int decode_blocks_per_multiprocessor(int heads, int element_bytes) {
-  return element_bytes == 2 && heads <= 4 ? 4 : 1;
-}
-
 // What the first kernel leaves for the second: of each query head and part the sums of its values, the
 // largest score, and the sum of exp(score - largest).
 constexpr std::int64_t decode_workspace_bytes(const DecodeProblem& p) {

@@ -64,6 +64,12 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
       {sizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
        {3, 1, 64, 64},
        spec::Precision::fp32},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 64",
+       {128, 1, 64, 64},
+       spec::Precision::bf16},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 128",
+       {128, 1, 64, 64},
+       spec::Precision::bf16},
   };
   const std::vector<int> known = device_code::nvrtc_capabilities();
   std::set<int> seen;
@@ -71,6 +77,7 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
     if (target.is_cpu() || !seen.insert(target.capability).second) continue;
     if (!std::ranges::binary_search(known, target.capability)) continue;
     for (const Case& c : cases) {
+      if (c.precision == spec::Precision::bf16 && target.capability < 80) continue;
       spec::Spec spec = small_spec(c.model, "sequence_len: 1024, micro_batch_size: 1");
       spec.target = target.name;
       spec.optimizations.precision = c.precision;
