@@ -308,6 +308,7 @@ const std::vector<Case> kCases = {
     {"parallel.data", "2", Shows::program, kHopper},
     {"parallel.tensor", "2"},
     {"parallel.tensor", "2", Shows::program, kHopper},
+    {"parallel.tensor", "2", Shows::program, kHopper, {"optimizations.precision=fp16"}},
     {"parallel.tensor", "4", Shows::refusal, kTokens, {"model.intermediate_size=126"}, "tensor-divides"},
     {"parallel.tensor",
      "2",
