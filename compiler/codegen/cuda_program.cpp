@@ -39,8 +39,9 @@ bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   return !tensor.view && written == element_count(tensor.shape);
 }
 
-// What is added to a gradient and read by nobody else: that of one micro-batch, where they are summed whole.
-// It is computed as the gradient itself would be, by the same algorithm.
+// What becomes a gradient, or a rank's part of one, and is read by nobody else: that of one micro-batch,
+// where they are summed whole, and that of a layer, where ranks keep parts. By storage. It is computed as the
+// gradient itself would be, by the same algorithm.
 std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
   std::set<ir::ValueId> summands, read_elsewhere;
   for (const ir::Function& function : graph.functions) {
@@ -50,8 +51,10 @@ std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
           return output.value != ir::kNoValue && graph.value(output).role == ir::Role::gradient &&
                  std::ranges::count(node.inputs, output) > 0;
         });
+        const bool is_summand = adds_to_gradient || node.op == ir::Op::reduce_scatter;
         for (const ir::Use input : node.inputs) {
-          if (input.value != ir::kNoValue) (adds_to_gradient ? summands : read_elsewhere).insert(input.value);
+          if (input.value != ir::kNoValue)
+            (is_summand ? summands : read_elsewhere).insert(storage_of(graph, input.value));
         }
       }
     }
@@ -132,8 +135,9 @@ class CudaProgramBuilder {
   }
 
   bool is_gradient(ir::Use use) const {
-    return summands_.contains(use.value) || graph_.value(use).role == ir::Role::gradient ||
-           graph_.value(storage_of(graph_, use.value)).role == ir::Role::gradient;
+    const ir::ValueId storage = storage_of(graph_, use.value);
+    return summands_.contains(storage) || graph_.value(use).role == ir::Role::gradient ||
+           graph_.value(storage).role == ir::Role::gradient;
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 

@@ -291,6 +291,18 @@ ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
   return gradient;
 }
 
+// Not so of a table of positions that is longer than sequences: nothing is written behind their end, where
+// the gradient stays 0.
+bool gradient_is_written_whole(const ir::Graph& graph, const ir::Value& parameter) {
+  const ValueId gradient = gradient_of(graph, parameter);
+  return std::ranges::none_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == ir::Op::position_embedding_gradient && node.outputs[0].value == gradient &&
+             graph.value(node.inputs[0]).shape[1].size < parameter.shape[0].size;
+    });
+  });
+}
+
 // Parameters one after another, first those that decay. Views count from the pack's start.
 class Packer {
  public:
@@ -344,10 +356,13 @@ class Packer {
  private:
   static constexpr int64_t kAlignment = 64;  // elements, of a slot's start
 
-  // Whether ranks divide each slot of the parameter, placed here, into whole rows.
+  // Whether ranks divide each slot of the parameter, placed here, into whole rows. Its gradient may then lie
+  // where other numbers were.
   bool divides(ValueId id) const {
+    const ir::Value& value = graph_.value(id);
     return sharing_ranks_ > 1 && end_ % row_ == 0 &&
-           element_count(graph_.value(id).shape) % (row_ * sharing_ranks_) == 0;
+           element_count(value.shape) % (row_ * sharing_ranks_) == 0 &&
+           gradient_is_written_whole(graph_, value);
   }
 
   static int64_t own_rows(const ParameterGroup& group) {

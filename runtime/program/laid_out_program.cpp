@@ -66,6 +66,7 @@ class Filled {
     if (!start.nf4.empty())
       return std::ranges::all_of(start.nf4,
                                  [&](const Nf4Place& part) { return codes_.contains(part.codes); });
+    if (!start.pieces.empty()) return false;  // a rank's parts, which are drawn anyway
     int64_t at = start.place.offset;
     const int64_t end = at + start.place.elements * dtype_bytes(start.dtype);
     for (auto next = bytes_.find(at); at < end && next != bytes_.end(); next = bytes_.find(at))
