@@ -257,7 +257,7 @@ TEST(Emit, ASharedUpdateIsEmitted) {
   for (const char* line : {"run.ranks.all_gather(", "{shared_elements(copies.token_embedding, ",
                            "run.ranks.all_reduce({elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.reduce_scatter(", "beside.wait(run.after_", "_by_turns[l % 2]);"})
+  for (const char* line : {"run.ranks.reduce_scatter(", "side.wait(run.after_", "_by_turns[l % 2]);"})
     EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
        {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",

@@ -28,7 +28,7 @@ ir::ValueId add(ir::Graph& graph, const std::string& name, int64_t elements, int
 }
 
 ir::Node node(std::vector<ir::Use> inputs, std::vector<ir::Use> outputs) {
-  return {.op = ir::Op::fused, .inputs = std::move(inputs), .outputs = std::move(outputs)};
+  return {.op = ir::Op::zero, .inputs = std::move(inputs), .outputs = std::move(outputs)};
 }
 
 // x -> a -> b -> c -> y, each node reading only the one before.
