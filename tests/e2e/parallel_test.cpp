@@ -295,7 +295,8 @@ TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
   const int64_t gradients = json["memory"]["bytes"]["gradient"];
   EXPECT_EQ(
       json["ranks"],
-      (nlohmann::json{{"count", 4}, {"tensor", 1}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
+      (nlohmann::json{
+          {"count", 4}, {"tensor", 1}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, by_ranks(4)));
   EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
 }
