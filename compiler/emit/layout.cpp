@@ -11,6 +11,7 @@
 
 #include "codegen/writer.h"
 #include "models/adapter.h"
+#include "models/pack.h"
 #include "models/parameters.h"
 #include "optimizers/loss_scale.h"
 #include "targets/executable/checkpoint_tensors.h"

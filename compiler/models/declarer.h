@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "models/pack.h"
 #include "models/parameters.h"
 #include "spec/spec.h"
 

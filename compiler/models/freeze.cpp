@@ -9,6 +9,7 @@
 #include "diag/render.h"
 #include "diag/suggest.h"
 #include "models/adapter.h"
+#include "models/pack.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/pack.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {

@@ -8,6 +8,7 @@
 
 #include "cuda/chip.h"
 #include "ir/graph.h"
+#include "models/pack.h"
 #include "models/parameters.h"
 #include "models/transformer.h"
 #include "passes/log.h"

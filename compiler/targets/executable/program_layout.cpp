@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "models/pack.h"
 #include "models/parameters.h"
 #include "ops/op.h"
 #include "targets/executable/call_table.h"

@@ -1,0 +1,437 @@
+#include "models/pack.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "models/parameters.h"
+#include "models/sharing.h"
+
+namespace hydrac::models {
+
+namespace {
+
+using ir::Dim;
+using ir::ValueId;
+
+int64_t round_up(int64_t elements, int64_t multiple) {
+  return (elements + multiple - 1) / multiple * multiple;
+}
+
+// A dimension is one word without digits: "Rows", of section int8_state "Rowsint".
+std::string rows_symbol(const std::string& section, std::string symbol = "Rows") {
+  for (const char c : section.substr(0, section.rfind("_state")))
+    if (std::islower(static_cast<unsigned char>(c)) != 0) symbol += c;
+  return symbol;
+}
+
+ir::Shape pack_shape(int64_t elements, const std::string& section, int64_t row = kPackRow) {
+  return {{elements / row, rows_symbol(section)}, {row, "Width"}};
+}
+
+ir::Value pack_value(const std::string& name, ir::Role role, ir::DType dtype, ir::Shape shape) {
+  ir::Value pack;
+  pack.name = name;
+  pack.role = role;
+  pack.dtype = dtype;
+  pack.shape = std::move(shape);
+  return pack;
+}
+
+bool works_on_logits(const ir::Region& region) {
+  return std::ranges::any_of(region.nodes,
+                             [](const ir::Node& node) { return node.op == ir::Op::cross_entropy; });
+}
+
+// Gradients that one matmul writes whole.
+std::set<ValueId> written_by_one_matmul(const ir::Graph& graph, bool head_in_parts) {
+  std::map<ValueId, int> writers;
+  std::set<ValueId> added_up;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    const bool in_parts = head_in_parts && works_on_logits(region);
+    for (const ir::Node& node : region.nodes) {
+      for (ir::Use output : node.outputs) {
+        if (output.value == ir::kNoValue || graph.value(output).role != ir::Role::gradient) continue;
+        ++writers[output.value];
+        if (in_parts || node.op != ir::Op::gemm || node.flag("accumulate")) added_up.insert(output.value);
+      }
+    }
+  }
+  std::set<ValueId> written;
+  for (const auto& [gradient, count] : writers) {
+    if (count == 1 && !added_up.contains(gradient)) written.insert(gradient);
+  }
+  return written;
+}
+
+ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
+  const ValueId gradient = graph.find("d_" + parameter.name);
+  if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + parameter.name);
+  return gradient;
+}
+
+// Not so of a table of positions that is longer than sequences: nothing is written behind their end, where
+// the gradient stays 0.
+bool gradient_is_written_whole(const ir::Graph& graph, const ir::Value& parameter) {
+  const ValueId gradient = gradient_of(graph, parameter);
+  return std::ranges::none_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == ir::Op::position_embedding_gradient && node.outputs[0].value == gradient &&
+             graph.value(node.inputs[0]).shape[1].size < parameter.shape[0].size;
+    });
+  });
+}
+
+// Parameters one after another, first those that decay. Views count from the pack's start.
+class Packer {
+ public:
+  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters, int64_t row = kPackRow,
+         int64_t sharing_ranks = 1, int64_t tensor_ranks = 1)
+      : graph_(graph),
+        pack_(pack),
+        dtype_(parameters),
+        row_(row),
+        sharing_ranks_(sharing_ranks),
+        tensor_ranks_(tensor_ranks) {}
+
+  int64_t elements() const { return end_; }
+  int64_t whole_rows() const { return whole_end_ / row_; }
+
+  // `group`: its name, optimizer and members, which get places in the pack.
+  ParameterGroup add(ParameterGroup group) {
+    group.first_row = end_ / row_;
+    const int64_t alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
+    for (const bool decay : {true, false}) {
+      if (tensor_ranks_ > 1) {
+        place_in_whole(group.members, decay, alignment);
+        place_split(group, decay, alignment);
+      }
+      int64_t together = end_;  // where those begin that ranks divide together
+      for (const ValueId member : group.members) {
+        const ir::ParameterInfo& info = *graph_.value(member).parameter;
+        if (info.decay != decay || info.split) continue;
+        const bool is_alone = decay && divides(member);
+        if (is_alone) close(group, together, "rest");
+        place(member, alignment);
+        if (!is_alone) continue;
+        add_stretch(group, member);
+        together = end_;
+      }
+      close(group, together, decay ? "rest" : "vectors");
+      if (!decay) continue;
+      group.decayed_rows = group.used_rows;
+      group.own_decayed_rows = sharing_ranks_ > 1 ? own_rows(group) : group.used_rows;
+    }
+    group.rows = pack_shape(end_ - group.first_row * row_, group.name, row_)[0];
+    return group;
+  }
+
+  // Those without gradients.
+  void place(const std::vector<ValueId>& members) {
+    for (const ValueId member : members) place(member, kAlignment);
+    end_ = round_up(end_, row_);
+  }
+
+ private:
+  static constexpr int64_t kAlignment = 64;  // elements, of a slot's start
+
+  // Whether ranks divide each slot of the parameter, placed here, into whole rows. Its gradient may then lie
+  // where other numbers were.
+  bool divides(ValueId id) const {
+    const ir::Value& value = graph_.value(id);
+    return sharing_ranks_ > 1 && end_ % row_ == 0 &&
+           element_count(value.shape) % (row_ * sharing_ranks_) == 0 &&
+           gradient_is_written_whole(graph_, value);
+  }
+
+  static int64_t own_rows(const ParameterGroup& group) {
+    if (group.stretches.empty()) return 0;
+    const Stretch& last = group.stretches.back();
+    return last.first_own_row + last.slots * last.own;
+  }
+
+  void add_stretch(ParameterGroup& group, ValueId member) {
+    const ir::Value& value = graph_.value(member);
+    const int64_t rows = value.view->slot_stride / row_;
+    group.stretches.push_back({.name = value.name,
+                               .member = member,
+                               .slots = value.slots,
+                               .rows = rows,
+                               .own = rows / sharing_ranks_,
+                               .first_row = value.view->offset / row_ - group.first_row,
+                               .first_own_row = own_rows(group),
+                               .place = group.used_rows});
+    group.used_rows += rows * value.slots;
+  }
+
+  // Ends what has been placed from `first` on with a whole row, and with padding that lets ranks divide it.
+  void close(ParameterGroup& group, int64_t first, const std::string& name) {
+    const int64_t rows = round_up(end_ - first, row_) / row_;
+    if (rows == 0) return;
+    const int64_t own = round_up(rows, sharing_ranks_) / sharing_ranks_;
+    end_ = first + own * sharing_ranks_ * row_;
+    if (sharing_ranks_ > 1)
+      group.stretches.push_back({.name = name + (group.name.empty() ? "" : "_" + group.name),
+                                 .rows = rows,
+                                 .own = own,
+                                 .first_row = first / row_ - group.first_row,
+                                 .first_own_row = own_rows(group),
+                                 .place = group.used_rows});
+    group.used_rows += rows;
+  }
+
+  // Where one process that has all of each parameter places them.
+  void place_in_whole(const std::vector<ValueId>& members, bool decay, int64_t alignment) {
+    for (const ValueId member : members) {
+      ir::Value& value = graph_.value(member);
+      if (value.parameter->decay != decay) continue;
+      const int64_t stride = round_up(element_count(whole_shape(value)), alignment);
+      value.parameter->whole_place = {whole_end_, stride};
+      whole_end_ += stride * value.slots;
+    }
+    whole_end_ = round_up(whole_end_, row_);
+  }
+
+  // Parameters of which a rank has a part, in rows of their own.
+  void place_split(ParameterGroup& group, bool decay, int64_t alignment) {
+    const int64_t first = end_;
+    for (const ValueId member : group.members) {
+      const ir::ParameterInfo& info = *graph_.value(member).parameter;
+      if (info.decay == decay && info.split) place(member, alignment);
+    }
+    end_ = round_up(end_, row_);
+    const int64_t rows = (end_ - first) / row_;
+    group.split_rows.push_back({first / row_ - group.first_row, rows});
+    group.used_rows += rows;
+  }
+
+  void place(ValueId id, int64_t alignment) {
+    ir::Value& value = graph_.value(id);
+    const int64_t stride = round_up(element_count(value.shape), alignment);
+    value.dtype = dtype_;
+    value.view = ir::View{pack_, end_, stride, contiguous_strides(value.shape)};
+    end_ += stride * value.slots;
+  }
+
+  ir::Graph& graph_;
+  const ValueId pack_;
+  const ir::DType dtype_;
+  const int64_t row_;
+  const int64_t sharing_ranks_, tensor_ranks_;
+  int64_t end_ = 0;        // of what is placed
+  int64_t whole_end_ = 0;  // of the pack that one process has
+};
+
+// Whether matmuls and embeddings read the parameter: others compute in f32 with what they read.
+bool is_operand(const ir::Graph& graph, const ir::Value& parameter) {
+  if (parameter.shape.size() == 2) return true;
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == ir::Op::linear &&
+             std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
+    });
+  });
+}
+
+// Whether the gradient of what the matrix is multiplied by is wanted.
+bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == ir::Op::gemm && node.inputs[1].value == matrix;
+    });
+  });
+}
+
+void pack_frozen(ir::Graph& graph, const PackTypes& types) {
+  std::map<ir::DType, std::vector<ValueId>> by_type;
+  for (ir::Value& value : graph.values) {
+    if (!value.parameter || value.trains()) continue;
+    if (value.parameter->nf4) {
+      value.dtype = types.matmuls;
+      value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+      continue;
+    }
+    by_type[is_operand(graph, value) ? types.matmuls : types.parameters].push_back(value.id);
+    value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+  }
+  for (const auto& [dtype, members] : by_type) {
+    const std::string name = by_type.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+    const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
+    Packer packer(graph, pack, dtype);
+    packer.place(members);
+    graph.value(pack).shape = pack_shape(packer.elements(), name);
+  }
+}
+
+}  // namespace
+
+PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
+  const auto& o = spec.optimizations;
+  PackTypes types;
+  if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
+  if (o.gradients == spec::GradientType::compute) types.gradients = activations;
+  types.matmuls = activations;
+  if (o.optimizer_state == spec::StateType::bf16) types.moments = ir::DType::bf16;
+  if (o.optimizer_state == spec::StateType::int8) types.moments = ir::DType::u8;
+  types.exact_embeddings = o.embedding_state == spec::EmbeddingState::fp32;
+  types.head_in_parts = o.loss != spec::LossKernel::materialized;
+  if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
+  types.shards_gradients = types.sharing_ranks > 1 && spec.parallel.zero > 1;
+  types.tensor_ranks = spec.parallel.tensor;
+  return types;
+}
+
+namespace {
+
+bool is_embedding(const ir::Graph& graph, const ir::Value& parameter) {
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return (node.op == ir::Op::embedding || node.op == ir::Op::position_embedding) &&
+             std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
+    });
+  });
+}
+
+ir::DType moments_of(const ir::Graph& graph, const ir::Value& parameter, const PackTypes& types) {
+  if (types.moments != ir::DType::u8) return types.moments;
+  const bool is_exact = element_count(parameter.shape) < kFewestQuantized ||
+                        (types.exact_embeddings && is_embedding(graph, parameter));
+  return is_exact ? ir::DType::f32 : ir::DType::u8;
+}
+
+// In the order of the pack. Muon's are the matrices of the blocks; the rest is AdamW's.
+std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer optimizer,
+                                      const PackTypes& types, const std::set<ValueId>& narrow) {
+  const bool has_muon = optimizer == spec::Optimizer::muon;
+  const auto kind_of = [&](const ir::Value& value) {
+    if (has_muon && !value.parameter->matrices.empty()) return 0;
+    return narrow.contains(gradient_of(graph, value)) ? 1 : 2;
+  };
+  using Key = std::tuple<bool, bool, int>;  // is not Muon's, is exact, kind
+  std::map<Key, ParameterGroup> groups;
+  for (const ir::Value& value : graph.values) {
+    if (!value.trains()) continue;
+    const int kind = kind_of(value);
+    const ir::DType moments = moments_of(graph, value, types);
+    ParameterGroup& group = groups[{kind > 0, moments != ir::DType::u8, kind}];
+    group.optimizer = !has_muon ? optimizer : kind == 0 ? spec::Optimizer::muon : spec::Optimizer::adamw;
+    group.moments = moments;
+    group.members.push_back(value.id);
+  }
+  // A name says what the groups differ in.
+  std::set<int> kinds;
+  std::set<bool> exact;
+  for (const auto& [key, group] : groups) {
+    exact.insert(std::get<1>(key));
+    kinds.insert(std::get<2>(key));
+  }
+  std::vector<ParameterGroup> list;
+  for (auto& [key, group] : groups) {
+    static constexpr const char* names[] = {"hidden", "matmuls", "sums"};
+    if (kinds.size() > 1) group.name = names[std::get<2>(key)];
+    if (exact.size() > 1) {
+      group.name += group.name.empty() ? "" : "_";
+      group.name += std::get<1>(key) ? "fp32_state" : "int8_state";
+    }
+    list.push_back(std::move(group));
+  }
+  return list;
+}
+
+// Gives the gradients of the group's members their places: those of the parameters.
+void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::DType dtype) {
+  group.gradients =
+      graph.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name, ir::Role::gradient,
+                           dtype, pack_shape(group.rows.size * row, group.name, row)));
+  for (const ValueId member : group.members) {
+    const ir::Value& parameter = graph.value(member);
+    ir::Value& gradient = graph.value(gradient_of(graph, parameter));
+    gradient.dtype = dtype;
+    gradient.view = parameter.view;
+    gradient.view->base = group.gradients;
+    gradient.view->offset -= group.first_row * row;
+  }
+}
+
+// What a rank has of the group's rows. An activation lives in the update alone.
+ValueId own_part(ir::Graph& graph, const ParameterGroup& group, const std::string& name, ir::Dim row,
+                 ir::DType dtype, ir::Role role) {
+  int64_t rows = 0;
+  for (const Stretch& stretch : group.stretches) rows += stretch.slots * stretch.own;
+  ir::Value part = pack_value(name + (group.name.empty() ? "" : "." + group.name), role, dtype,
+                              {{rows, rows_symbol(group.name, "Own")}, std::move(row)});
+  part.exact = true;
+  return graph.add(std::move(part));
+}
+
+}  // namespace
+
+Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
+  std::set<ValueId> narrow;
+  if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
+  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
+            .sharing_ranks = types.sharing_ranks,
+            .matmuls = types.matmuls,
+            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls,
+            .shards_gradients = types.shards_gradients,
+            .tensor_ranks = types.tensor_ranks};
+  pack.parameters =
+      graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
+                           types.parameters, pack_shape(0, "")));
+  Packer packer(graph, pack.parameters, types.parameters, pack.row, pack.sharing_ranks, pack.tensor_ranks);
+  for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow))
+    pack.groups.push_back(packer.add(std::move(group)));
+  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
+  pack.whole_rows = packer.whole_rows();
+  for (ParameterGroup& group : pack.groups) {
+    const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
+      return narrow.contains(gradient_of(graph, graph.value(member)));
+    });
+    const ir::DType gradients = is_narrow ? types.gradients : ir::DType::f32;
+    if (!pack.shards_gradients) place_gradients(graph, group, pack.row, gradients);
+    group.own_parameters = group.parameters = rows_of(graph, group, pack.parameters);
+    group.own_gradients = group.gradients;
+    if (pack.sharing_ranks == 1) continue;
+    const ir::Dim row = graph.value(pack.parameters).shape[1];
+    group.own_parameters = own_part(graph, group, "own_parameters", row, types.parameters,
+                                    pack.is_divided ? ir::Role::master : ir::Role::activation);
+    group.own_gradients = own_part(graph, group, "own_gradients", row, gradients,
+                                   pack.shards_gradients ? ir::Role::gradient : ir::Role::activation);
+    if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
+    divide_rows(graph, pack, group);
+  }
+  pack_frozen(graph, types);
+  return pack;
+}
+
+namespace {
+
+ValueId rows_from(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first,
+                  const ir::Dim& rows) {
+  ir::Value view = graph.value(packed);
+  if (view.shape[0].size == rows.size) return packed;
+  const int64_t row = element_count(view.shape) / view.shape[0].size;
+  view.name += "." + group.name;
+  view.shape[0] = rows;
+  view.shared.clear();
+  view.view = ir::View{packed, first * row, 0, contiguous_strides(view.shape)};
+  return graph.add(std::move(view));
+}
+
+}  // namespace
+
+ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
+  return rows_from(graph, group, packed, group.first_row - first_row, group.rows);
+}
+
+ValueId own_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group, ValueId packed,
+                    int64_t first_row) {
+  return rows_from(graph, group, packed, (group.first_row - first_row) / pack.sharing_ranks,
+                   graph.value(group.own_parameters).shape[0]);
+}
+
+}  // namespace hydrac::models
