@@ -118,9 +118,9 @@ std::string Ranks::get(std::span<const std::byte> place) const {
 }
 
 std::string Ranks::share(const std::string& text) {
-  if (leads()) put(board_->result(), text);
+  if (leads()) put(board_->slot(0), text);  // not where others may still read a sum
   meet();
-  std::string shared = get(board_->result());
+  std::string shared = get(board_->slot(0));
   meet();
   return shared;
 }

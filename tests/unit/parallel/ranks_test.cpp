@@ -115,6 +115,22 @@ TEST(Ranks, ExchangeTextsAndFlags) {
   EXPECT_EQ(told, std::vector<std::string>(3, "from 0,,x,xx00010"));
 }
 
+// Rank 0 says something while others still read the sum before it: as when a run saves behind its last sum.
+TEST(Ranks, WhatRank0SharesLeavesSumsAsTheyAre) {
+  const auto told = on_ranks(4, [](Ranks& ranks, int pipe) {
+    const std::string text(ranks.leads() ? 100'000 : 0, 'x');
+    int wrong = 0;
+    for (int i = 0; i < 500; ++i) {
+      std::vector<float> data(50'000, static_cast<float>(i));
+      ranks.all_reduce(data);
+      wrong += std::ranges::count(data, static_cast<float>(4 * i)) != std::ssize(data);
+      wrong += ranks.share(text).size() != 100'000;
+    }
+    tell(pipe, std::to_string(wrong) + " wrong");
+  });
+  EXPECT_EQ(told, std::vector<std::string>(4, "0 wrong"));
+}
+
 TEST(Ranks, ARankThatFailsTellsAllOthersWhy) {
   const auto told = on_ranks(3, [](Ranks& ranks, int) {
     if (ranks.rank() == 2) throw RunError("out of luck");
