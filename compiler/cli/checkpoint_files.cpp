@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "models/adapter.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "runtime/data/hash.h"
 #include "spec/key_table.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "models/adapter.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"

@@ -20,7 +20,6 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "models/adapter.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"

@@ -3,7 +3,6 @@
 #include "cli/checkpoint_files.h"
 #include "cli/spec_input.h"
 #include "driver/floor.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "spec/hugging_face.h"
 #include "spec/print.h"

@@ -15,6 +15,7 @@
 #include "driver/floor.h"
 #include "driver/generation.h"
 #include "driver/memory_limit.h"
+#include "driver/overlap.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "models/nf4.h"
@@ -91,57 +92,6 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
           .flops_of_8_bits = 0.6e12 * rates.fp8_tflops,
           .bytes_per_second = 0.85e9 * rates.bandwidth_gbs,
           .ranks = spec.parallel.data};
-}
-
-// Sums over ranks that run beside the backward pass take multiprocessors from it, and many small ones take
-// longer than one of all gradients. On two H100 gpt2-124m with 8 x 1024 tokens, whose sums alone take a tenth
-// of a step, loses 1.4 ms with sums beside and 1.7 with one call; llama-1b with 2 x 4096 10.5 and 15. With 64
-// x 1024 tokens, where they take a fiftieth, gpt2-124m loses 4.9 and 3.9. Where rates are not known they run
-// beside. `flop`: of a micro-batch; `bytes`: that all gradients have.
-bool overlaps_sums(const Compiled& c, double flop, int64_t bytes, passes::Log& log) {
-  constexpr double kLeastShare = 0.05;
-  const targets::Target& target = *targets::find(c.spec.target);
-  const double flops = 0.6 * peaks_of(target, c.spec.optimizations.precision).flops;
-  const auto ranks = static_cast<double>(c.spec.parallel.data);
-  const double sums = seconds_over_links(target, 2 * (ranks - 1) / ranks * static_cast<double>(bytes));
-  if (flops == 0 || sums == 0 || sums >= kLeastShare * flop / flops) return true;
-  log.push_back({"ranks",
-                 "gradients are summed over ranks before the update: beside the backward pass its matmuls "
-                 "would lose more than that takes"});
-  return false;
-}
-
-double flop_of_micro_batch(const Compiled& c) {
-  double flop = 0;
-  for (const ir::Region& region : c.graph.function("micro_step").regions)
-    for (const ir::Node& node : region.nodes)
-      flop += std::max(region.layers, 1) * program::cost_of(c.graph, node).flop;
-  return flop;
-}
-
-// Before it is lowered: of its matmuls and attention.
-double flop_of_ops(const Compiled& c) {
-  double flop = 0;
-  for (const ir::Region& region : c.graph.function("micro_step").regions) {
-    for (const ir::Node& node : region.nodes) {
-      const int times = std::max(region.layers, 1);
-      if (node.op == ir::Op::linear)
-        flop += times * 2 *
-                static_cast<double>(element_count(c.graph.value(node.outputs[0]).shape) *
-                                    c.graph.value(node.inputs[1]).shape[1].size);
-      if (node.op == ir::Op::gemm || node.op == ir::Op::attention || node.op == ir::Op::attention_backward)
-        flop += times * program::cost_of(c.graph, node).flop;
-    }
-  }
-  return flop;
-}
-
-int64_t bytes_of_gradients(const Compiled& c) {
-  int64_t bytes = 0;
-  for (const ir::Value& value : c.graph.values)
-    if (value.role == ir::Role::gradient && !value.view)
-      bytes += element_count(value.shape) * value.slots * size_of(value.dtype);
-  return bytes;
 }
 
 // Where a step is one micro-batch, ranks that share the update need no gradient whole for longer than it

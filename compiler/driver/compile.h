@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "models/pack.h"
 #include "models/transformer.h"
 #include "optimizers/optimizer.h"
 #include "passes/passes.h"

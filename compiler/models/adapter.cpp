@@ -11,7 +11,6 @@
 #include "diag/suggest.h"
 #include "hydrac/nf4.h"
 #include "models/nf4.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "spec/spec.h"
 

@@ -9,7 +9,6 @@
 #include "diag/render.h"
 #include "diag/suggest.h"
 #include "models/adapter.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {

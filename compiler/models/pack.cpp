@@ -68,12 +68,6 @@ std::set<ValueId> written_by_one_matmul(const ir::Graph& graph, bool head_in_par
   return written;
 }
 
-ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
-  const ValueId gradient = graph.find("d_" + parameter.name);
-  if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + parameter.name);
-  return gradient;
-}
-
 // Not so of a table of positions that is longer than sequences: nothing is written behind their end, where
 // the gradient stays 0.
 bool gradient_is_written_whole(const ir::Graph& graph, const ir::Value& parameter) {
@@ -268,6 +262,12 @@ void pack_frozen(ir::Graph& graph, const PackTypes& types) {
 }
 
 }  // namespace
+
+ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
+  const ValueId gradient = graph.find("d_" + parameter.name);
+  if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + parameter.name);
+  return gradient;
+}
 
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   const auto& o = spec.optimizations;

@@ -38,6 +38,9 @@ struct PackTypes {
   int64_t tensor_ranks = 1;            // that share layers
 };
 
+// "d_<parameter>". std::logic_error where no gradient reaches it.
+ir::ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter);
+
 // As the spec asks for them, where activations are stored as `activations`.
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
 

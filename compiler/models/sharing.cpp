@@ -36,12 +36,6 @@ ValueId slots_and_rows(ir::Graph& graph, const Stretch& stretch, ValueId numbers
   return graph.add(std::move(view));
 }
 
-ValueId gradient_of(const ir::Graph& graph, ValueId member) {
-  const ValueId gradient = graph.find("d_" + graph.value(member).name);
-  if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + graph.value(member).name);
-  return gradient;
-}
-
 std::string named(const ParameterGroup& group, const std::string& part) {
   return "gradients" + (group.name.empty() ? "" : "." + group.name) + (part.empty() ? "" : "." + part);
 }
@@ -115,7 +109,7 @@ void shard_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group, 
       const int64_t before = (group.first_row + stretch.first_row) * row,
                     rows = stretch.own * pack.sharing_ranks * stretch.slots;
       if (place.offset < before || place.offset >= before + rows * row) continue;
-      Value& gradient = graph.value(gradient_of(graph, member));
+      Value& gradient = graph.value(gradient_of(graph, graph.value(member)));
       gradient.dtype = dtype;
       gradient.view = place;
       gradient.view->base = storage.value;
@@ -133,7 +127,7 @@ void divide_rows(ir::Graph& graph, const Pack& pack, ParameterGroup& group) {
         is_member ? stretch.member : whole_rows_of(graph, pack, group, stretch, pack.parameters);
     stretch.own_gradients = own_rows_of(graph, stretch, group.own_gradients);
     if (pack.shards_gradients) continue;
-    stretch.gradients = is_member ? gradient_of(graph, stretch.member)
+    stretch.gradients = is_member ? gradient_of(graph, graph.value(stretch.member))
                                   : slots_of(graph, stretch, group.gradients, stretch.first_row,
                                              stretch.own * pack.sharing_ranks);
   }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "models/pack.h"
-#include "models/parameters.h"
 
 namespace hydrac::models {
 

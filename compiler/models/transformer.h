@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "ir/graph.h"
-#include "models/pack.h"
 #include "models/parameters.h"
 #include "ops/builder.h"
 #include "spec/spec.h"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ir/body_builder.h"
+#include "models/pack.h"
 #include "models/transformer.h"
 #include "optimizers/loss_scale.h"
 

@@ -235,7 +235,7 @@ class Lowering {
 std::vector<std::string> with_wide_gradients(const ir::Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values) {
-    if (value.trains() && graph.value(graph.find("d_" + value.name)).dtype == ir::DType::f32)
+    if (value.trains() && graph.value(models::gradient_of(graph, value)).dtype == ir::DType::f32)
       names.push_back(value.name);
   }
   return names;

@@ -47,7 +47,7 @@ void sum_partial_gradients(ir::Graph& graph, int64_t ranks) {
   std::vector<ir::Use> gradients;
   for (const ir::Value& value : graph.values) {
     if (!value.trains() || !value.parameter->partial_gradient) continue;
-    const ir::ValueId gradient = graph.find("d_" + value.name);
+    const ir::ValueId gradient = models::gradient_of(graph, value);
     for (int slot = 0; slot < value.slots; ++slot) gradients.push_back({gradient, {false, slot}});
   }
   if (gradients.empty()) return;

@@ -31,7 +31,7 @@ class Shards {
           kept_.push_back(&stretch);
           continue;
         }
-        by_gradient_[graph.find("d_" + graph.value(stretch.member).name)] = &stretch;
+        by_gradient_[models::gradient_of(graph, graph.value(stretch.member))] = &stretch;
         storages_.insert(storage_of(graph, stretch.gradients));
       }
     }

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "models/pack.h"
 #include "models/parameters.h"
 
 namespace hydrac::verify {
