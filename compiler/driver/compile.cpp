@@ -156,6 +156,16 @@ int64_t most_with_room(const targets::Target& target, int64_t given) {
   return given > 0 ? std::min(half, given) : half;
 }
 
+// Of moments that may lie on the host, those that the spec leaves on the GPU.
+int64_t moments_kept(const Compiled& c) {
+  double bytes = 0;
+  for (const ir::Value& value : c.graph.values) {
+    if (value.on_host && value.role == ir::Role::optimizer_state)
+      bytes += static_cast<double>(element_count(value.shape) * value.slots * size_of(value.dtype));
+  }
+  return static_cast<int64_t>((1 - c.spec.optimizations.offload.optimizer_state) * bytes);
+}
+
 // What documents decide, for `hydrac explain`.
 void explain_documents(const targets::Target& target, passes::Log& log) {
   log.push_back({"documents",
@@ -340,7 +350,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
-  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)));
+  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),
+                            moments_kept(c));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;
