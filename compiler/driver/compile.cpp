@@ -126,13 +126,13 @@ void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
   require_asked_matmuls(c.spec, c.matmuls);
 }
 
-// Storages that calls of the second branch read or write.
+// Storages that calls of other queues than the main one read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
   for (const program::Function& function : c.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.branch == 0) continue;
+        if (call.queue == program::Queue::main) continue;
         for (ir::Use use : call.arguments) storages.insert(storage_of(c.graph, use.value));
       }
     }
@@ -142,7 +142,7 @@ std::set<ir::ValueId> touched_beside(const Compiled& c) {
 
 program::Program build_program(Compiled& c, const targets::Target& target, const CompileOptions& options) {
   if (target.is_cpu()) return codegen::build_cpu_program(c.graph, options.threads);
-  auto no_cudnn = [](const program::AttentionCall&) { return std::optional<int64_t>(); };
+  auto no_cudnn = [](const program::AttentionShape&) { return std::optional<int64_t>(); };
   codegen::CudaOptions cuda{&target, options.cudnn_workspace, gemm_workspace_bytes(target),
                             static_cast<int>(c.spec.optimizations.streams), spec::attention_tiles(c.spec)};
   if (!cuda.cudnn_workspace) cuda.cudnn_workspace = no_cudnn;
