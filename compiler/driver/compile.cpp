@@ -258,6 +258,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     models::build_decode(model);
   }
   if (spec::has_objective(spec)) models::build_score(model);
+  if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   after("graph");
 
