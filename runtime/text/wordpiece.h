@@ -42,6 +42,10 @@ class WordPiece {
   int64_t vocab_size_ = 0;
 };
 
+// From the text of a tokenizer.json, which messages call `shown_as`. InputError where it describes another
+// tokenizer than BERT's, or is damaged.
+WordPiece parse_wordpiece(std::string_view json, const std::string& shown_as);
+
 // Of the folder of an encoder: its tokenizer.json, or vocab.txt with what tokenizer_config.json says of it.
 // InputError for files that cannot be read, or describe another tokenizer than BERT's.
 WordPiece load_wordpiece(const std::filesystem::path& folder);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/utf8.h"
@@ -23,19 +25,19 @@ std::string text_of(const fs::path& file) {
   return std::string(MappedFile::open(file, file.generic_string())->bytes());
 }
 
-json object_of(const fs::path& file) {
-  json root = parse_json(text_of(file), file.generic_string());
-  if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", file.generic_string()));
+json parse_object(std::string_view text, const std::string& shown_as) {
+  json root = parse_json(text, shown_as);
+  if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
   return root;
 }
 
 class WordPieceReader {
  public:
-  explicit WordPieceReader(const fs::path& file) : shown_as_(file.generic_string()) {}
+  explicit WordPieceReader(std::string shown_as) : shown_as_(std::move(shown_as)) {}
 
   WordPieceFile of_json(const json& root);
-  // `config`: tokenizer_config.json, or an empty object.
-  WordPieceFile of_list(std::string_view text, const json& config);
+  // `config`: tokenizer_config.json, or an empty object; messages call it `config_name`.
+  WordPieceFile of_list(std::string_view text, const json& config, const std::string& config_name);
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
@@ -164,7 +166,8 @@ WordPieceFile WordPieceReader::of_json(const json& root) {
   return std::move(file_);
 }
 
-WordPieceFile WordPieceReader::of_list(std::string_view text, const json& config) {
+WordPieceFile WordPieceReader::of_list(std::string_view text, const json& config,
+                                       const std::string& config_name) {
   if (const auto bad = find_malformed_utf8(text)) fail(fmt::format("byte {} is not UTF-8", *bad));
   int32_t id = 0;
   for (size_t at = 0; at < text.size(); ++id) {
@@ -175,13 +178,12 @@ WordPieceFile WordPieceReader::of_list(std::string_view text, const json& config
     at = end + 1;
   }
   if (file_.vocabulary.empty()) fail("the vocabulary is empty");
-  const char* beside = "tokenizer_config.json";
-  if (!json_bool(config, "do_basic_tokenize", true, beside))
-    throw InputError(fmt::format("{}: do_basic_tokenize: false is not supported", beside));
-  file_.normalizer.lowercase = json_bool(config, "do_lower_case", true, beside);
-  file_.normalizer.handle_chinese_chars = json_bool(config, "tokenize_chinese_chars", true, beside);
+  if (!json_bool(config, "do_basic_tokenize", true, config_name))
+    throw InputError(fmt::format("{}: do_basic_tokenize: false is not supported", config_name));
+  file_.normalizer.lowercase = json_bool(config, "do_lower_case", true, config_name);
+  file_.normalizer.handle_chinese_chars = json_bool(config, "tokenize_chinese_chars", true, config_name);
   if (!json_field(config, "strip_accents").is_null())
-    file_.normalizer.strip_accents = json_bool(config, "strip_accents", false, beside);
+    file_.normalizer.strip_accents = json_bool(config, "strip_accents", false, config_name);
   const auto special = [&](const char* token) {
     file_.added.push_back({.content = token, .id = id_of(token), .special = true});
     return file_.added.back().id;
@@ -196,15 +198,22 @@ WordPieceFile WordPieceReader::of_list(std::string_view text, const json& config
 
 }  // namespace
 
+WordPiece parse_wordpiece(std::string_view json, const std::string& shown_as) {
+  return WordPiece(WordPieceReader(shown_as).of_json(parse_object(json, shown_as)));
+}
+
 WordPiece load_wordpiece(const fs::path& folder) {
   std::error_code ignored;
   const fs::path whole = folder / "tokenizer.json", list = folder / "vocab.txt",
                  config = folder / "tokenizer_config.json";
-  if (fs::exists(whole, ignored)) return WordPiece(WordPieceReader(whole).of_json(object_of(whole)));
-  if (fs::exists(list, ignored))
-    return WordPiece(WordPieceReader(list).of_list(
-        text_of(list), fs::exists(config, ignored) ? object_of(config) : json::object()));
-  throw InputError(fmt::format("{}: there is neither tokenizer.json nor vocab.txt", folder.generic_string()));
+  if (fs::exists(whole, ignored)) return parse_wordpiece(text_of(whole), whole.generic_string());
+  if (!fs::exists(list, ignored))
+    throw InputError(
+        fmt::format("{}: there is neither tokenizer.json nor vocab.txt", folder.generic_string()));
+  const json settings = fs::exists(config, ignored) ? parse_object(text_of(config), config.generic_string())
+                                                    : json::object();
+  return WordPiece(
+      WordPieceReader(list.generic_string()).of_list(text_of(list), settings, config.generic_string()));
 }
 
 }  // namespace hydrac::runtime
