@@ -45,7 +45,7 @@ class FolderReader {
   void check_heads(const Node& config);
   void read_modules();
   void read_module(const Node& module);
-  void read_pooling(const std::string& path);
+  void read_pooling(const Entry& folder);
   void read_sentence_config();
 
   bool holds(const char* name) const {
@@ -182,7 +182,7 @@ void FolderReader::read_module(const Node& module) {
   const Entry* path = written(module, "path");
   const std::string name = type->value.text.substr(type->value.text.rfind('.') + 1);
   if (name == "Normalize") return;  // which changes no cosine
-  if (name == "Pooling" && path != nullptr) return read_pooling(path->value.text);
+  if (name == "Pooling" && path != nullptr) return read_pooling(*path);
   const bool is_here = path == nullptr || path->value.text.empty();
   if (name == "Transformer" && is_here) return;
   unsupported(type->value.where,
@@ -192,10 +192,11 @@ void FolderReader::read_module(const Node& module) {
               "Transformer in the folder itself, Pooling and Normalize are");
 }
 
-void FolderReader::read_pooling(const std::string& path) {
+void FolderReader::read_pooling(const Entry& folder) {
+  const std::string& path = folder.value.text;
   // A path may lead anywhere, and this one is of the same folder.
   if (path.empty() || path.find('/') != std::string::npos || path.starts_with('.'))
-    return unsupported({(folder_ / "modules.json").string(), 1, 1},
+    return unsupported(folder.value.where,
                        fmt::format("the path {} names no folder beside it", diag::printable(path)));
   const std::optional<Node> pooling = map_of(path + "/config.json");
   if (!pooling) return;
