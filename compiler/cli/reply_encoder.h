@@ -1,5 +1,5 @@
-// The encoder of sentences that objective.embed names: its files, opened and checked where errors can still be
-// said at the key's place.
+// The encoder of sentences that objective.embed names: its files, opened and checked where errors can still
+// be said at the key's place.
 #pragma once
 #include <optional>
 #include <string>

@@ -31,8 +31,7 @@ std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) 
                             .prompt_tokens = o.prompt_tokens,
                             .top = top_logits(spec),
                             .tokens = o.prompt_tokens + o.max_new_tokens,
-                            .text_rows =
-                                encoder ? prompts_at_once(spec, sequences, encoder->max_tokens) : 1};
+                            .text_rows = encoder ? prompts_at_once(spec, sequences, encoder->max_tokens) : 1};
 }
 
 }  // namespace hydrac::driver

@@ -9,8 +9,8 @@ namespace hydrac::models {
 
 namespace {
 
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 using ir::Role;
 using ir::ValueId;
 
@@ -45,7 +45,8 @@ class EncoderDeclarer {
     const int64_t all = shape[0].size;
     const ValueId id = add(name, std::move(shape), dtype, Role::frozen, slots);
     for (const Rows& rows : tensors)
-      io_.tensors.push_back({id, {rows.name, rows.first, rows.count ? rows.count : all, false, 0, slots - 1}});
+      io_.tensors.push_back(
+          {id, {rows.name, rows.first, rows.count ? rows.count : all, false, 0, slots - 1}});
     return id;
   }
   ValueId table(const std::string& name, Dim rows, const std::string& tensor) {
@@ -60,7 +61,7 @@ class EncoderDeclarer {
   }
   // [out, in] of each layer, made of the outputs of `modules` one below the other.
   Layer linear(const std::string& name, const Dim& out, const Dim& in,
-                const std::vector<std::string>& modules) {
+               const std::vector<std::string>& modules) {
     std::vector<Rows> weights, biases;
     const int64_t count = out.size / static_cast<int64_t>(modules.size());
     for (size_t i = 0; i < modules.size(); ++i) {
@@ -97,8 +98,8 @@ EncoderInterface EncoderDeclarer::run() {
   io_.input_norm_weight = input_norm.weight, io_.input_norm_bias = input_norm.bias;
 
   const Dim packed{3 * width_.size, "3Textwidth"}, inner{encoder_.intermediate_size, "Textinner"};
-  const Layer qkv = linear("qkv", packed, width_,
-                            {"attention.self.query", "attention.self.key", "attention.self.value"});
+  const Layer qkv =
+      linear("qkv", packed, width_, {"attention.self.query", "attention.self.key", "attention.self.value"});
   const Layer out = linear("out", width_, width_, {"attention.output.dense"});
   const Layer attn_norm = norm("attn_norm", layers(), "encoder.layer.{}.attention.output.LayerNorm");
   const Layer up = linear("up", inner, width_, {"intermediate.dense"});

@@ -29,12 +29,12 @@ struct EncoderInterface {
   ir::ValueId first_type = ir::kNoValue;                                           // [C], a view: row 0
   ir::ValueId input_norm_weight = ir::kNoValue, input_norm_bias = ir::kNoValue;    // [C]
   // A slot a layer.
-  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;            // [3C,C], [3C]
-  ir::ValueId out_weight = ir::kNoValue, out_bias = ir::kNoValue;            // [C,C], [C]
+  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;              // [3C,C], [3C]
+  ir::ValueId out_weight = ir::kNoValue, out_bias = ir::kNoValue;              // [C,C], [C]
   ir::ValueId attn_norm_weight = ir::kNoValue, attn_norm_bias = ir::kNoValue;  // [C]
-  ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;              // [I,C], [I]
-  ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;          // [C,I], [C]
-  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;  // [C]
+  ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;                // [I,C], [I]
+  ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;            // [C,I], [C]
+  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
 
   std::vector<EncoderTensor> tensors;
 };

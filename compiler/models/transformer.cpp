@@ -186,7 +186,8 @@ void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss
             build.fixed(model.interface.eval_hits));
 }
 
-// `text_rows`: of a call of "embed", where an encoder embeds replies; its activations are stored as `storage`.
+// `text_rows`: of a call of "embed", where an encoder embeds replies; its activations are stored as
+// `storage`.
 void declare_objective(Model& model, int64_t text_rows, DType storage) {
   const spec::Spec& spec = model.spec;
   ir::Graph& graph = model.graph;
@@ -202,7 +203,8 @@ void declare_objective(Model& model, int64_t text_rows, DType storage) {
   io.losses = declare(graph, "target_losses", {B, T}, DType::f32, Role::state);
   if (spec.objective.kl > 0)
     io.base_losses = declare(graph, "base_target_losses", {B, T}, DType::f32, Role::state);
-  const ir::Dim C = encoder ? ir::Dim{encoder->hidden_size, "Textwidth"} : ir::Dim{spec.model.hidden_size, "C"};
+  const ir::Dim C =
+      encoder ? ir::Dim{encoder->hidden_size, "Textwidth"} : ir::Dim{spec.model.hidden_size, "C"};
   constexpr int64_t kRows = 8;  // that a tensor core's matmul takes at once
   const ir::Dim rows{(P.size * N.size + kRows - 1) / kRows * kRows, "Embeddings"};
   io.embeddings = declare(graph, "reply_embeddings", {rows, C}, DType::f32, Role::state);

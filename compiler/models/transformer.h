@@ -42,17 +42,17 @@ struct CacheInterface {
 
 // What a program with an objective is given and leaves: replies to P prompts, N to each; see build_score().
 struct ObjectiveInterface {
-  ir::ValueId weights = ir::kNoValue;      // f32 [B,T]: of each target's loss, in micro_step
+  ir::ValueId weights = ir::kNoValue;  // f32 [B,T]: of each target's loss, in micro_step
   // i32 [B,T]: the reply that each token is of, or -1. Absent where an encoder embeds them.
   ir::ValueId segments = ir::kNoValue;
   ir::ValueId losses = ir::kNoValue;       // f32 [B,T]: -log of each target's probability
   ir::ValueId base_losses = ir::kNoValue;  // f32 [B,T]: by the model without its adapter; with objective.kl
   // f32 [PN,C] and some rows of padding: sums of hidden states, of the model or of the encoder.
   ir::ValueId embeddings = ir::kNoValue;
-  ir::ValueId sets = ir::kNoValue;         // f32 [P,N,C], a view of these
-  ir::ValueId distance = ir::kNoValue;     // f32 [P]: mean cosine distance of two replies
-  ir::ValueId distances = ir::kNoValue;    // f32 [P,N]: of each reply to the others
-  EncoderInterface encoder;                // where there is one
+  ir::ValueId sets = ir::kNoValue;       // f32 [P,N,C], a view of these
+  ir::ValueId distance = ir::kNoValue;   // f32 [P]: mean cosine distance of two replies
+  ir::ValueId distances = ir::kNoValue;  // f32 [P,N]: of each reply to the others
+  EncoderInterface encoder;              // where there is one
 };
 
 // Values outside the network that its functions share.

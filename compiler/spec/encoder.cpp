@@ -26,12 +26,13 @@ struct EncoderActivation {
   std::string_view theirs;
   Activation ours;
 };
-constexpr auto kEncoderActivations = std::to_array<EncoderActivation>({{"gelu", Activation::gelu},
-                                                             {"gelu_python", Activation::gelu},
-                                                             {"gelu_new", Activation::gelu_tanh},
-                                                             {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                                             {"silu", Activation::silu},
-                                                             {"swish", Activation::silu}});
+constexpr auto kEncoderActivations =
+    std::to_array<EncoderActivation>({{"gelu", Activation::gelu},
+                                      {"gelu_python", Activation::gelu},
+                                      {"gelu_new", Activation::gelu_tanh},
+                                      {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                      {"silu", Activation::silu},
+                                      {"swish", Activation::silu}});
 
 class FolderReader {
  public:
@@ -92,8 +93,7 @@ void FolderReader::take(const Node& map, std::string_view key, int64_t most, int
     out = *if_absent;
     return;
   }
-  const Scalar value =
-      entry->value.kind == Node::Kind::scalar ? scalar_value(entry->value) : Scalar(Null{});
+  const Scalar value = entry->value.kind == Node::Kind::scalar ? scalar_value(entry->value) : Scalar(Null{});
   const auto* number = std::get_if<int64_t>(&value);
   if (number == nullptr || *number < 1 || *number > most)
     return unsupported(entry->value.where, fmt::format("{} must be a whole number between 1 and {}, not {}",
@@ -114,10 +114,10 @@ void FolderReader::check_heads(const Node& config) {
   if (e.hidden_size == 0 || e.num_attention_heads == 0) return;
   const int64_t width = e.head_dim();
   if (e.hidden_size % e.num_attention_heads == 0 && width % 8 == 0 && width <= 256) return;
-  unsupported(written(config, "num_attention_heads")->value.where,
-              fmt::format("{} heads in a width of {} are not supported", e.num_attention_heads,
-                          e.hidden_size),
-              "heads of a multiple of 8, up to 256, are");
+  unsupported(
+      written(config, "num_attention_heads")->value.where,
+      fmt::format("{} heads in a width of {} are not supported", e.num_attention_heads, e.hidden_size),
+      "heads of a multiple of 8, up to 256, are");
 }
 
 void FolderReader::read_config() {

@@ -427,7 +427,8 @@ void LaidOutProgram::clear_replies() {
 void LaidOutProgram::embed(const Batch& batch) {
   const InputPlaces& places = layout_.inputs;
   const auto input = [](Place place, const std::vector<int32_t>& numbers) {
-    if (std::ssize(numbers) != place.elements) throw std::logic_error("texts of another shape than embed() reads");
+    if (std::ssize(numbers) != place.elements)
+      throw std::logic_error("texts of another shape than embed() reads");
     return Input{place.offset, std::as_bytes(std::span(numbers))};
   };
   const Input inputs[] = {

@@ -24,7 +24,8 @@ bool is_chinese(char32_t c) {
                                                         {0x2A700, 0x2B81F},
                                                         {0x2B920, 0x2CEAF},
                                                         {0x2F800, 0x2FA1F}});
-  return std::ranges::any_of(kRanges, [&](const Range& range) { return range.first <= c && c <= range.last; });
+  return std::ranges::any_of(kRanges,
+                             [&](const Range& range) { return range.first <= c && c <= range.last; });
 }
 
 // What stays in a line of text, in BERT's sense.
@@ -33,8 +34,8 @@ bool is_line_space(char32_t c) {
 }
 
 bool separates(char32_t c) {
-  const bool is_ascii = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
-                        (c >= 123 && c <= 126);
+  const bool is_ascii =
+      (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
   return is_ascii || is_punctuation(c);
 }
 

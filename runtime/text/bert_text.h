@@ -9,7 +9,7 @@ namespace hydrac::runtime {
 
 // What a tokenizer.json says as BertNormalizer.
 struct BertNormalizer {
-  bool clean_text = true;  // control characters go, white space becomes spaces
+  bool clean_text = true;            // control characters go, white space becomes spaces
   bool handle_chinese_chars = true;  // each is a word
   bool lowercase = true;
   std::optional<bool> strip_accents = {};  // absent: as lowercase says

@@ -16,9 +16,9 @@ namespace {
 // `form`: UTF8PROC_COMPOSE or UTF8PROC_DECOMPOSE.
 void append_normalized(std::string_view text, int form, std::string& out) {
   utf8proc_uint8_t* normalized = nullptr;
-  const utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-      &normalized, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form));
+  const utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                               static_cast<utf8proc_ssize_t>(text.size()), &normalized,
+                                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(normalized, &std::free);
   if (length == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
   if (length < 0) throw RunError(std::string("Unicode normalization failed: ") + utf8proc_errmsg(length));

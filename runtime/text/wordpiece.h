@@ -18,7 +18,7 @@ struct WordPieceFile {
   std::vector<AddedToken> added;  // looked for in the text as it came
   BertNormalizer normalizer;
   std::string continuing_prefix = "##";
-  int64_t max_characters = 100;                // of a word that is known
+  int64_t max_characters = 100;              // of a word that is known
   int32_t unknown = 0, first = 0, last = 0;  // [UNK], and what begins and ends a text: [CLS], [SEP]
 };
 

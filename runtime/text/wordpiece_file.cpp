@@ -44,8 +44,9 @@ class WordPieceReader {
     throw InputError(fmt::format("{}: {}", shown_as_, what));
   }
   static std::string type_of(const json& part) {
-    return part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>()
-                                                                                  : "";
+    return part.is_object() && part.contains("type") && part["type"].is_string()
+               ? part["type"].get<std::string>()
+               : "";
   }
   void require_type(const json& root, const char* key, const char* wanted) const;
   void read_model(const json& model);
@@ -104,9 +105,10 @@ void WordPieceReader::read_added(const json& entry) {
   token.id = checked_id(json_field(entry, "id"), token.content);
   token.special = json_bool(entry, "special", false, shown_as_);
   if (json_bool(entry, "normalized", !token.special, shown_as_))
-    fail(fmt::format("the added token {} is looked for in normalized text, which is not supported: write "
-                     "\"normalized\": false",
-                     json(token.content).dump()));
+    fail(
+        fmt::format("the added token {} is looked for in normalized text, which is not supported: write "
+                    "\"normalized\": false",
+                    json(token.content).dump()));
   token.single_word = json_bool(entry, "single_word", false, shown_as_);
   token.lstrip = json_bool(entry, "lstrip", false, shown_as_);
   token.rstrip = json_bool(entry, "rstrip", false, shown_as_);
@@ -117,8 +119,7 @@ const std::string& WordPieceReader::special_of_template(const json& piece) const
   static const json nothing;
   const json& token = piece.is_object() ? json_field(piece, "SpecialToken") : nothing;
   const json* id = token.is_object() ? &json_field(token, "id") : nullptr;
-  if (id == nullptr || !id->is_string())
-    fail("\"post_processor\" is not of the form [CLS] text [SEP]");
+  if (id == nullptr || !id->is_string()) fail("\"post_processor\" is not of the form [CLS] text [SEP]");
   return id->get_ref<const std::string&>();
 }
 
@@ -141,8 +142,9 @@ void WordPieceReader::read_processor(const json& processor) {
     file_.first = id_of(special_of_template(single[0]));
     file_.last = id_of(special_of_template(single[2]));
   } else {
-    fail("\"post_processor\" is neither TemplateProcessing nor BertProcessing, which put a text between "
-         "[CLS] and [SEP]");
+    fail(
+        "\"post_processor\" is neither TemplateProcessing nor BertProcessing, which put a text between "
+        "[CLS] and [SEP]");
   }
 }
 
@@ -210,8 +212,8 @@ WordPiece load_wordpiece(const fs::path& folder) {
   if (!fs::exists(list, ignored))
     throw InputError(
         fmt::format("{}: there is neither tokenizer.json nor vocab.txt", folder.generic_string()));
-  const json settings = fs::exists(config, ignored) ? parse_object(text_of(config), config.generic_string())
-                                                    : json::object();
+  const json settings =
+      fs::exists(config, ignored) ? parse_object(text_of(config), config.generic_string()) : json::object();
   return WordPiece(
       WordPieceReader(list.generic_string()).of_list(text_of(list), settings, config.generic_string()));
 }

@@ -144,7 +144,8 @@ TEST_F(ReplyEncoder, WithoutATokenizerOfItsKindIsRefused) {
   fs::remove(place_ / "bert/vocab.txt");
   refused("bert: there is neither tokenizer.json nor vocab.txt [encoder-unusable]");
   spill(place_ / "bert/tokenizer.json", R"({"model": {"type": "BPE"}})");
-  refused("bert/tokenizer.json: \"model\" is \"BPE\"; an encoder's tokenizer has WordPiece [encoder-unusable]");
+  refused(
+      "bert/tokenizer.json: \"model\" is \"BPE\"; an encoder's tokenizer has WordPiece [encoder-unusable]");
   fs::remove(place_ / "bert/tokenizer.json");
   std::string list;
   for (const std::string& token : test::BertFolder::vocabulary()) list += token + "\n";

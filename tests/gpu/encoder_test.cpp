@@ -1,4 +1,5 @@
-// An encoder of replies on a GPU: its embeddings are those of BERT's definition, as far as the precision goes.
+// An encoder of replies on a GPU: its embeddings are those of BERT's definition, as far as the precision
+// goes.
 #include <cmath>
 
 #include "runtime/text/wordpiece.h"
@@ -30,13 +31,14 @@ class GpuEncoder : public test::GpuTest, public testing::WithParamInterface<Prec
     const Target& target = *find(detected_gpu().value());
     machine_ = std::make_unique<CudaMachine>(target, folder_.path());
     // Heads as MiniLM's, and rows that no tile divides.
-    bert_ = {.width = 128, .layers = 3, .heads = 4, .inner = 512, .positions = 100};
+    bert_ = {.width = 128, .layers = 3, .heads = 4, .inner = 512, .positions = 100, .largest_weight = 0.15f};
     bert_.draw(9);
     bert_.write(folder_ / "bert");
     const std::string text =
         "name: replies\ntarget: " + std::string(target.name) +
         "\nmodel: {hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 256}\n"
-        "objective: {name: polychromic, prompts: 3, replies: 4, prompt_tokens: 32, max_new_tokens: 32, embed: " +
+        "objective: {name: polychromic, prompts: 3, replies: 4, prompt_tokens: 32, max_new_tokens: 32, "
+        "embed: " +
         (folder_ / "bert").string() +
         "}\ndata: {path: none.jsonl, format: chat, tokenizer: byte}\n"
         "train: {sequence_len: 64, micro_batch_size: 2, max_steps: 1}\noptimizations: {precision: " +
@@ -45,7 +47,8 @@ class GpuEncoder : public test::GpuTest, public testing::WithParamInterface<Prec
     const std::optional<spec::Spec> spec =
         spec::load_spec_text("replies.yaml", text, {}, diagnostics, target.name);
     ASSERT_TRUE(spec) << diagnostics.render();
-    program_ = std::make_unique<CudaProgram>(driver::compile(*spec, machine_->compile_options(*spec, "")), *machine_);
+    program_ = std::make_unique<CudaProgram>(driver::compile(*spec, machine_->compile_options(*spec, "")),
+                                             *machine_);
     program_->initialize();
     runtime::WeightFiles(folder_ / "bert").fill_encoder(*program_);
   }
@@ -64,7 +67,8 @@ class GpuEncoder : public test::GpuTest, public testing::WithParamInterface<Prec
 
   std::vector<float> embeddings(const std::vector<runtime::EncodedText>& texts) {
     program_->clear_replies();
-    for (const runtime::Batch& batch : text_batches(texts, program_->text_shape(), false)) program_->embed(batch);
+    for (const runtime::Batch& batch : text_batches(texts, program_->text_shape(), false))
+      program_->embed(batch);
     const runtime::Place sums = program_->layout().results.reply_embeddings;
     std::vector<float> all(static_cast<size_t>(sums.elements));
     program_->copy_out(sums.offset, std::as_writable_bytes(std::span(all)));
@@ -107,8 +111,8 @@ TEST_P(GpuEncoder, GivesTheSameBitsAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, GpuEncoder,
-                         testing::Values(Precision{"fp32", 2e-5}, Precision{"tf32", 1e-2},
-                                         Precision{"fp16", 1e-2}, Precision{"bf16", 6e-2}),
+                         testing::Values(Precision{"fp32", 2e-5}, Precision{"tf32", 5e-3},
+                                         Precision{"fp16", 6e-3}, Precision{"bf16", 5e-2}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

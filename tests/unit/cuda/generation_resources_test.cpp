@@ -98,8 +98,9 @@ TEST_F(CudaKernels, OfAnEncoderDoNotSpill) {
   for (const char* name : {"sm_75", "sm_80", "sm_90"}) {
     const targets::Target& target = *targets::find(name);
     if (!std::ranges::binary_search(known, target.capability)) continue;
-    spec::Spec spec = small_spec("hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 512",
-                                 "sequence_len: 64, micro_batch_size: 1");
+    spec::Spec spec =
+        small_spec("hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 512",
+                   "sequence_len: 64, micro_batch_size: 1");
     spec.target = target.name;
     spec.optimizations.precision = spec::Precision::fp16;
     spec.objective.name = spec::ObjectiveName::polychromic;

@@ -60,8 +60,7 @@ TEST(WordPiece, KeepsCaseAndAccentsWhereItsConfigSaysSo) {
 
 TEST(WordPiece, GivesTheIdsOfHuggingFace) {
   for (const std::string name : {"bert", "bert-cased"}) {
-    const WordPiece tokenizer =
-        parse_wordpiece(read_text(test_file(name + ".tokenizer.json")), name);
+    const WordPiece tokenizer = parse_wordpiece(read_text(test_file(name + ".tokenizer.json")), name);
     EXPECT_EQ(tokenizer.vocab_size(), 400);
     const auto cases = json::parse(read_text(test_file(name + ".expected.json")));
     ASSERT_GT(cases.size(), 50u);
@@ -108,16 +107,19 @@ TEST(WordPieceFile, WhatIsNoneOfBertsIsNamed) {
             "between [CLS] and [SEP]");
   EXPECT_EQ(wordpiece_error(R"({"post_processor": {"single": [{"Sequence": {"id": "A"}}]}})"),
             "t.json: \"post_processor\" is not of the form [CLS] text [SEP]");
-  EXPECT_EQ(wordpiece_error(R"({"post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": 3}})"),
-            "t.json: \"sep\" of \"post_processor\" is not a token and its id");
-  EXPECT_EQ(wordpiece_error(R"({"added_tokens": [{"id": 2, "content": "[CLS]"}]})"),
-            "t.json: the added token \"[CLS]\" is looked for in normalized text, which is not supported: write "
-            "\"normalized\": false");
+  EXPECT_EQ(
+      wordpiece_error(R"({"post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": 3}})"),
+      "t.json: \"sep\" of \"post_processor\" is not a token and its id");
+  EXPECT_EQ(
+      wordpiece_error(R"({"added_tokens": [{"id": 2, "content": "[CLS]"}]})"),
+      "t.json: the added token \"[CLS]\" is looked for in normalized text, which is not supported: write "
+      "\"normalized\": false");
 }
 
 TEST(WordPieceFile, DamageIsNamed) {
   EXPECT_EQ(input_error([&] { parse_wordpiece("[]", "t.json"); }), "t.json: it is not a JSON object");
-  EXPECT_EQ(wordpiece_error(R"({"model": {"unk_token": "<unk>"}})"), "t.json: the vocabulary has no \"<unk>\"");
+  EXPECT_EQ(wordpiece_error(R"({"model": {"unk_token": "<unk>"}})"),
+            "t.json: the vocabulary has no \"<unk>\"");
   EXPECT_EQ(wordpiece_error(R"({"model": {"vocab": {"a": -1}}})"),
             "t.json: the id of \"a\" is -1, which is no whole number in [0, 65552)");
   EXPECT_EQ(wordpiece_error(R"({"model": {"vocab": {"a": 4000000000}}})"),

@@ -15,7 +15,8 @@ namespace hydrac::test {
 
 struct BertFolder {
   int64_t width = 48, layers = 2, heads = 3, inner = 80, positions = 24;
-  std::string prefix = {};  // of the names in its file
+  std::string prefix = {};      // of the names in its file
+  float largest_weight = 0.4f;  // of a linear layer's
   struct Tensor {
     std::vector<int64_t> shape;
     std::vector<float> numbers;
@@ -34,7 +35,8 @@ struct BertFolder {
   // Draws the tensors of this shape.
   void draw(unsigned seed) {
     std::mt19937 random(seed);
-    const auto tensor = [&](const std::string& name, std::vector<int64_t> shape, float mean, float deviation) {
+    const auto tensor = [&](const std::string& name, std::vector<int64_t> shape, float mean,
+                            float deviation) {
       Tensor& made = tensors[prefix + name];
       int64_t count = 1;
       for (const int64_t size : shape) count *= size;
@@ -47,7 +49,7 @@ struct BertFolder {
       tensor(name + ".bias", {width}, 0, 0.3f);
     };
     const auto linear = [&](const std::string& name, int64_t out, int64_t in) {
-      tensor(name + ".weight", {out, in}, 0, 0.4f);
+      tensor(name + ".weight", {out, in}, 0, largest_weight);
       tensor(name + ".bias", {out}, 0, 0.3f);
     };
     tensor("embeddings.word_embeddings.weight", {static_cast<int64_t>(vocabulary().size()), width}, 0, 1);

@@ -22,9 +22,10 @@ class BertReference {
     for (size_t t = 0; t < ids.size(); ++t) {
       x.emplace_back();
       for (int64_t c = 0; c < bert_.width; ++c)
-        x[t].push_back(at("embeddings.word_embeddings.weight", ids[t] * bert_.width + c) +
-                       at("embeddings.position_embeddings.weight", static_cast<int64_t>(t) * bert_.width + c) +
-                       at("embeddings.token_type_embeddings.weight", c));
+        x[t].push_back(
+            at("embeddings.word_embeddings.weight", ids[t] * bert_.width + c) +
+            at("embeddings.position_embeddings.weight", static_cast<int64_t>(t) * bert_.width + c) +
+            at("embeddings.token_type_embeddings.weight", c));
     }
     x = normed(x, "embeddings.LayerNorm");
     for (int64_t layer = 0; layer < bert_.layers; ++layer) {
@@ -70,9 +71,9 @@ class BertReference {
       double variance = 0;
       for (const double value : row) variance += (value - mean) * (value - mean) / count;
       for (size_t c = 0; c < row.size(); ++c)
-        row[c] = (row[c] - mean) / std::sqrt(variance + 1e-12) *
-                     at(name + ".weight", static_cast<int64_t>(c)) +
-                 at(name + ".bias", static_cast<int64_t>(c));
+        row[c] =
+            (row[c] - mean) / std::sqrt(variance + 1e-12) * at(name + ".weight", static_cast<int64_t>(c)) +
+            at(name + ".bias", static_cast<int64_t>(c));
     }
     return x;
   }

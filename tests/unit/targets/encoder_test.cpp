@@ -35,7 +35,8 @@ class EncoderTest : public testing::Test {
     const std::string text =
         "name: replies\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 4, "
         "intermediate_size: 64, vocab_size: 256}\n"
-        "objective: {name: polychromic, prompts: 2, replies: 3, prompt_tokens: 8, max_new_tokens: 8, embed: " +
+        "objective: {name: polychromic, prompts: 2, replies: 3, prompt_tokens: 8, max_new_tokens: 8, "
+        "embed: " +
         (folder_ / "bert").string() +
         "}\ndata: {path: none.jsonl, format: chat, tokenizer: byte}\n"
         "train: {sequence_len: 40, micro_batch_size: 2, max_steps: 1}\noptimizations: {threads: 2}\n";
@@ -62,7 +63,8 @@ class EncoderTest : public testing::Test {
   static void embed(runtime::StepProgram& steps, const std::vector<runtime::EncodedText>& texts,
                     bool first_token) {
     steps.clear_replies();
-    for (const runtime::Batch& batch : text_batches(texts, steps.text_shape(), first_token)) steps.embed(batch);
+    for (const runtime::Batch& batch : text_batches(texts, steps.text_shape(), first_token))
+      steps.embed(batch);
   }
   // Row `segment` of what was added up.
   std::vector<float> embedding(int32_t segment) const {
@@ -76,7 +78,8 @@ class EncoderTest : public testing::Test {
     const runtime::WordPiece tokenizer = runtime::load_wordpiece(folder_ / "bert");
     std::vector<runtime::EncodedText> all;
     int32_t segment = 0;
-    for (const char* text : {"a longer text than there is room for", "", "Two, words!", "x", "2 + 2 = 4", "the end"})
+    for (const char* text :
+         {"a longer text than there is room for", "", "Two, words!", "x", "2 + 2 = 4", "the end"})
       all.push_back({segment++, tokenizer.encode(text, bert_.positions)});
     return all;
   }
@@ -104,7 +107,8 @@ TEST_F(EncoderTest, AddsUpWhatBertMakesOfTexts) {
     for (size_t c = 0; c < found.size(); ++c) {
       double sum = 0;
       for (const std::vector<double>& row : hidden) sum += row[c];
-      EXPECT_NEAR(found[c] / static_cast<float>(hidden.size()), sum / static_cast<double>(hidden.size()), 1e-5)
+      EXPECT_NEAR(found[c] / static_cast<float>(hidden.size()), sum / static_cast<double>(hidden.size()),
+                  1e-5)
           << "text " << text.segment;
     }
   }
@@ -138,15 +142,15 @@ TEST_F(EncoderTest, DistancesAreThoseOfTheEmbeddings) {
   };
   for (int32_t set = 0; set < 2; ++set) {
     const int32_t a = 3 * set, b = a + 1, c = a + 2;
-    EXPECT_NEAR(found.mean[static_cast<size_t>(set)],
-                (3 - cosine(a, b) - cosine(b, c) - cosine(a, c)) / 3, 1e-5);
+    EXPECT_NEAR(found.mean[static_cast<size_t>(set)], (3 - cosine(a, b) - cosine(b, c) - cosine(a, c)) / 3,
+                1e-5);
   }
 }
 
 TEST_F(EncoderTest, IsInNoCheckpointAndNeedsNoMasterCopy) {
   CpuProgram& built = program();
-  for (const auto& tensors : {built.steps().parameters(), built.steps().base_parameters(),
-                              built.steps().optimizer_state()})
+  for (const auto& tensors :
+       {built.steps().parameters(), built.steps().base_parameters(), built.steps().optimizer_state()})
     for (const runtime::NamedTensor& tensor : tensors)
       EXPECT_EQ(tensor.name.find("word_embeddings"), std::string::npos);
   int64_t bytes = 0;
@@ -179,10 +183,11 @@ TEST_F(EncoderTest, NamesTensorsThatAreMissingOrOfAnotherShape) {
   const std::string label = (folder_ / "bert").string();
   EXPECT_EQ(test::message_of<runtime::InputError>(
                 [&] { runtime::WeightFiles(folder_ / "bert").fill_encoder(built.steps()); }),
-            label + ": these are not the weights of its config.json:\n"
-                    "  missing: \"encoder.layer.1.output.dense.bias\"\n"
-                    "  of another shape or type: \"embeddings.LayerNorm.weight\" is [4, 12] in the file and "
-                    "[48] in the model");
+            label +
+                ": these are not the weights of its config.json:\n"
+                "  missing: \"encoder.layer.1.output.dense.bias\"\n"
+                "  of another shape or type: \"embeddings.LayerNorm.weight\" is [4, 12] in the file and "
+                "[48] in the model");
 }
 
 }  // namespace

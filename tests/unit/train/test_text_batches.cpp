@@ -11,7 +11,8 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 TEST(TextBatches, FillRowsInOrder) {
-  const std::vector<EncodedText> texts = {{0, {1, 2}}, {1, {3, 4, 5}}, {2, {6, 7, 8, 9}}, {3, {10}}, {4, {11}}};
+  const std::vector<EncodedText> texts = {
+      {0, {1, 2}}, {1, {3, 4, 5}}, {2, {6, 7, 8, 9}}, {3, {10}}, {4, {11}}};
   const std::vector<Batch> full = text_batches(texts, {2, 5}, false);
   ASSERT_EQ(full.size(), 2u);  // the last text finds both rows full
   EXPECT_EQ(full[0].tokens, (Ids{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
@@ -21,8 +22,7 @@ TEST(TextBatches, FillRowsInOrder) {
   EXPECT_EQ(more[0].tokens, (Ids{1, 2, 3, 4, 5, 0, 6, 7, 8, 9, 10, 11}));
   EXPECT_EQ(more[0].segments, (Ids{0, 0, 1, 1, 1, -1, 2, 2, 2, 2, 3, 4}));
   EXPECT_EQ(more[0].positions, (Ids{0, 1, 0, 1, 2, 0, 0, 1, 2, 3, 0, 0}));
-  EXPECT_EQ(more[0].documents,
-            (Ids{0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 5, 6, 0, 4, 0, 4, 0, 4, 0, 4, 4, 5, 5, 6}));
+  EXPECT_EQ(more[0].documents, (Ids{0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 5, 6, 0, 4, 0, 4, 0, 4, 0, 4, 4, 5, 5, 6}));
 }
 
 TEST(TextBatches, TakeAnotherBatchWhereRowsAreFull) {
