@@ -52,9 +52,7 @@ class EncoderDeclarer {
   ValueId table(const std::string& name, Dim rows, const std::string& tensor) {
     return frozen(name, {std::move(rows), width_}, storage_, 1, {{"embeddings." + tensor + ".weight"}});
   }
-  struct Layer {
-    ValueId weight, bias;
-  };
+  using Layer = EncoderInterface::Layer;
   Layer norm(const std::string& name, int slots, const std::string& tensor) {
     return {frozen(name + ".weight", {width_}, DType::f32, slots, {{tensor + ".weight"}}),
             frozen(name + ".bias", {width_}, DType::f32, slots, {{tensor + ".bias"}})};
@@ -94,23 +92,16 @@ EncoderInterface EncoderDeclarer::run() {
   io_.types = table("type_embedding", {encoder_.type_vocab_size, "Texttypes"}, "token_type_embeddings");
   io_.first_type = add("first_type", {width_}, storage_, Role::frozen, 1);
   graph_.value(io_.first_type).view = ir::View{io_.types, 0, 0, {1}};
-  const Layer input_norm = norm("input_norm", 1, "embeddings.LayerNorm");
-  io_.input_norm_weight = input_norm.weight, io_.input_norm_bias = input_norm.bias;
+  io_.input_norm = norm("input_norm", 1, "embeddings.LayerNorm");
 
   const Dim packed{3 * width_.size, "3Textwidth"}, inner{encoder_.intermediate_size, "Textinner"};
-  const Layer qkv =
+  io_.qkv =
       linear("qkv", packed, width_, {"attention.self.query", "attention.self.key", "attention.self.value"});
-  const Layer out = linear("out", width_, width_, {"attention.output.dense"});
-  const Layer attn_norm = norm("attn_norm", layers(), "encoder.layer.{}.attention.output.LayerNorm");
-  const Layer up = linear("up", inner, width_, {"intermediate.dense"});
-  const Layer down = linear("down", width_, inner, {"output.dense"});
-  const Layer mlp_norm = norm("mlp_norm", layers(), "encoder.layer.{}.output.LayerNorm");
-  io_.qkv_weight = qkv.weight, io_.qkv_bias = qkv.bias;
-  io_.out_weight = out.weight, io_.out_bias = out.bias;
-  io_.attn_norm_weight = attn_norm.weight, io_.attn_norm_bias = attn_norm.bias;
-  io_.up_weight = up.weight, io_.up_bias = up.bias;
-  io_.down_weight = down.weight, io_.down_bias = down.bias;
-  io_.mlp_norm_weight = mlp_norm.weight, io_.mlp_norm_bias = mlp_norm.bias;
+  io_.out = linear("out", width_, width_, {"attention.output.dense"});
+  io_.attn_norm = norm("attn_norm", layers(), "encoder.layer.{}.attention.output.LayerNorm");
+  io_.up = linear("up", inner, width_, {"intermediate.dense"});
+  io_.down = linear("down", width_, inner, {"output.dense"});
+  io_.mlp_norm = norm("mlp_norm", layers(), "encoder.layer.{}.output.LayerNorm");
   return std::move(io_);
 }
 
@@ -129,13 +120,13 @@ void add_input(ops::RegionBuilder& b, const EncoderInterface& io, double epsilon
   x = ops::bias_add(b, x, once(io.first_type), "encoder.typed");
   b.enter("norm", "objective.embed");
   b.into(once(stream));
-  ops::layernorm(b, x, once(io.input_norm_weight), once(io.input_norm_bias), epsilon, "encoder.stream");
+  ops::layernorm(b, x, once(io.input_norm.weight), once(io.input_norm.bias), epsilon, "encoder.stream");
 }
 
 Use attention(ops::RegionBuilder& b, const Model& model, const spec::Encoder& encoder, Use x) {
   const EncoderInterface& io = model.interface.objective.encoder;
   b.enter("qkv", "objective.embed");
-  const Use qkv = ops::linear(b, x, of_layer(io.qkv_weight), of_layer(io.qkv_bias), "encoder.qkv");
+  const Use qkv = ops::linear(b, x, of_layer(io.qkv.weight), of_layer(io.qkv.bias), "encoder.qkv");
   const ir::Shape& tokens = b.shape(x);
   const ir::Shape heads = {tokens[0],
                            tokens[1],
@@ -154,17 +145,17 @@ Use attention(ops::RegionBuilder& b, const Model& model, const spec::Encoder& en
   const Use mixed = ops::attention(b, parts[0], parts[1], parts[2], scale, rules, 0, unused, kAttentionSite,
                                    "encoder.mixed", once(io.documents));
   b.enter("attn_out", "objective.embed");
-  return ops::linear(b, mixed, of_layer(io.out_weight), of_layer(io.out_bias), "encoder.out");
+  return ops::linear(b, mixed, of_layer(io.out.weight), of_layer(io.out.bias), "encoder.out");
 }
 
 Use mlp(ops::RegionBuilder& b, const EncoderInterface& io, const spec::Encoder& encoder, Use x) {
   b.enter("mlp", "objective.embed");
-  const Use up = ops::linear(b, x, of_layer(io.up_weight), of_layer(io.up_bias), "encoder.up");
+  const Use up = ops::linear(b, x, of_layer(io.up.weight), of_layer(io.up.bias), "encoder.up");
   b.enter("act", "objective.embed");
   const std::string kind(spec::to_string(encoder.hidden_act));
   const Use act = ops::activation(b, kind, up, "encoder.act");
   b.enter("mlp_out", "objective.embed");
-  return ops::linear(b, act, of_layer(io.down_weight), of_layer(io.down_bias), "encoder.down");
+  return ops::linear(b, act, of_layer(io.down.weight), of_layer(io.down.bias), "encoder.down");
 }
 
 // From slot l of the stream to slot l + 1.
@@ -174,14 +165,14 @@ void add_block(ops::RegionBuilder& b, const Model& model, const spec::Encoder& e
   b.enter("residual", "objective.embed");
   Use sum = ops::add(b, x, from_attention, "encoder.attn_sum");
   b.enter("norm", "objective.embed");
-  const Use middle = ops::layernorm(b, sum, of_layer(io.attn_norm_weight), of_layer(io.attn_norm_bias),
+  const Use middle = ops::layernorm(b, sum, of_layer(io.attn_norm.weight), of_layer(io.attn_norm.bias),
                                     encoder.norm_eps, "encoder.attn_normed");
   const Use from_mlp = mlp(b, io, encoder, middle);
   b.enter("residual", "objective.embed");
   sum = ops::add(b, middle, from_mlp, "encoder.mlp_sum");
   b.enter("norm", "objective.embed");
   b.into(of_layer(stream, 1));
-  ops::layernorm(b, sum, of_layer(io.mlp_norm_weight), of_layer(io.mlp_norm_bias), encoder.norm_eps,
+  ops::layernorm(b, sum, of_layer(io.mlp_norm.weight), of_layer(io.mlp_norm.bias), encoder.norm_eps,
                  "encoder.stream");
 }
 

@@ -23,18 +23,21 @@ struct EncoderInterface {
   ir::ValueId positions = ir::kNoValue;  // i32 [E,L]: of each token in its text
   ir::ValueId segments = ir::kNoValue;   // i32 [E,L]: the reply that each token counts for, or -1
 
-  // Parameters. Matrices are [out, in]; `word` to `types` and these are of the activations' type, norms f32.
-  // C is the encoder's width, I that of its mlp.
+  // Parameters. Matrices are [out, in]; C is the encoder's width, I that of its mlp. Norms' are f32, all
+  // others of the activations' type.
+  struct Layer {
+    ir::ValueId weight = ir::kNoValue, bias = ir::kNoValue;
+  };
   ir::ValueId word = ir::kNoValue, position = ir::kNoValue, types = ir::kNoValue;  // [V,C], [P,C], [types,C]
   ir::ValueId first_type = ir::kNoValue;                                           // [C], a view: row 0
-  ir::ValueId input_norm_weight = ir::kNoValue, input_norm_bias = ir::kNoValue;    // [C]
-  // A slot a layer.
-  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;              // [3C,C], [3C]
-  ir::ValueId out_weight = ir::kNoValue, out_bias = ir::kNoValue;              // [C,C], [C]
-  ir::ValueId attn_norm_weight = ir::kNoValue, attn_norm_bias = ir::kNoValue;  // [C]
-  ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;                // [I,C], [I]
-  ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;            // [C,I], [C]
-  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
+  Layer input_norm;                                                                // [C]
+  // With a slot a layer.
+  Layer qkv;        // [3C,C], [3C]
+  Layer out;        // [C,C], [C]
+  Layer attn_norm;  // [C]
+  Layer up;         // [I,C], [I]
+  Layer down;       // [C,I], [C]
+  Layer mlp_norm;   // [C]
 
   std::vector<EncoderTensor> tensors;
 };
