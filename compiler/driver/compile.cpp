@@ -198,6 +198,18 @@ void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
                                       spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
 }
 
+// What embeds replies, for `hydrac explain`.
+void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
+                     passes::Log& log) {
+  const ir::Shape& texts = graph.value(io.tokens).shape;
+  log.push_back(
+      {"objective",
+       fmt::format("replies are embedded by {}: {} layers of width {}, in calls of {} of {} "
+                   "tokens, several texts in a row",
+                   encoder.folder, encoder.num_hidden_layers, encoder.hidden_size,
+                   texts[0].size == 1 ? "a row" : fmt::format("{} rows", texts[0].size), texts[1].size)});
+}
+
 // What a found learning rate means, for `hydrac explain`.
 void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
   const double start = spec.train.optimizer.learning_rate;
@@ -258,6 +270,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     models::build_decode(model);
   }
   if (spec::has_objective(spec)) models::build_score(model);
+  if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   after("graph");
 
@@ -283,6 +296,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // passes
   if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
   if (spec.data.document_mask) explain_documents(target, c.decisions);
+  if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
+    explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);

@@ -424,6 +424,20 @@ void LaidOutProgram::clear_replies() {
   write_floats(sums, std::vector<float>(static_cast<size_t>(sums.elements), 0.0f));
 }
 
+void LaidOutProgram::embed(const Batch& batch) {
+  const InputPlaces& places = layout_.inputs;
+  const auto input = [](Place place, const std::vector<int32_t>& numbers) {
+    if (std::ssize(numbers) != place.elements)
+      throw std::logic_error("texts of another shape than embed() reads");
+    return Input{place.offset, std::as_bytes(std::span(numbers))};
+  };
+  const Input inputs[] = {
+      input(places.text_tokens, batch.tokens), input(places.text_documents, batch.documents),
+      input(places.text_positions, batch.positions), input(places.text_segments, batch.segments)};
+  copy_inputs(inputs);
+  compute(Function::embed);
+}
+
 ReplyDistances LaidOutProgram::reply_distances() {
   const auto read = [&](Place place) {
     const std::span<const float> numbers = result(place);
