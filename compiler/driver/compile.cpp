@@ -101,7 +101,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
-    types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
+    types.shards_gradients = overlaps_sums(c, c.decisions);
   return types;
 }
 
@@ -335,8 +335,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
   // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
-  if (may_overlap && !target.is_cpu() && !accumulates &&
-      overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
+  if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }
