@@ -347,6 +347,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // kernels and calls, then memory
   c.program = build_program(c, target, options);
+  demand("program", ir::verify(c.graph));  // with the scratch memory that kernels ask for
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
   c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),
