@@ -149,7 +149,7 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   return codegen::build_cuda_program(c.graph, cuda);
 }
 
-// What a plan with room for the second branch may take: room costs little where a model is small, and then
+// What a plan with room for the side queue may take: room costs little where a model is small, and then
 // only.
 int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
