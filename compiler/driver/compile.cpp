@@ -101,7 +101,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
-    types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
+    types.shards_gradients = overlaps_sums(c, c.decisions);
   return types;
 }
 
@@ -149,7 +149,7 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   return codegen::build_cuda_program(c.graph, cuda);
 }
 
-// What a plan with room for the second branch may take: room costs little where a model is small, and then
+// What a plan with room for the side queue may take: room costs little where a model is small, and then
 // only.
 int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
@@ -350,8 +350,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
   // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
-  if (may_overlap && !target.is_cpu() && !accumulates &&
-      overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
+  if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }
@@ -363,6 +362,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // kernels and calls, then memory
   c.program = build_program(c, target, options);
+  demand("program", ir::verify(c.graph));  // with the scratch memory that kernels ask for
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
   c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),
