@@ -30,6 +30,11 @@ std::string BodyNames::comment() const {
   } else {
     text += "Scalars.";
   }
+  return text;
+}
+
+std::vector<std::string> BodyNames::sharing() const {
+  std::vector<std::string> lines;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     for (size_t i = 0; i < body_.operands.size(); ++i) {
       const bool is_pair =
@@ -39,10 +44,10 @@ std::string BodyNames::comment() const {
         continue;
       if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
           storage_of(graph_, use_of(static_cast<int>(i)).value))
-        text += fmt::format("\n{} may lie where {} lies.", operand_names_[o], operand_names_[i]);
+        lines.push_back(fmt::format("{} may lie where {} lies.", operand_names_[o], operand_names_[i]));
     }
   }
-  return text;
+  return lines;
 }
 
 // Of the largest tensors: how many are read and written.

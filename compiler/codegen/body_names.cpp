@@ -94,6 +94,13 @@ bool BodyNames::is_matmul(int operand) const {
   return node_.matmul.value != ir::kNoValue && input >= 0 && node_.inputs[input] == node_.matmul;
 }
 
+bool BodyNames::takes_layer() const {
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && body_.exprs[i].op == ExprOp::layer) return true;
+  }
+  return false;
+}
+
 bool BodyNames::is_overwritten(int operand) const {
   const ir::ValueId memory = storage_of(graph_, use_of(operand).value);
   return std::ranges::any_of(body_.stores, [&](const Store& store) {
@@ -119,7 +126,7 @@ void BodyNames::name_variables() {
       wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
     if (row && body_.variables[v].size == 1) wanted = "b";  // one sequence's rows read like a batch's
     if (wanted == "k") wanted = "kv";                       // key and value heads; k counts chunks
-    variables_.push_back(unique(wanted));
+    variables_.push_back(named(unique(wanted)));
   }
 }
 
@@ -151,35 +158,38 @@ void BodyNames::count_uses() {
   }
 }
 
-std::string BodyNames::wanted_name(ExprId id) const {
+BodyNames::Wanted BodyNames::wanted(ExprId id) const {
   const Expr& expr = body_.exprs[id];
-  if (std::string name = body_.name_of(id); !name.empty()) return name;
+  if (std::string name = body_.name_of(id); !name.empty()) return {name};
   switch (expr.op) {
     case ExprOp::load:
-      return operand_names_[expr.operand] + "_value";
+      return {operand_names_[expr.operand], true};
     case ExprOp::sum:
-      return "sum";
+      return {"sum"};
     case ExprOp::maximum:
-      return "largest";
+      return {"largest"};
     case ExprOp::logsumexp:
-      return "lse";
+      return {"lse"};
     case ExprOp::random_key:
-      return "key";
+      return {"key"};
     case ExprOp::random_16_bits:
-      return "bits";
+      return {"bits"};
     case ExprOp::round_stochastically:
-      return wanted_name(expr.args[0]) + "_rounded";
+      return {wanted_name(expr.args[0]) + "_rounded"};
+    case ExprOp::round_to:
+      return {wanted(expr.args[0]).name + "_rounded"};
     default:
       break;
   }
-  if (expr.op == ExprOp::round_to) {
-    const std::string exact = wanted_name(expr.args[0]);
-    return exact.substr(0, exact.rfind("_value")) + "_rounded";
-  }
   for (const Store& store : body_.stores) {
-    if (store.value == id && store.kind == StoreKind::store) return operand_names_[store.operand] + "_value";
+    if (store.value == id && store.kind == StoreKind::store) return {operand_names_[store.operand], true};
   }
-  return std::string(to_string(expr.op)) + "_value";
+  return {std::string(to_string(expr.op)), true};
+}
+
+std::string BodyNames::wanted_name(ExprId id) const {
+  const Wanted name = wanted(id);
+  return name.is_value ? name.name + "_value" : name.name;
 }
 
 namespace {
@@ -223,27 +233,27 @@ bool BodyNames::reads_after_store(ExprId load) const {
 
 void BodyNames::forget(const std::vector<ExprId>& defined) {
   for (ExprId id : defined) {
-    taken_.erase(names_[id]);
-    names_[id].clear();
+    taken_.erase(names_[id].text);
+    names_[id] = {};
   }
 }
 
-std::string BodyNames::constant_text(ExprId constant, ExprId beside) const {
+Code BodyNames::constant_code(ExprId constant, ExprId beside) const {
   const Expr& expr = body_.exprs[constant];
   if (const auto name = constant_names_.find(constant); name != constant_names_.end()) return name->second;
-  if (beside < 0 || body_.exprs[beside].op != ExprOp::sum || expr.type != ir::ExprType::f32) return "";
+  if (beside < 0 || body_.exprs[beside].op != ExprOp::sum || expr.type != ir::ExprType::f32) return {};
   const Size width = width_of(body_.exprs[beside].space);
   const auto columns = static_cast<float>(width.value);
   const bool is_inverse = static_cast<float>(expr.number) == 1.0f / columns && width.value < (1 << 24);
-  if (!is_inverse || width.text == std::to_string(width.value)) return "";
-  return fmt::format("1.0f / {}", parenthesized(width.text));
+  if (!is_inverse || width.is_literal()) return {};
+  return code(Precedence::product, "1.0f / {}", parenthesized(width.code));
 }
 
-std::vector<std::string> BodyNames::named_constants() const {
-  std::vector<std::string> constants;
+Block BodyNames::named_constants(const char* storage) const {
+  Block constants;
   for (const auto& [id, name] : constant_names_) {
     const Expr& expr = body_.exprs[id];
-    constants.push_back(fmt::format("constexpr {} {} = {};", c_type(expr.type), name, literal_text(expr)));
+    constants.line("{}constexpr {} {} = {};", storage, c_type(expr.type), name, literal_text(expr));
   }
   return constants;
 }

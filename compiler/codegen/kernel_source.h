@@ -1,24 +1,33 @@
-// One kernel as C++ text, and what its caller must pass.
+// A kernel as code, and what its caller must pass.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "codegen/kernel_text.h"
 #include "ir/graph.h"
 
 namespace hydrac::codegen {
 
 struct KernelSource {
-  std::string name;     // wanted; the program makes it unique
-  std::string comment;  // what it computes, over which rows and columns
-  // Definition with the placeholder kNamePlaceholder wherever the kernel's name belongs.
-  std::string text;
+  // A tensor as the next parameter.
+  void take(Parameter parameter, ir::Use use);
+  // A pointer to a tensor's elements, under a name of the text's.
+  void read(const ir::Graph& graph, std::string_view type, const std::string& name, ir::Use use);
+  void write(const ir::Graph& graph, std::string_view type, const std::string& name, ir::Use use);
+
+  std::string name;                  // wanted; the program makes it unique
+  std::string comment;               // what it computes, over which rows and columns
+  std::vector<std::string> sharing;  // a line for each pair of tensors that may share memory
+  KernelText text;
   std::vector<ir::Use> arguments;       // the tensors, in the order of the parameters
   std::vector<std::string> parameters;  // what the text calls them
   std::string header;                   // the file of templates/ that the text binds to constants, if it does
-  int64_t workspace_bytes = 0;          // passed behind the tensors, when not 0
   bool takes_layer = false;             // then `int layer` is last
 };
 
-inline constexpr const char* kNamePlaceholder = "@KERNEL@";
+// A kernel of the cpu's.
+struct CpuKernel : KernelSource {
+  int64_t workspace_bytes = 0;  // passed behind the tensors, when not 0
+};
 
 }  // namespace hydrac::codegen

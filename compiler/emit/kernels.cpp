@@ -174,8 +174,8 @@ std::string map_text(const driver::Compiled& compiled, int index, size_t argumen
         if (call.kind != program::Call::Kind::launch || call.kernel != index) continue;
         const ir::Shape& shape = compiled.graph.value(call.arguments[argument]).shape;
         const ir::Shape rows(shape.begin(), shape.end() - 1);
-        return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
-                           map.box);
+        return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).code.text,
+                           dimensions.of(shape.back()).code.text, map.box);
       }
     }
   }

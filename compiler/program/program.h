@@ -45,6 +45,7 @@ struct Kernel {
   std::string name;
   std::string comment;
   std::string text;         // its definition
+  std::set<std::string, std::less<>> names = {};  // that the text refers to and does not declare: dimensions
   std::string origin;       // the spec key that asked for it
   std::string header;       // the file of templates/ that it binds to constants; empty for a generated kernel
   bool takes_layer = true;  // its last parameter is the layer
