@@ -1,5 +1,7 @@
 #include "codegen/attention_text.h"
 
+#include "ops/dropout.h"
+
 namespace hydrac::codegen {
 
 Code heads_code(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use, const std::string& pointer,
@@ -41,6 +43,17 @@ void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeType
   if (varies)
     body.line("if ((layer + 1) % {} == 0) shape.window = {};", rules.window_period, tokens).comment =
         "it sees all tokens before it";
+}
+
+void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+                    const char* wrap) {
+  if (probability == 0) {
+    body.line("constexpr {} dropout{{0, 0, 1.0f}};", type);
+  } else {
+    body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {}u + layer),{}{}u, {}f}};", type,
+              node.integer("site") * ops::kSiteStride, wrap, ops::dropout_threshold(probability),
+              static_cast<float>(1 / (1 - probability)));
+  }
 }
 
 }  // namespace hydrac::codegen

@@ -29,6 +29,11 @@ struct ShapeTypes {
 void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
                   const Size& tokens, const Code& behind = {}, const Code& documents = {});
 
+// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step where `probability` is not 0.
+// `wrap`: what stands between the key and the rest.
+void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+                    const char* wrap);
+
 // The name of the compile-time constant that has all of the shape but a window that varies and documents.
 std::string constant_shape(const ops::AttentionRules& rules);
 

@@ -136,6 +136,10 @@ Size BodyNames::sum_offset_size(const Store& wanted) const {
   return sum_of(widths);
 }
 
+Code BodyNames::sum_offset_code(const Store& wanted) const {
+  return sum_offset(wanted) == 0 ? Code() : sum_offset_size(wanted).code;
+}
+
 int64_t BodyNames::sum_offset(const Store& wanted) const {
   int64_t offset = 0;
   for (int s : sums_) {

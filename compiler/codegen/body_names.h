@@ -82,6 +82,7 @@ class BodyNames {
 
   Size sums_size() const;  // of all column sums together
   Size sum_offset_size(const ir::Store& store) const;
+  Code sum_offset_code(const ir::Store& store) const;  // nothing for the first ones
 
   const ir::Graph& graph_;
   const ir::Node& node_;

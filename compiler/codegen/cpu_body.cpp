@@ -20,7 +20,6 @@ CpuKernel CpuBodyPrinter::print() {
   kernel.comment = comment();
   kernel.sharing = sharing();
   kernel.workspace_bytes = columns_outside || sums_.empty() ? 0 : blocks() * sum_width_ * 4;
-  kernel.text.attributes = "static void ";
   take_parameters(kernel);
   declare_constants();
   print_uniform();
@@ -61,7 +60,7 @@ void CpuBodyPrinter::take_parameters(CpuKernel& kernel) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const auto operand = static_cast<int>(o);
     if (operand_names_[o].empty() || !is_used(operand)) continue;
-    kernel.take({pointer_type(operand), operand_names_[o], body_.operands[o].shape}, use_of(operand));
+    kernel.take(pointer_type(operand), operand_names_[o], body_.operands[o].shape, use_of(operand));
   }
   if (kernel.workspace_bytes > 0)
     kernel.text.take("float*", "workspace", {{blocks(), ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
@@ -114,7 +113,7 @@ void CpuBodyPrinter::print_row_blocks() {
     // Without a loop: g++ unrolls one of a single turn before it vectorizes, and sums the loops inside one
     // by one.
     out_.open("");
-    out_.line("const std::int64_t r = block;");
+    out_.declare_where_used("const std::int64_t", "r", "block");
   } else {
     const auto first_of = [&](const char* block) {
       return code("{} * {} / {}", block, as_factor(rows), named("kBlocks"));
@@ -143,7 +142,7 @@ void CpuBodyPrinter::store_total(const Store& store) {
 
 void CpuBodyPrinter::print_final_sum(const Store& store) {
   const int64_t elements = sum_elements(store);
-  const Code at = sum_offset(store) == 0 ? Code() : sum_offset_size(store).code;
+  const Code at = sum_offset_code(store);
   if (elements == 1) {
     out_.open("");
     print_total(at);

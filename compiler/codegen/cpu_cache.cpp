@@ -13,12 +13,11 @@ CpuKernel cpu_cache_append(const ir::Graph& graph, const ir::Node& node) {
   kernel.name = "cache_append";
   kernel.header = "cpu/cache_append.h";
   kernel.comment = "The keys and values of prompts into the cache";
-  kernel.text.attributes = "static void ";
-  kernel.read(graph, "float", "k", k);
-  kernel.read(graph, "float", "v", v);
-  kernel.read(graph, "std::int32_t", "rows", node.inputs[2]);
-  kernel.write(graph, "float", "keys", keys);
-  kernel.write(graph, "float", "values", values);
+  kernel.read(graph, "k", k);
+  kernel.read(graph, "v", v);
+  kernel.read(graph, "rows", node.inputs[2]);
+  kernel.write(graph, "keys", keys);
+  kernel.write(graph, "values", values);
   const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
   Block& body = kernel.text.body;
   body.line("constexpr cpu::CacheShape shape{{{}, {}, {}, {}}};", size(prompts[0]), size(prompts[1]),
@@ -39,14 +38,13 @@ CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int
   kernel.comment =
       fmt::format("out = {} v over the cache, to which k and v are added", softmax_formula(rules));
   kernel.takes_layer = rules.varies_by_layer();
-  kernel.text.attributes = "static void ";
-  kernel.read(graph, "float", "q", q);
-  kernel.read(graph, "float", "k", k);
-  kernel.read(graph, "float", "v", v);
-  kernel.read(graph, "std::int32_t", "positions", node.inputs[3]);
-  kernel.write(graph, "float", "keys", node.outputs[1]);
-  kernel.write(graph, "float", "values", node.outputs[2]);
-  kernel.write(graph, "float", "out", out);
+  kernel.read(graph, "q", q);
+  kernel.read(graph, "k", k);
+  kernel.read(graph, "v", v);
+  kernel.read(graph, "positions", node.inputs[3]);
+  kernel.write(graph, "keys", node.outputs[1]);
+  kernel.write(graph, "values", node.outputs[2]);
+  kernel.write(graph, "out", out);
   kernel.text.take("void*", "workspace");
   if (kernel.takes_layer) kernel.text.take("int", "layer");
   const auto scale = static_cast<float>(node.number("scale"));

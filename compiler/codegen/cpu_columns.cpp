@@ -175,7 +175,7 @@ void CpuBodyPrinter::print_columns(const Loop& loop, int level, const std::vecto
     } else {
       Affine column = sum_position(store);
       column.constant = 0;
-      const Code offset = sum_offset(store) == 0 ? Code() : sum_offset_size(store).code;
+      const Code offset = sum_offset_code(store);
       out_.line("sums[{}] += {};", sum_of(offset, position_code(column)), text_.of(store.value));
     }
   }

@@ -6,7 +6,6 @@
 #include "codegen/attention_text.h"
 #include "codegen/cpu_cache.h"
 #include "cpu/attention.h"
-#include "ops/dropout.h"
 
 namespace hydrac::codegen {
 
@@ -50,12 +49,11 @@ class CpuAttentionText {
     kernel.header = "cpu/attention.h";
     kernel.workspace_bytes = workspace(threads, name == "attention_backward");
     kernel.takes_layer = drops() || rules_.varies_by_layer();
-    kernel.text.attributes = "static void ";
     const size_t inputs = static_cast<size_t>(q_) + 3;  // rng_step, rng_seed and documents follow
-    for (size_t i = 0; i < inputs; ++i) kernel.read(graph_, "float", tensors[i], node_.inputs[i]);
+    for (size_t i = 0; i < inputs; ++i) kernel.read(graph_, tensors[i], node_.inputs[i]);
     for (size_t i = inputs; i < tensors.size(); ++i)
-      kernel.write(graph_, "float", tensors[i], node_.outputs[i - inputs]);
-    if (rules_.documents) kernel.read(graph_, "std::int32_t", "documents", node_.inputs[inputs + 2]);
+      kernel.write(graph_, tensors[i], node_.outputs[i - inputs]);
+    if (rules_.documents) kernel.read(graph_, "documents", node_.inputs[inputs + 2]);
     if (drops()) {
       for (size_t i = inputs; i < inputs + 2; ++i) {
         kernel.text.take("const std::uint32_t*", i == inputs ? "rng_step" : "rng_seed");
@@ -66,7 +64,7 @@ class CpuAttentionText {
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     Block& body = kernel.text.body;
     define_shape(body);
-    define_dropout(body);
+    define_dropout(body, node_, dropout_, "cpu::AttentionDropout", " ");
     body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
     body.line("static_assert(cpu::{}_workspace<{}>({}, kThreads) <= {});", name, head_dim(),
               constant_shape(rules_), kernel.workspace_bytes);
@@ -92,17 +90,6 @@ class CpuAttentionText {
                               size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
     codegen::define_shape(body, rules_, {"cpu::AttentionShape", "cpu::PackedShape"}, members, size(q[1]), {},
                           "documents");
-  }
-
-  void define_dropout(Block& body) const {
-    if (!drops()) {
-      body.line("constexpr cpu::AttentionDropout dropout{{0, 0, 1.0f}};");
-    } else {
-      body.line(
-          "const cpu::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer), {}u, {}f}};",
-          node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_),
-          static_cast<float>(1 / (1 - dropout_)));
-    }
   }
 
   int64_t workspace(int threads, bool backward) const {
@@ -155,10 +142,9 @@ CpuKernel embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   kernel.name = "embedding_backward";
   kernel.header = "cpu/embedding.h";
   kernel.comment = "d_table[id] += d_y, rows in order";
-  kernel.text.attributes = "static void ";
-  kernel.read(graph, "std::int32_t", "ids", node.inputs[0]);
-  kernel.read(graph, "float", "d_y", node.inputs[1]);
-  kernel.write(graph, "float", "d_table", node.outputs[0]);
+  kernel.read(graph, "ids", node.inputs[0]);
+  kernel.read(graph, "d_y", node.inputs[1]);
+  kernel.write(graph, "d_table", node.outputs[0]);
   Block& body = kernel.text.body;
   if (!node.flag("accumulate")) body.line("cpu::zero_gradient(d_table, {});", dimensions.of(table));
   body.line("cpu::embedding_backward(ids, d_y, d_table, {}, {});", dimensions.of(ids),

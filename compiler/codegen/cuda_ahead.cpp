@@ -34,7 +34,7 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
     if (expr.op != ExprOp::load || deps_[id].space != loop.space || is_invariant(id)) continue;
     const bool gathers =
         std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; });
-    const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, loop.space, deps_);
+    const ColumnAccess access = access_of(id);
     const int64_t size = size_of(body_.operands[expr.operand].dtype);
     if (gathers || access.kind != ColumnAccess::Kind::consecutive ||
         std::min(access.width, layout.vector) * size < 8)
@@ -123,7 +123,7 @@ bool CudaBodyPrinter::print_function(const std::string& name, const std::functio
 Code CudaBodyPrinter::where_ahead(ExprId id, const Code& there) {
   const ir::Expr& expr = body_.exprs[id];
   const int space = deps_[id].space;
-  const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, space, deps_);
+  const ColumnAccess access = access_of(id);
   return code("{} < {} ? {} : load_columns<{}{}>({})", start_, ahead(space), there, vector(space),
               narrower_access(access, columns(space)), pointer(expr.operand, expr.index));
 }
@@ -137,21 +137,21 @@ void CudaBodyPrinter::print_fetch() {
       "Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
       is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
   if (steps_ahead_ > 0) out_.comment("Of steps that have no room there, to L2.");
-  if (is_walked) start_ = named(unique("start"));
-  print_function("fetch", [&] {
-    in_chunks(space, [&] {
-      for (const auto& [id, name] : ahead_) print_copy(id);
+  const auto print = [&] {
+    print_function("fetch", [&] {
+      in_chunks(space, [&] {
+        for (const auto& [id, name] : ahead_) print_copy(id);
+      });
     });
-  });
-  if (is_walked) taken_.erase(start_.text);
-  start_ = {};
+  };
+  is_walked ? in_steps(print) : print();
 }
 
 // Of a chunk.
 void CudaBodyPrinter::print_copy(ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   const int space = deps_[id].space;
-  const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, space, deps_);
+  const ColumnAccess access = access_of(id);
   const Code from = pointer(expr.operand, expr.index);
   if (steps_ahead_ > 0) out_.open("if ({} < {})", start_, ahead(space));
   out_.line("copy_columns<{}>({}, {});", access_width(space, std::min(access.width, columns(space).vector)),
@@ -197,7 +197,7 @@ void CudaBodyPrinter::await_step() {
 }
 
 Code CudaBodyPrinter::next_row() const {
-  return code("r + {}", blocks() * block_rows());
+  return code("{} + {}", named("r"), blocks() * block_rows());
 }
 
 // Once the row, or the step of it, has left shared memory for registers.

@@ -8,7 +8,6 @@
 #include "codegen/cuda_body.h"
 #include "codegen/expression_text.h"
 #include "cuda/attention/geometry.h"
-#include "ops/dropout.h"
 #include "ops/op.h"
 
 namespace hydrac::codegen {
@@ -133,7 +132,7 @@ class CudaAttentionText {
     Block& body = kernel.text.body;
     body.line("using Config = {};", config(which));
     define_shape(body, which);
-    if (computes_scores) define_dropout(body);
+    if (computes_scores) define_dropout(body, node_, call_.attention.dropout, "AttentionDropout", "\n      ");
     body.line("cuda::{}<Config>(shape, {}{});", function, arguments, computes_scores ? ", dropout" : "");
     return kernel;
   }
@@ -174,9 +173,8 @@ class CudaAttentionText {
 
  private:
   void take(CudaKernel& kernel, const Tensor& tensor) const {
-    const auto type = c_type(graph_.value(tensor.use).dtype, kCudaDialect);
-    tensor.is_written ? kernel.write(graph_, type, tensor.name, tensor.use)
-                      : kernel.read(graph_, type, tensor.name, tensor.use);
+    tensor.is_written ? kernel.write(graph_, tensor.name, tensor.use)
+                      : kernel.read(graph_, tensor.name, tensor.use);
   }
 
   // What its launch names, from what the template says of a block.
@@ -215,17 +213,6 @@ class CudaAttentionText {
     codegen::define_shape(body, rules,
                           {takes_batch ? "AttentionShape" : "SequenceShape", "cuda::PackedShape"}, members,
                           tokens, takes_batch ? size(query()[0]).code : Code(), documents);
-  }
-
-  void define_dropout(Block& body) const {
-    if (!drops()) {
-      body.line("constexpr AttentionDropout dropout{{0, 0, 1.0f}};");
-      return;
-    }
-    const double p = call_.attention.dropout;
-    body.line(
-        "const AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n      {}u, {}f}};",
-        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(p), static_cast<float>(1 / (1 - p)));
   }
 
   Size size(const ir::Dim& dim) const { return dimensions_.of(dim); }

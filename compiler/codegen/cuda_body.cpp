@@ -124,8 +124,7 @@ void CudaBodyPrinter::take_parameters(CudaKernel& kernel) {
                            storage_of(graph_, use_of(expr.operand).value) == memory;
     }
     const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand) || waits_for_previous(gpu_);
-    kernel.take({pointer_type(operand), operand_names_[o], body_.operands[o].shape, !aliases},
-                use_of(operand));
+    kernel.take(pointer_type(operand), operand_names_[o], body_.operands[o].shape, use_of(operand), !aliases);
   }
   if (kernel.takes_workspace)
     kernel.text.take("float*", "workspace",

@@ -90,16 +90,15 @@ class CudaBodyPrinter : BodyPrinter {
 
   // cuda_epilogue.cpp: the body's struct.
   Block epilogue();
-  Block epilogue_members(const std::vector<ir::ExprId>& invariant_loads) const;
+  Block epilogue_members() const;
   std::vector<int> epilogue_tensors() const;
   std::vector<std::string> take_matmuls();
-  std::vector<ir::ExprId> take_invariant_loads();
-  std::vector<ir::ExprId> take_loads(Block& operands, Names& fields);
+  std::vector<ir::ExprId> take_loads(bool invariant, Block& members, Names& fields);
   std::vector<ir::ExprId> take_row_loads(Block& operands, Names& fields);
   int epilogue_space() const;
   const Code& epilogue_column() const { return variables_[body_.spaces[epilogue_space()][0]]; }
   Code in_32_bits(int operand, const Code& number);
-  void declare_first(Block& function);
+  Block with_first_element(Block code);
   Block begin_function(const std::vector<ir::ExprId>& loads);
   Block load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
   Block work_function(const std::vector<std::string>& matmuls);
@@ -156,44 +155,51 @@ class CudaBodyPrinter : BodyPrinter {
   std::string pass_comment(const Loop& loop, const std::set<ir::ExprId>& ids) const;
   void print_loop(const Loop& loop, int level) override;
   void print_walk(const Loop& loop, const std::set<ir::ExprId>& ids);
+  void in_steps(const std::function<void()>& print);
   void print_step(const Loop& loop, const std::set<ir::ExprId>& ids);
 
-  // cuda_columns.cpp: what a pass loads, computes and stores.
-  void declare_columns(int space);
-  void in_chunks(int space, const std::function<void()>& print);
-  void in_elements(int space, const std::function<void()>& print);
-  bool declares_columns(int space) const;
-  bool has_scope(int space) const;
-  void forget_values(int space, const std::vector<ir::ExprId>& defined);
-  void print_columns_variables(int space);
-  Code flat_column_of(int space) const;
-  void print_loads(int space, const std::set<ir::ExprId>& ids);
-  void print_load(int space, ir::ExprId id);
-  void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
-  void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
-  void print_stores(const Loop& loop, const std::map<int, std::string>& outputs);
-  void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
-  std::map<int, std::string> declare_outputs(const Loop& loop);
-  bool moves_row(int space) const;
-  std::optional<Code> row_start(int operand, const ir::Index& index);
-  Code row_end(int space) const;
-  static std::string narrower_access(const ColumnAccess& access, const ColumnLayout& layout);
-  Code load_definition(int space, ir::ExprId id);
-  std::string kept_row(int store) const;
-  void find_kept_rows(const Loop& loop);
-  void declare_kept(int space, const std::set<ir::ExprId>& ids);
-  void forget_loads(const std::set<ir::ExprId>& ids);
+  // cuda_columns.cpp: a thread's share of the columns.
   const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
-  Code per_element(const Code& name, int space) const;  // name[k][j]
+  ColumnAccess access_of(ir::ExprId load) const;
+  ColumnAccess access_of(const ir::Store& store) const;
   Code of_chunk(const Code& name, int space) const;     // name[k]
+  Code per_element(const Code& name, int space) const;  // name[k][j]
   Code array_of(const Code& name, int space) const;     // name[kChunks][kVector]
   Code access_width(int space, int width) const;        // elements of an access, of a vector at most
   Code access_width(int space, const ColumnAccess& access) const;
   Code elements(int space, const ColumnAccess& access) const;  // that a thread moves: "kVector"
   static std::string element_in(const ColumnAccess& access);   // "j", "2 * j + 1"
-  bool guards(int space) const;
   static ir::Index first_of_pair(ir::Index index, const ColumnAccess& access);
+  bool guards(int space) const;
+  Code flat_column_of(int space) const;
+  void print_columns_variables(int space);
+  void declare_columns(int space);
+  bool declares_columns(int space) const;
+  void in_chunks(int space, const std::function<void()>& print);
+  void in_elements(int space, const std::function<void()>& print);
+  bool has_scope(int space) const;
+  void forget_values(int space, const std::vector<ir::ExprId>& defined);
+
+  // cuda_loads.cpp: what a pass loads.
+  bool moves_row(int space) const;
+  std::optional<Code> row_start(int operand, const ir::Index& index);
+  Code row_end(int space) const;
+  static std::string narrower_access(const ColumnAccess& access, const ColumnLayout& layout);
+  Code load_definition(int space, ir::ExprId id);
+  void print_loads(int space, const std::set<ir::ExprId>& ids);
+  void print_load(int space, ir::ExprId id);
+  void forget_loads(const std::set<ir::ExprId>& ids);
+
+  // cuda_compute.cpp: what it computes, stores and keeps.
+  void declare_kept(int space, const std::set<ir::ExprId>& ids);
+  std::string kept_row(int store) const;
+  std::map<int, std::string> declare_outputs(const Loop& loop);
   std::optional<int> half_of_pair(const Loop& loop, int store) const;
+  void find_kept_rows(const Loop& loop);
+  void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
+  void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
+  void print_stores(const Loop& loop, const std::map<int, std::string>& outputs);
+  void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
 
   // cuda_plain.cpp: conditions on the column, asked of whole vectors.
   std::optional<int> compared_column(ir::ExprId condition, int space) const;

@@ -21,14 +21,6 @@ CudaKernel template_kernel(const std::string& name, const std::string& header, c
   return kernel;
 }
 
-// A tensor of elements as they lie in memory.
-void read(CudaKernel& kernel, const ir::Graph& graph, const std::string& name, ir::Use use) {
-  kernel.read(graph, c_type(graph.value(use).dtype, kCudaDialect), name, use);
-}
-void write(CudaKernel& kernel, const ir::Graph& graph, const std::string& name, ir::Use use) {
-  kernel.write(graph, c_type(graph.value(use).dtype, kCudaDialect), name, use);
-}
-
 // What both kernels of attention_decode say of their node.
 class DecodeText {
  public:
@@ -58,13 +50,13 @@ class DecodeText {
     kernel.takes_workspace = launch_.parts > 1;
     kernel.launch = {launch_.blocks, cuda::kDecodeThreads, 0, "kLaunch.blocks"};
     kernel.text.attributes = kernel_attributes(least_blocks());
-    read(kernel, graph_, "q", node_.inputs[0]);
-    read(kernel, graph_, "k", node_.inputs[1]);
-    read(kernel, graph_, "v", node_.inputs[2]);
-    read(kernel, graph_, "positions", node_.inputs[3]);
-    write(kernel, graph_, "keys", node_.outputs[1]);
-    write(kernel, graph_, "values", node_.outputs[2]);
-    write(kernel, graph_, "out", node_.outputs[0]);
+    kernel.read(graph_, "q", node_.inputs[0]);
+    kernel.read(graph_, "k", node_.inputs[1]);
+    kernel.read(graph_, "v", node_.inputs[2]);
+    kernel.read(graph_, "positions", node_.inputs[3]);
+    kernel.write(graph_, "keys", node_.outputs[1]);
+    kernel.write(graph_, "values", node_.outputs[2]);
+    kernel.write(graph_, "out", node_.outputs[0]);
     if (kernel.takes_workspace) kernel.text.take("float*", "workspace");
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     set_up(kernel.text, rules_);
@@ -81,7 +73,7 @@ class DecodeText {
     kernel.takes_workspace = true;
     const Size blocks = dimensions_.of(queries_[0]) * dimensions_.of(queries_[2]);
     kernel.launch = {blocks.value, cuda::kDecodeThreads, 0, blocks.code};
-    write(kernel, graph_, "out", node_.outputs[0]);
+    kernel.write(graph_, "out", node_.outputs[0]);
     kernel.text.take("float*", "workspace");
     ops::AttentionRules without_window = rules_;
     without_window.window_period = 0;  // which layer it is changes nothing here
@@ -156,11 +148,11 @@ CudaKernels cuda_cache_append(const ir::Graph& graph, const ir::Node& node, cons
   const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
   CudaKernel kernel = template_kernel("cache_append", "cuda/cache_append.cuh", gpu);
   kernel.comment = "The keys and values of prompts into the cache";
-  read(kernel, graph, "k", k);
-  read(kernel, graph, "v", v);
-  read(kernel, graph, "rows", node.inputs[2]);
-  write(kernel, graph, "keys", keys);
-  write(kernel, graph, "values", values);
+  kernel.read(graph, "k", k);
+  kernel.read(graph, "v", v);
+  kernel.read(graph, "rows", node.inputs[2]);
+  kernel.write(graph, "keys", keys);
+  kernel.write(graph, "values", values);
   constexpr int64_t threads = 256, columns = 8;  // as the template has them
   const int64_t vectors = element_count(prompts) / columns;
   kernel.launch = {(vectors + threads - 1) / threads, static_cast<int>(threads), 0, "kBlocks"};
@@ -184,9 +176,9 @@ CudaKernels cuda_top_logits(const ir::Graph& graph, const ir::Node& node, const 
     kernel.takes_workspace = true;
     kernel.launch = {blocks, threads, 0, "kBlocks"};
     kernel.text.sizes = launch_constants(kernel.launch);
-    read(kernel, graph, "logits", node.inputs[0]);
-    read(kernel, graph, "inverse_temperature", node.inputs[1]);
-    read(kernel, graph, "vocabulary", node.inputs[2]);
+    kernel.read(graph, "logits", node.inputs[0]);
+    kernel.read(graph, "inverse_temperature", node.inputs[1]);
+    kernel.read(graph, "vocabulary", node.inputs[2]);
     return kernel;
   };
   CudaKernel first =
@@ -197,11 +189,11 @@ CudaKernels cuda_top_logits(const ir::Graph& graph, const ir::Node& node, const 
                        vocabulary);
   CudaKernel second = logits_kernel("top_logits", rows, cuda::kSelectThreads);
   second.comment = "The largest logits of each row, from those of its groups, and a column drawn from it";
-  read(second, graph, "uniforms", node.inputs[3]);
-  write(second, graph, "values", node.outputs[0]);
-  write(second, graph, "ids", node.outputs[1]);
-  write(second, graph, "sums", node.outputs[2]);
-  write(second, graph, "drawn", node.outputs[3]);
+  second.read(graph, "uniforms", node.inputs[3]);
+  second.write(graph, "values", node.outputs[0]);
+  second.write(graph, "ids", node.outputs[1]);
+  second.write(graph, "sums", node.outputs[2]);
+  second.write(graph, "drawn", node.outputs[3]);
   second.text.take("float*", "workspace");
   second.text.body.line(
       "cuda::top_logits<{}>(logits, inverse_temperature, vocabulary, uniforms, workspace,\n"

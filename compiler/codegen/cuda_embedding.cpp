@@ -36,16 +36,16 @@ CudaKernels cuda_embedding_backward(const ir::Graph& graph, const ir::Node& node
     return kernel;
   };
   const auto finish = [&](CudaKernel& kernel, const cuda::EmbeddingLaunch& launch) {
-    kernel.write(graph, table_type, "d_table", node.outputs[0]);
+    kernel.write(graph, "d_table", node.outputs[0]);
     kernel.text.take("float*", "workspace");
     kernel.takes_workspace = true;
     kernel.launch = {launch.grid, launch.threads, 0, "kLaunch.grid"};
   };
   CudaKernel first = template_kernel("embedding_gradient_runs", "embedding_runs_launch");
   first.comment = "d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk";
-  first.read(graph, "std::int32_t", "ids", node.inputs[0]);
-  first.read(graph, "std::int32_t", "order", node.inputs[2]);
-  first.read(graph, y_type, "d_y", node.inputs[1]);
+  first.read(graph, "ids", node.inputs[0]);
+  first.read(graph, "order", node.inputs[2]);
+  first.read(graph, "d_y", node.inputs[1]);
   finish(first, embedding_runs_launch(g));
   first.text.body.line(
       "cuda::embedding_gradient_runs<{}, {}, kGradient>(ids, order, d_y, d_table, workspace);", y_type,

@@ -56,13 +56,6 @@ int CudaBodyPrinter::epilogue_space() const {
 
 namespace {
 
-// A member of the struct that a function knows under that name.
-Code member_of(const std::string& object, const std::string& name) {
-  Code member(object + "." + name);
-  member.names = {object};
-  return member;
-}
-
 std::string unique_field(std::string name, Names& fields) {
   while (!fields.insert(name).second) name += "_2";
   return name;
@@ -70,37 +63,21 @@ std::string unique_field(std::string name, Names& fields) {
 
 }  // namespace
 
-// The loads of columns that are the same for all rows, under the names of the struct's members.
-std::vector<ExprId> CudaBodyPrinter::take_invariant_loads() {
+// The loads of columns that depend on the row, or those that do not, as members of a struct. `fields`: names
+// of the first ones in use.
+std::vector<ExprId> CudaBodyPrinter::take_loads(bool invariant, Block& members, Names& fields) {
   const int space = epilogue_space();
   std::vector<ExprId> loads;
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
     const ir::Expr& expr = body_.exprs[i];
     const auto id = static_cast<ExprId>(i);
     if (!live_[i] || expr.op != ExprOp::load || deps_[i].space != space || columns_.contains(id) ||
-        !is_invariant(id))
+        is_invariant(id) != invariant)
       continue;
-    const std::string name = body_.name_of(id).empty() ? operand_names_[expr.operand] : body_.name_of(id);
-    columns_[id] = {unique(name + "_in"),
-                    column_access(graph_, node_, expr.operand, expr.index, space, deps_)};
-    loads.push_back(id);
-  }
-  return loads;
-}
-
-// The loads of columns that depend on the row, as members of `operands`. `fields`: names of these in use.
-std::vector<ExprId> CudaBodyPrinter::take_loads(Block& operands, Names& fields) {
-  const int space = epilogue_space();
-  std::vector<ExprId> loads;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || deps_[i].space != space || columns_.contains(id)) continue;
-    const std::string field =
-        unique_field(body_.name_of(id).empty() ? operand_names_[expr.operand] : body_.name_of(id), fields);
-    columns_[id] = {member_of("in", field),
-                    column_access(graph_, node_, expr.operand, expr.index, space, deps_)};
-    operands.line("{}", load_member(id, field));
+    const std::string wanted = body_.name_of(id).empty() ? operand_names_[expr.operand] : body_.name_of(id);
+    const std::string name = invariant ? unique(wanted + "_in") : unique_field(wanted, fields);
+    columns_[id] = {invariant ? name : code("{}.{}", named("in"), name), access_of(id)};
+    members.line("{}", load_member(id, name));
     loads.push_back(id);
   }
   return loads;
@@ -114,7 +91,7 @@ std::vector<ExprId> CudaBodyPrinter::take_row_loads(Block& operands, Names& fiel
     if (!live_[i] || body_.exprs[i].op != ExprOp::load || deps_[i].space != ir::kRowSpace || deps_[i].uniform)
       continue;
     const std::string field = unique_field(wanted_name(id), fields);
-    names_[i] = member_of("in", field);
+    names_[i] = code("{}.{}", named("in"), field);
     operands.line("{} {};", codegen::c_type(body_.exprs[i].type), field);
     loads.push_back(id);
   }
@@ -136,16 +113,21 @@ Code CudaBodyPrinter::in_32_bits(int operand, const Code& number) {
   return code("static_cast<std::uint32_t>({})", number);
 }
 
-// The number of the first element in tensors that lie as rows and columns count.
-void CudaBodyPrinter::declare_first(Block& function) {
+// Behind the number of the first element in tensors that lie as rows and columns count, where the code needs
+// it.
+Block CudaBodyPrinter::with_first_element(Block code) {
+  if (!code.drop_unused().contains("first")) return code;
   const Size width = width_of(epilogue_space()), elements = rows_size() * width;
-  const Code number = code("{} * {} + {}", named("r"), as_factor(width), epilogue_column());
+  const Code number = codegen::code("{} * {} + {}", named("r"), as_factor(width), epilogue_column());
+  Block all;
   if (elements.value < (int64_t{1} << 32)) {
     bounds_.insert(elements.code.text + " < std::int64_t{1} << 32");
-    function.declare_where_used("const auto", "first", code("static_cast<std::uint32_t>({})", number));
+    all.declare_where_used("const auto", "first", codegen::code("static_cast<std::uint32_t>({})", number));
   } else {
-    function.declare_where_used("const std::int64_t", "first", number);
+    all.declare_where_used("const std::int64_t", "first", number);
   }
+  all.add(std::move(code));
+  return all;
 }
 
 namespace {
@@ -186,7 +168,6 @@ Block CudaBodyPrinter::load_function(const std::vector<ExprId>& loads, const std
   }));
   copies.drop_unused();
   Block body;
-  declare_first(body);
   if (copies.empty()) {
     body.line("return {{}};");
   } else {
@@ -194,6 +175,7 @@ Block CudaBodyPrinter::load_function(const std::vector<ExprId>& loads, const std
     body.add(std::move(copies));
     body.line("return in;");
   }
+  body = with_first_element(std::move(body));
   const Names used = body.drop_unused();
   const std::string parameters = fmt::format("{}, {}", parameter("std::int64_t", "r", used),
                                              parameter("int", epilogue_column().text, used));
@@ -202,9 +184,7 @@ Block CudaBodyPrinter::load_function(const std::vector<ExprId>& loads, const std
 
 // The body itself, in one pass.
 Block CudaBodyPrinter::work_function(const std::vector<std::string>& matmuls) {
-  Block body;
-  declare_first(body);
-  body.add(written([&] { print_row(); }));
+  Block body = with_first_element(written([&] { print_row(); }));
   const Names used = body.drop_unused();
   const std::string parameters =
       fmt::format("std::int64_t r, int {}, {}, {}", epilogue_column().text, fmt::join(matmuls, ", "),
@@ -213,7 +193,7 @@ Block CudaBodyPrinter::work_function(const std::vector<std::string>& matmuls) {
 }
 
 // What it holds: tensors, sums, and what is the same for all rows.
-Block CudaBodyPrinter::epilogue_members(const std::vector<ExprId>& invariant_loads) const {
+Block CudaBodyPrinter::epilogue_members() const {
   Block members;
   for (const int operand : epilogue_tensors())
     members.line("{} {};", pointer_type(operand), operand_names_[operand]);
@@ -226,16 +206,15 @@ Block CudaBodyPrinter::epilogue_members(const std::vector<ExprId>& invariant_loa
     if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
       members.line("{} {};", codegen::c_type(body_.exprs[i].type), names_[i]);
   }
-  for (const ExprId id : invariant_loads) members.line("{}", load_member(id, columns_.at(id).name.text));
   return members;
 }
 
 Block CudaBodyPrinter::epilogue() {
   const std::vector<std::string> matmuls = take_matmuls();
-  const std::vector<ExprId> invariant = take_invariant_loads();
-  Block row_operands, operands;
+  Block row_operands, operands, invariants;
   Names fields;
-  const std::vector<ExprId> of_columns = take_loads(operands, fields),
+  const std::vector<ExprId> invariant = take_loads(true, invariants, fields),
+                            of_columns = take_loads(false, operands, fields),
                             of_rows = take_row_loads(row_operands, fields);
   for (size_t s = 0; s < sums_.size(); ++s) sum_names_[sums_[s]] = {"sum", fmt::format("sum[{}][j]", s)};
   counts_elements_ = body_.spaces.size() == 1;
@@ -245,7 +224,7 @@ Block CudaBodyPrinter::epilogue() {
     if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && deserves_name(id))
       names_[i] = unique(wanted_name(id));
   }
-  const Block members = epilogue_members(invariant);
+  const Block members = epilogue_members();
   const Block begin = begin_function(invariant), load = load_function(of_columns, of_rows),
               work = sums_over_rows() ? apply_function(matmuls) : work_function(matmuls);
   Block text;
@@ -258,6 +237,7 @@ Block CudaBodyPrinter::epilogue() {
   text.close("};");
   if (sums_over_rows()) text.add(passes_members());
   text.add(members);
+  text.add(invariants);
   text.blank();
   for (const Block& function : {begin, load, work}) text.add(function);
   text.close("};");

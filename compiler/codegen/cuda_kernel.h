@@ -29,6 +29,8 @@ struct CudaLaunch {
 };
 
 struct CudaKernel : KernelSource {
+  CudaKernel() : KernelSource(kCudaDialect) {}
+
   std::vector<program::MatrixMap> maps = {};  // of the first arguments, which are tensor maps
   bool takes_workspace = false;               // then `float* workspace` follows the tensors
   CudaLaunch launch;

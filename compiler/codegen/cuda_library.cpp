@@ -5,7 +5,6 @@
 #include "codegen/cuda_attention.h"
 #include "codegen/cuda_cache.h"
 #include "codegen/cuda_embedding.h"
-#include "codegen/expression_text.h"
 #include "cuda/transpose_geometry.h"
 
 namespace hydrac::codegen {
@@ -13,7 +12,7 @@ namespace hydrac::codegen {
 namespace {
 
 CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const ir::Value &x = graph.value(node.inputs[0]), &y = graph.value(node.outputs[0]);
+  const ir::Value& x = graph.value(node.inputs[0]);
   const Dimensions dimensions(graph);
   const ir::Shape rows(x.shape.begin(), x.shape.end() - 1);
   CudaKernel kernel;
@@ -24,8 +23,8 @@ CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const target
                    0, "kBlocks"};
   kernel.text.sizes = launch_constants(kernel.launch);
   kernel.text.attributes = kernel_attributes();
-  kernel.read(graph, c_type(x.dtype, kCudaDialect), "x", node.inputs[0]);
-  kernel.write(graph, c_type(y.dtype, kCudaDialect), "y", node.outputs[0]);
+  kernel.read(graph, "x", node.inputs[0]);
+  kernel.write(graph, "y", node.outputs[0]);
   open_body(kernel.text, gpu);
   kernel.text.body.line("cuda::transpose<{}, {}>(&x->bits, &y->bits);", dimensions.of(rows),
                         dimensions.of(x.shape.back()));

@@ -44,7 +44,7 @@ std::vector<Code> CudaBodyPrinter::partial_sums() const {
   std::vector<Code> partials;
   for (const int s : sums_) {
     const Store& store = body_.stores[s];
-    partials.push_back(sum_of("workspace", sum_offset(store) == 0 ? Code() : sum_offset_size(store).code));
+    partials.push_back(sum_of("workspace", sum_offset_code(store)));
   }
   return partials;
 }
@@ -70,11 +70,11 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
                       : problem.b_transposed ? "kPanel, kDepth"
                                              : "kDepth, kPanel";
     kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
-    kernel.take({"const __grid_constant__ TensorMap", i == 0 ? "left" : "right", matrix.shape},
+    kernel.take("const __grid_constant__ TensorMap", i == 0 ? "left" : "right", matrix.shape,
                 node_.inputs[i]);
   }
   for (const int operand : epilogue_tensors()) {
-    kernel.take({pointer_type(operand), operand_names_[operand], body_.operands[operand].shape},
+    kernel.take(pointer_type(operand), operand_names_[operand], body_.operands[operand].shape,
                 use_of(operand));
     members.push_back(code(".{0} = {0}", operand_names_[operand]));
   }

@@ -45,14 +45,13 @@ void CudaBodyPrinter::print_reduce() {
   out_.comment(fmt::format(
       "Reduces {} over a step of the row that comes, as soon as it is there: a step behind the fetches.",
       fmt::join(names, ", ")));
-  start_ = named(unique("start"));
-  reduce_takes_row_ = print_function("reduce", [&] {
-    const std::set<ExprId> ids = in_pass(loop);
-    print_step(loop, ids);
-    forget_loads(ids);
+  in_steps([&] {
+    reduce_takes_row_ = print_function("reduce", [&] {
+      const std::set<ExprId> ids = in_pass(loop);
+      print_step(loop, ids);
+      forget_loads(ids);
+    });
   });
-  taken_.erase(start_.text);
-  start_ = {};
 }
 
 // What this row's first pass has found becomes the row's; the next one's begins.

@@ -70,15 +70,23 @@ void CudaBodyPrinter::print_loop(const Loop& loop, int /*level*/) {
   forget_loads(ids);
 }
 
-void CudaBodyPrinter::print_walk(const Loop& loop, const std::set<ExprId>& ids) {
+// Code that names the first column of a step, `start`.
+void CudaBodyPrinter::in_steps(const std::function<void()>& print) {
   start_ = named(unique("start"));
-  out_.open_loop("int", start_, "0", width_of(loop.space).code, code("{} += {}", start_, step(loop.space)));
-  print_step(loop, ids);
-  if (overlaps_rows_ && &loop == last_ahead_) reduce_next_behind();
-  out_.close();
+  print();
   taken_.erase(start_.text);
   start_ = {};
-  if (overlaps_rows_ && &loop == last_ahead_) reduce_next_last();
+}
+
+void CudaBodyPrinter::print_walk(const Loop& loop, const std::set<ExprId>& ids) {
+  const bool reduces_next = overlaps_rows_ && &loop == last_ahead_;
+  in_steps([&] {
+    out_.open_loop("int", start_, "0", width_of(loop.space).code, code("{} += {}", start_, step(loop.space)));
+    print_step(loop, ids);
+    if (reduces_next) reduce_next_behind();
+    out_.close();
+  });
+  if (reduces_next) reduce_next_last();
 }
 
 // What a pass does with the columns that are in registers together: all of a row's, or a step's.

@@ -74,13 +74,10 @@ void CudaBodyPrinter::print_rows() {
   print_lanes();
   const Size rows = rows_size();
   const bool is_small = rows.value < (int64_t{1} << 31) - layout_.rows;
-  if (layout_.rows == 1) {
-    out_.line("const std::int64_t r = blockIdx.x;");
-  } else {
-    out_.line("const std::int64_t r = blockIdx.x * {} + lanes.row;",
-              is_small ? block_rows().code : code("std::int64_t{{{}}}", block_rows()));
-  }
-  if (rows.value % layout_.rows != 0) out_.line("if (r >= {}) return;", rows);
+  const Code of_block = is_small ? block_rows().code : code("std::int64_t{{{}}}", block_rows());
+  out_.declare_where_used("const std::int64_t", "r",
+                          layout_.rows == 1 ? "blockIdx.x" : code("blockIdx.x * {} + lanes.row", of_block));
+  if (rows.value % layout_.rows != 0) out_.line("if ({} >= {}) return;", named("r"), rows);
   print_row();
 }
 

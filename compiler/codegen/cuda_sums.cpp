@@ -53,7 +53,7 @@ void CudaBodyPrinter::declare_sums() {
     const std::string name = unique(operand_names_[store.operand] + "_sum");
     if (!sums_in_registers(s)) {
       sum_names_[s] = {name, name};
-      const Code offset = sum_offset(store) == 0 ? Code() : sum_offset_size(store).code;
+      const Code offset = sum_offset_code(store);
       out_.line("float* {} = workspace + {};", name, sum_of(code("blockIdx.x * {}", named("kSums")), offset));
       out_.line("for (int i = lanes.lane; i < {}; i += {}) {}[i] = 0.0f;", width_of(store.space), lanes(),
                 name);
@@ -152,8 +152,7 @@ void CudaBodyPrinter::print_partial(int s) {
   const Store& store = body_.stores[s];
   const auto& [array, element] = sum_names_.at(s);
   const bool is_shared = layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1;
-  const Code row = sum_of(partial_sums_of(is_shared ? "share" : "blockIdx.x"),
-                          sum_offset(store) == 0 ? Code() : sum_offset_size(store).code);
+  const Code row = sum_of(partial_sums_of(is_shared ? "share" : "blockIdx.x"), sum_offset_code(store));
   if (store.space == kRowSpace) {
     if (!sums_are_direct()) {
       out_.line("{}workspace[{}] = {};", layout_.lanes > 1 ? "if (lanes.lane == 0) " : "", row, element);
@@ -204,9 +203,8 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
   for (int s : sums_) {
     const int operand = body_.stores[s].operand;
     if (!taken.insert(operand).second) continue;
-    kernel.take(
-        {fmt::format("{}*", c_type(operand)), operand_names_[operand], body_.operands[operand].shape, true},
-        use_of(operand));
+    kernel.take(fmt::format("{}*", c_type(operand)), operand_names_[operand], body_.operands[operand].shape,
+                use_of(operand), true);
   }
   kernel.text.take("const float*", "workspace",
                    {{partials, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}},

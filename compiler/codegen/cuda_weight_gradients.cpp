@@ -40,14 +40,13 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
           cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
       kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0],
                              fmt::format("{}, {}", map.box[1], map.box[0])});
-      kernel.take({"const __grid_constant__ TensorMap", fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1),
-                   matrix.shape},
-                  use);
+      kernel.take("const __grid_constant__ TensorMap", fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1),
+                  matrix.shape, use);
     }
   }
   std::vector<Code> gradients;
   for (int i = 0; i < problem.count; ++i) {
-    kernel.write(graph, "float", fmt::format("d_w_{}", i + 1), node.outputs[i]);
+    kernel.write(graph, fmt::format("d_w_{}", i + 1), node.outputs[i]);
     gradients.push_back(code("{{&d_y_{0}, &x_{0}, d_w_{0}, {1}, {2}}}", i + 1,
                              dimensions.of(graph.value(node.inputs[2 * i]).shape.back()),
                              dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back())));

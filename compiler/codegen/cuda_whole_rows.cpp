@@ -60,9 +60,7 @@ Code CudaBodyPrinter::kept_name(ExprId id) {
   const bool is_column = deps_[id].space != kRowSpace;
   kept_members_.line("{} {}{};", codegen::c_type(body_.exprs[id].type), name,
                      is_column ? fmt::format("[{}]", kColumnsOfAnEpilogue) : "");
-  Code member(fmt::format("kept.{}{}", name, is_column ? "[j]" : ""));
-  member.names = {"kept"};
-  return member;
+  return code("{}.{}{}", named("kept"), name, is_column ? "[j]" : "");
 }
 
 // The row's values that become known before the pass. `defined`: those that are forgotten behind it.
@@ -88,16 +86,13 @@ void CudaBodyPrinter::print_pass_values(int pass, const std::set<ExprId>& betwee
 }
 
 Block CudaBodyPrinter::pass_code(int pass, const std::set<ExprId>& between) {
-  Block code;
-  declare_first(code);
-  code.add(with_row_pointers(written([&] {
+  return with_first_element(with_row_pointers(written([&] {
     std::vector<ExprId> defined;
     print_pass_values(pass, between, defined);
     for (const Loop& loop : stages_[pass].loops) print_loop(loop, pass);
     for (const int s : stages_[pass].row_stores) print_row_store(body_.stores[s]);
     forget(defined);
   })));
-  return code;
 }
 
 // What the matmul's kernel asks of the struct; behind the function, which says what is kept.

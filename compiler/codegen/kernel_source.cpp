@@ -2,19 +2,21 @@
 
 namespace hydrac::codegen {
 
-void KernelSource::take(Parameter parameter, ir::Use use) {
+void KernelSource::take(const std::string& type, const std::string& tensor, const ir::Shape& shape,
+                        ir::Use use, bool is_restricted) {
+  text.take(type, tensor, shape, is_restricted);
   arguments.push_back(use);
-  parameters.push_back(parameter.name);
-  text.parameters.push_back(std::move(parameter));
+  parameters.push_back(tensor);
 }
 
-void KernelSource::read(const ir::Graph& graph, std::string_view type, const std::string& name, ir::Use use) {
-  write(graph, fmt::format("const {}", type), name, use);
+void KernelSource::read(const ir::Graph& graph, const std::string& tensor, ir::Use use) {
+  const ir::Value& value = graph.value(use);
+  take(fmt::format("const {}*", c_type(value.dtype, *dialect)), tensor, value.shape, use);
 }
 
-void KernelSource::write(const ir::Graph& graph, std::string_view type, const std::string& name,
-                         ir::Use use) {
-  take({fmt::format("{}*", type), name, graph.value(use).shape}, use);
+void KernelSource::write(const ir::Graph& graph, const std::string& tensor, ir::Use use) {
+  const ir::Value& value = graph.value(use);
+  take(fmt::format("{}*", c_type(value.dtype, *dialect)), tensor, value.shape, use);
 }
 
 }  // namespace hydrac::codegen

@@ -3,18 +3,23 @@
 #include <string>
 #include <vector>
 
+#include "codegen/expression_text.h"
 #include "codegen/kernel_text.h"
 #include "ir/graph.h"
 
 namespace hydrac::codegen {
 
 struct KernelSource {
-  // A tensor as the next parameter.
-  void take(Parameter parameter, ir::Use use);
-  // A pointer to a tensor's elements, under a name of the text's.
-  void read(const ir::Graph& graph, std::string_view type, const std::string& name, ir::Use use);
-  void write(const ir::Graph& graph, std::string_view type, const std::string& name, ir::Use use);
+  explicit KernelSource(const Dialect& target = kCpuDialect) : dialect(&target) {}
 
+  // A tensor as the next parameter.
+  void take(const std::string& type, const std::string& tensor, const ir::Shape& shape, ir::Use use,
+            bool is_restricted = false);
+  // A pointer to a tensor's elements, under a name of the text's.
+  void read(const ir::Graph& graph, const std::string& tensor, ir::Use use);
+  void write(const ir::Graph& graph, const std::string& tensor, ir::Use use);
+
+  const Dialect* dialect;
   std::string name;                  // wanted; the program makes it unique
   std::string comment;               // what it computes, over which rows and columns
   std::vector<std::string> sharing;  // a line for each pair of tensors that may share memory
@@ -27,6 +32,8 @@ struct KernelSource {
 
 // A kernel of the cpu's.
 struct CpuKernel : KernelSource {
+  CpuKernel() { text.attributes = "static void "; }
+
   int64_t workspace_bytes = 0;  // passed behind the tensors, when not 0
 };
 

@@ -124,6 +124,7 @@ void KernelTable::define(int kernel) {
   defined.comment = source.comment;
   for (const std::string& line : source.sharing) defined.comment += "\n" + line;
   defined.text = to_text(source.text, defined.name);
+  defined.parameters = source.text.parameters;
 }
 
 int KernelTable::add(program::Kernel kernel, const KernelSource& source, int64_t blocks,

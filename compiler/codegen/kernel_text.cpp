@@ -5,15 +5,15 @@ namespace hydrac::codegen {
 namespace {
 
 // One a line, its shape behind it; the parentheses and the brace of the function's body with them.
-std::string parameters_text(const std::vector<Parameter>& parameters, const TextOptions& options) {
+std::string parameters_text(const std::vector<program::Parameter>& parameters, const TextOptions& options) {
   if (parameters.empty()) return "() {\n";
   std::string text = "(\n";
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& parameter = parameters[i];
+    const program::Parameter& parameter = parameters[i];
     const bool is_restricted = parameter.is_restricted && options.restricts;
     text += fmt::format("    {} {}{}{}", parameter.type, is_restricted ? "__restrict__ " : "", parameter.name,
                         i + 1 == parameters.size() ? ") {" : ",");
-    if (options.comments && !parameter.shape.empty()) text += "  // " + symbols_of(parameter.shape);
+    if (options.comments && !parameter.shape.empty()) text += "  // " + parameter.shape;
     text += "\n";
   }
   return text;

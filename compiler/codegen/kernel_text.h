@@ -5,29 +5,23 @@
 #include <vector>
 
 #include "codegen/statement.h"
-#include "ir/type.h"
+#include "program/program.h"
 
 namespace hydrac::codegen {
 
 // What stands for the kernel's name in the code of a KernelText.
 inline constexpr const char* kNamePlaceholder = "@KERNEL@";
 
-struct Parameter {
-  std::string type;  // "const float*"
-  std::string name;
-  ir::Shape shape = {};        // a comment behind it, where it has one
-  bool is_restricted = false;  // nothing else reaches what it points to
-};
-
 struct KernelText {
-  void take(std::string type, std::string name, ir::Shape shape = {}, bool is_restricted = false) {
-    parameters.push_back({std::move(type), std::move(name), std::move(shape), is_restricted});
+  void take(std::string type, std::string name, const ir::Shape& shape = {}, bool is_restricted = false) {
+    parameters.push_back(
+        {std::move(type), std::move(name), shape.empty() ? "" : symbols_of(shape), is_restricted});
   }
 
   Block sizes = {};      // of a namespace before the kernel, NAME_sizes: on a GPU always there
   Block helpers = {};    // definitions between that and the kernel
   Code attributes = {};  // all that stands before its name
-  std::vector<Parameter> parameters = {};
+  std::vector<program::Parameter> parameters = {};
   Block body = {};
 };
 

@@ -24,22 +24,20 @@ void drop_unused(std::vector<Statement>& statements, Names& used) {
 }
 
 void print(const std::vector<Statement>& statements, size_t indent, bool with_comments, std::string& text) {
-  const auto begin = [&](const std::string& line) {
+  const auto print_line = [&](const std::string& line) {
     if (!line.empty() && line[0] != '#') text.append(indent * 2, ' ');
-    text += line;
+    text += line + "\n";
   };
   for (const Statement& statement : statements) {
     std::string line = statement.code.text;
     if (statement.is_block) line += line.empty() ? "{" : " {";
-    if (with_comments && !statement.comment.empty())
-      line += (line.empty() ? "// " : "  // ") + statement.comment;
-    begin(line);
-    text += "\n";
-    print(statement.body, indent + 1, with_comments, text);
-    if (!statement.end.empty()) {
-      begin(statement.end);
-      text += "\n";
+    if (!statement.comment.empty()) {
+      if (!with_comments && line.empty()) continue;
+      if (with_comments) line += (line.empty() ? "// " : "  // ") + statement.comment;
     }
+    print_line(line);
+    print(statement.body, indent + 1, with_comments, text);
+    if (!statement.end.empty()) print_line(statement.end);
   }
 }
 
@@ -64,7 +62,7 @@ void Block::declare_where_used(const std::string& type, const std::string& name,
   add(Statement{codegen::code("{} {} = {};", type, name, value), comment, name});
 }
 
-Statement& Block::open(Code head) {
+Statement& Block::open_behind(Code head) {
   Statement& statement = add(Statement{std::move(head)});
   statement.is_block = true;
   ++depth_;

@@ -35,9 +35,8 @@ class Block {
   // What is added from here on stands in a block behind the code, up to its close().
   template <class... Args>
   Statement& open(CodeFormat<Args...> format, const Args&... args) {
-    return open(codegen::code<Args...>(format, args...));
+    return open_behind(codegen::code<Args...>(format, args...));
   }
-  Statement& open(Code head);
   void close(const std::string& end = "}");
   // Closes a block and opens the next one: "} else {".
   template <class... Args>
@@ -58,6 +57,7 @@ class Block {
   std::string text(size_t indent, bool with_comments = true) const;
 
  private:
+  Statement& open_behind(Code head);
   std::vector<Statement>& here();
 
   std::vector<Statement> statements_;

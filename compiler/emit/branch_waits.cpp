@@ -40,9 +40,8 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
 // Whether a call writes an argument: scratch memory that it counts among what it makes it may only read.
 bool writes(const driver::Compiled& compiled, const program::Call& call, size_t argument) {
   if (!call.writes[argument] || call.kind != program::Call::Kind::launch) return call.writes[argument];
-  const std::vector<Parameter> parameters =
-      parameters_of(compiled.program.kernels[static_cast<size_t>(call.kernel)]);
-  return !parameters.at(argument).type.starts_with("const ");
+  const program::Kernel& kernel = compiled.program.kernels[static_cast<size_t>(call.kernel)];
+  return !kernel.parameters.at(argument).type.starts_with("const ");
 }
 
 // That one reads what the other makes says more than that memory is used again.

@@ -82,9 +82,8 @@ std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) 
   for (const auto& [file, kernels] : kernel_files(compiled.program, {})) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (!is_specialized(kernel)) continue;
-    const std::vector<Parameter> parameters = parameters_of(kernel);
-    const bool has_documents =
-        std::ranges::any_of(parameters, [](const Parameter& p) { return p.name == "documents"; });
+    const bool has_documents = std::ranges::any_of(
+        kernel.parameters, [](const program::Parameter& p) { return p.name == "documents"; });
     TemplateKernels& group = groups[{kernel.header, has_documents}];
     group.name = std::filesystem::path(kernel.header).stem().string();
     group.kernels.push_back(kernels.front());

@@ -7,7 +7,7 @@
 namespace hydrac::codegen {
 namespace {
 
-KernelSource source(const std::string& name, const std::vector<Parameter>& parameters = {}) {
+KernelSource source(const std::string& name, const std::vector<program::Parameter>& parameters = {}) {
   KernelSource source;
   source.name = name;
   source.text.attributes = "void ";
@@ -36,9 +36,9 @@ TEST(KernelTable, EqualTextIsOneKernel) {
 TEST(KernelTable, EqualTextForOtherRowsIsOneKernel) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", {{4, "B"}, {8, "T"}}}}), 64, {}),
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[B,T]"}}), 64, {}),
             0);
-  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", {{1, ""}, {8, "T"}}}}), 4, {}),
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[1,T]"}}), 4, {}),
             0);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].text, "void rope(\n    float* x) {  // [B,T]\n}\n");

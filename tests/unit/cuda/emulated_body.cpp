@@ -105,7 +105,7 @@ std::string cuda_source_of(const ir::Graph& graph,
   const std::vector<program::Dimension> dimensions = codegen::Dimensions(graph).all();
   codegen::Names symbols;
   for (const program::Dimension& dimension : dimensions) symbols.insert(dimension.symbol);
-  const std::string constants = dimension_constants(dimensions, symbols);
+  const std::string constants = codegen::dimension_constants(dimensions, symbols);
   std::string names;  // the emulator finds kernels outside of namespaces
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k)

@@ -24,7 +24,7 @@ const targets::Target& gpu_of(const std::string& spec) {
 }
 
 struct Kernel {
-  std::string text;
+  std::string name, text;
   codegen::CudaLaunch launch;
 };
 
@@ -41,7 +41,7 @@ std::vector<Kernel> kernels_of(const std::string& spec, ir::DType activations) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != ir::Op::fused) continue;
         for (const codegen::CudaKernel& kernel : codegen::cuda_body_kernels(model.graph, node, gpu).kernels)
-          all.push_back({to_text(kernel.text), kernel.launch});
+          all.push_back({kernel.name, to_text(kernel.text), kernel.launch});
       }
     }
   }
