@@ -30,9 +30,9 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 
 std::string held_by_host(const driver::Compiled& c) {
   const auto& offload = c.spec.optimizations.offload;
-  return !offload.activations      ? "optimizer state"
-         : offload.optimizer_state ? "optimizer state, activations"
-                                   : "activations";
+  return !offload.activations            ? "optimizer state"
+         : offload.optimizer_state.any() ? "optimizer state, activations"
+                                         : "activations";
 }
 
 }  // namespace
@@ -43,7 +43,8 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
     const ir::Role role = c.graph.value(id).role;
     if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
-  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes;
+  if (c.plan.kept_bytes > 0) bytes[ir::Role::optimizer_state] += c.plan.kept_bytes;
+  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes;
   return bytes;
 }
 

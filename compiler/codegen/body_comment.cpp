@@ -17,11 +17,9 @@ std::string BodyNames::comment() const {
   if (const auto formula = node_.attributes.find("formula"); formula != node_.attributes.end())
     text = std::get<std::string>(formula->second) + "\n";
   std::vector<std::string> spaces;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      const std::string symbols = symbols_of(body_.space_shape(loop.space));
-      if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
-    }
+  for (const Loop* loop : loops()) {
+    const std::string symbols = symbols_of(body_.space_shape(loop->space));
+    if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
   }
   if (body_.row_variables > 0) {
     text +=
@@ -55,9 +53,9 @@ std::string BodyNames::traffic() const {
   int64_t most = 0;
   const ir::Operand* largest = nullptr;
   std::set<int> reads, writes;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const Expr& expr = body_.exprs[i];
-    if (live_[i] && expr.op == ExprOp::load && !is_matmul(expr.operand)) reads.insert(expr.operand);
+  for (size_t o = 0; o < body_.operands.size(); ++o) {
+    const int operand = static_cast<int>(o);
+    if (is_loaded(operand) && !is_matmul(operand)) reads.insert(operand);
   }
   for (const Store& store : body_.stores) {
     writes.insert(store.operand);

@@ -41,6 +41,14 @@ bool is_expensive(ExprOp op) {
   }
 }
 
+std::vector<ExprId> numbers_of(const std::vector<bool>& live) {
+  std::vector<ExprId> numbers;
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (live[i]) numbers.push_back(static_cast<ExprId>(i));
+  }
+  return numbers;
+}
+
 }  // namespace
 
 BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::set<std::string>& reserved)
@@ -49,8 +57,8 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
       dimensions_(graph),
       body_(*node.body),
       deps_(dependences(body_)),
-      live_(live_expressions(body_)),
-      stages_(stages_of(body_, deps_, live_)),
+      live_(numbers_of(live_expressions(body_))),
+      stages_(stages_of(body_, deps_, live_expressions(body_))),
       operand_names_(operand_names(graph, node)),
       names_(body_.exprs.size()) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
@@ -67,19 +75,20 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
   }
 }
 
+bool BodyNames::is_loaded(int operand) const {
+  return std::ranges::any_of(live_, [&](ExprId id) {
+    return body_.exprs[id].op == ExprOp::load && body_.exprs[id].operand == operand;
+  });
+}
+
 bool BodyNames::is_used(int operand) const {
-  if (std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; })) return true;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return true;
-  }
-  return false;
+  return is_loaded(operand) ||
+         std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; });
 }
 
 bool BodyNames::is_only_summed(int operand) const {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return false;
-  }
-  return is_used(operand) && std::ranges::all_of(body_.stores, [&](const Store& store) {
+  return is_used(operand) && !is_loaded(operand) &&
+         std::ranges::all_of(body_.stores, [&](const Store& store) {
            return store.operand != operand || is_sum(store.kind);
          });
 }
@@ -95,10 +104,23 @@ bool BodyNames::is_matmul(int operand) const {
 }
 
 bool BodyNames::takes_layer() const {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::layer) return true;
+  return std::ranges::any_of(live_, [&](ExprId id) { return body_.exprs[id].op == ExprOp::layer; });
+}
+
+std::vector<const Loop*> BodyNames::loops() const {
+  std::vector<const Loop*> all;
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops) all.push_back(&loop);
   }
-  return false;
+  return all;
+}
+
+std::vector<ExprId> BodyNames::uniform_values() const {
+  std::vector<ExprId> values;
+  std::ranges::copy_if(live_, std::back_inserter(values), [&](ExprId id) {
+    return deps_[id].uniform && deps_[id].space == kRowSpace && deserves_name(id);
+  });
+  return values;
 }
 
 bool BodyNames::is_overwritten(int operand) const {
@@ -131,9 +153,8 @@ void BodyNames::name_variables() {
 }
 
 void BodyNames::name_constants() {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && body_.exprs[i].op == ExprOp::constant && !body_.name_of(id).empty())
+  for (ExprId id : live_) {
+    if (body_.exprs[id].op == ExprOp::constant && !body_.name_of(id).empty())
       constant_names_[id] = unique(body_.name_of(id));
   }
 }
@@ -145,12 +166,12 @@ void BodyNames::count_uses() {
       if (dim.gather >= 0) uses_[dim.gather] += 1;
     }
   };
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (!live_[i]) continue;
+  for (ExprId id : live_) {
     // What a sum adds stands in its loop, like what is used once.
-    const bool sums = body_.exprs[i].op == ExprOp::sum;
-    for (ExprId arg : body_.exprs[i].args) uses_[arg] += !sums && deps_[arg].space != deps_[i].space ? 2 : 1;
-    count_index(body_.exprs[i].index);
+    const bool sums = body_.exprs[id].op == ExprOp::sum;
+    for (ExprId arg : body_.exprs[id].args)
+      uses_[arg] += !sums && deps_[arg].space != deps_[id].space ? 2 : 1;
+    count_index(body_.exprs[id].index);
   }
   for (const Store& store : body_.stores) {
     uses_[store.value] += deps_[store.value].space != store.space ? 2 : 1;
@@ -214,13 +235,14 @@ bool BodyNames::reads_after_store(ExprId load) const {
   ExprId at = load;
   for (bool climbs = true; climbs;) {
     climbs = false;
-    for (size_t user = 0; user < body_.exprs.size() && !climbs; ++user) {
+    for (ExprId user : live_) {
       const Expr& expr = body_.exprs[user];
       const bool gathers = std::ranges::any_of(expr.index, [&](const auto& dim) { return dim.gather == at; });
-      if (!live_[user] || (!gathers && std::ranges::count(expr.args, at) == 0)) continue;
-      if (is_reduction(expr.op) || deserves_name(static_cast<ExprId>(user))) return false;
-      at = static_cast<ExprId>(user);
+      if (!gathers && std::ranges::count(expr.args, at) == 0) continue;
+      if (is_reduction(expr.op) || deserves_name(user)) return false;
+      at = user;
       climbs = true;
+      break;
     }
   }
   const ir::ValueId memory = storage_of(graph_, use_of(body_.exprs[load].operand).value);

@@ -30,6 +30,7 @@ class BodyNames {
  protected:
   ~BodyNames() = default;
 
+  bool is_loaded(int operand) const;
   bool is_used(int operand) const;
   // Whether the body does nothing with it but to add over rows.
   bool is_only_summed(int operand) const;
@@ -42,6 +43,10 @@ class BodyNames {
 
   std::string unique(const std::string& wanted);
   std::string wanted_name(ir::ExprId id) const;
+  // The passes of all stages.
+  std::vector<const Loop*> loops() const;
+  // Values that are the same for all rows and columns, and deserve a variable.
+  std::vector<ir::ExprId> uniform_values() const;
   // Named by its formula, used more than once, or a load that must happen before what the same pass stores.
   bool deserves_name(ir::ExprId id) const;
   void forget(const std::vector<ir::ExprId>& defined);
@@ -89,7 +94,7 @@ class BodyNames {
   const Dimensions dimensions_;
   const ir::Body& body_;
   const std::vector<ir::Dependence> deps_;
-  const std::vector<bool> live_;
+  const std::vector<ir::ExprId> live_;  // in the order of evaluation
   const std::vector<Stage> stages_;
   const std::vector<std::string> operand_names_;
   VariableNames variables_;

@@ -26,19 +26,14 @@ void BodyPrinter::define(ExprId id) {
 }
 
 void BodyPrinter::print_uniform() {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && deps_[i].uniform && deps_[i].space == kRowSpace && deserves_name(id)) define(id);
-  }
+  for (ExprId id : uniform_values()) define(id);
 }
 
 void BodyPrinter::print_row_values(int level) {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    const ir::Dependence& dep = deps_[i];
-    if (!live_[i] || dep.space != kRowSpace || dep.uniform || dep.level != level) continue;
-    if (is_reduction(body_.exprs[i].op) || !deserves_name(id) || !names_[i].empty()) continue;
-    define(id);
+  for (ExprId id : live_) {
+    const ir::Dependence& dep = deps_[id];
+    if (dep.space != kRowSpace || dep.uniform || dep.level != level) continue;
+    if (!is_reduction(body_.exprs[id].op) && deserves_name(id) && names_[id].empty()) define(id);
   }
 }
 

@@ -89,12 +89,10 @@ void CudaBodyPrinter::declare_ahead() {
   }
   const int space = deps_[loads[0]].space;
   last_ahead_ = &stages_[0].loops[0];
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      if (columns(space).steps == 1 || loop.space != space) continue;
-      const std::set<ExprId> ids = needed(loop, [](ExprId) { return false; });
-      if (std::ranges::any_of(loads, [&](ExprId id) { return ids.contains(id); })) last_ahead_ = &loop;
-    }
+  for (const Loop* loop : loops()) {
+    if (columns(space).steps == 1 || loop->space != space) continue;
+    const std::set<ExprId> ids = needed(*loop, [](ExprId) { return false; });
+    if (std::ranges::any_of(loads, [&](ExprId id) { return ids.contains(id); })) last_ahead_ = loop;
   }
 }
 

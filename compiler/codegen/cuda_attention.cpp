@@ -15,7 +15,7 @@ namespace hydrac::codegen {
 namespace {
 
 using cuda::AttentionKernel;
-using program::AttentionCall;
+using program::AttentionShape;
 
 const char* name_of(AttentionFamily family) {
   switch (family) {
@@ -71,8 +71,8 @@ class CudaAttentionText {
  public:
   CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                     const cuda::AttentionTiles& tiles)
-      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
-    const AttentionCall& a = call_.attention;
+      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), shape_(attention_shape(graph, node)) {
+    const AttentionShape& a = shape_;
     problem_ = {.capability = gpu.capability,
                 .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
                 .is_bf16 = a.dtype == ir::DType::bf16,
@@ -91,7 +91,7 @@ class CudaAttentionText {
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
 
-  const AttentionCall& call() const { return call_.attention; }
+  const AttentionShape& shape() const { return shape_; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
   bool owns_heads() const { return attention_owns_heads(problem_); }
@@ -114,10 +114,10 @@ class CudaAttentionText {
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
     const bool computes_scores = which != AttentionKernel::query_terms,
                drops = computes_scores && this->drops();
-    kernel.takes_layer = drops || (computes_scores && call().rules.varies_by_layer());
+    kernel.takes_layer = drops || (computes_scores && shape_.rules.varies_by_layer());
     kernel.takes_workspace = !workspace.empty();
     for (const Tensor& tensor : tensors) take(kernel, tensor);
-    if (call().rules.documents) take(kernel, {"documents", input(5)});
+    if (shape_.rules.documents) take(kernel, {"documents", input(5)});
     if (drops) {
       kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
       kernel.text.take("const std::uint32_t*", "rng_step");
@@ -132,21 +132,17 @@ class CudaAttentionText {
     Block& body = kernel.text.body;
     body.line("using Config = {};", config(which));
     define_shape(body, which);
-    if (computes_scores) define_dropout(body, node_, call_.attention.dropout, "AttentionDropout", "\n      ");
+    if (computes_scores) define_dropout(body, node_, shape_.dropout, "AttentionDropout", "\n      ");
     body.line("cuda::{}<Config>(shape, {}{});", function, arguments, computes_scores ? ", dropout" : "");
     return kernel;
   }
 
   // {pointer, batch stride, token stride, head stride}
-  Code heads(const Tensor& tensor, const AttentionCall::Strides& s) const {
-    const auto stride = [&](int64_t value) {
-      return value == problem_.head_dim ? size(query()[3])
-                                        : stride_size(dimensions_, graph_, tensor.use.value, value);
-    };
-    return code("{{{}, {}, {}, {}}}", tensor.name, stride(s.batch), stride(s.token), stride(s.head));
+  Code heads(const Tensor& tensor) const {
+    return heads_code(dimensions_, graph_, tensor.use, tensor.name, query()[3]);
   }
-  std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
-  bool drops() const { return call_.attention.dropout > 0; }
+  std::string type() const { return std::string(c_type(shape_.dtype, kCudaDialect)); }
+  bool drops() const { return shape_.dropout > 0; }
 
   // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
   // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
@@ -198,15 +194,15 @@ class CudaAttentionText {
   }
   // The query terms know no mask.
   ops::AttentionRules rules_of(AttentionKernel which) const {
-    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : call_.attention.rules;
+    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : shape_.rules;
   }
 
   void define_shape(Block& body, AttentionKernel which) const {
     const Size tokens = size(query()[1]);
     const ops::AttentionRules rules = rules_of(which);
     const bool takes_batch = !rules.documents && !takes_batch_from_grid(which);
-    const Code members = code("{}, {}, {}, {}f", tokens, size(query()[2]), size(keys()[2]),
-                              static_cast<float>(call_.attention.scale));
+    const Code members =
+        code("{}, {}, {}, {}f", tokens, size(query()[2]), size(keys()[2]), static_cast<float>(shape_.scale));
     const Code documents =
         code("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
              which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules));
@@ -219,13 +215,13 @@ class CudaAttentionText {
   const ir::Shape& query() const { return graph_.value(input(0)).shape; }
   const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
   // Of the forward node.
-  ir::Use input(size_t i) const { return node_.inputs[(call_.attention.backward ? 3 : 0) + i]; }
+  ir::Use input(size_t i) const { return node_.inputs[(shape_.backward ? 3 : 0) + i]; }
 
   const ir::Graph& graph_;
   const ir::Node& node_;
   const targets::Target& gpu_;
   const Dimensions dimensions_;
-  program::Call call_;
+  const AttentionShape shape_;
   cuda::AttentionProblem problem_{};
 };
 
@@ -234,13 +230,13 @@ class CudaAttentionText {
 CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                    const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionCall& a = text.call();
   const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
-  CudaKernel kernel = text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
-                                  code("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
-                                       text.heads(v, a.v), text.heads(out, a.out)));
-  kernel.comment = fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(a.rules));
+  CudaKernel kernel = text.kernel(
+      AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
+      code("{}, {}, {},\n      {}, lse", text.heads(q), text.heads(k), text.heads(v), text.heads(out)));
+  kernel.comment =
+      fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(text.shape().rules));
   return {{std::move(kernel)}, 0};
 }
 
@@ -270,20 +266,19 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                     const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionCall& a = text.call();
   const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
   if (text.owns_heads()) {
     const bool has_sums = sums_tokens(node);
     const std::string name = "attention_head_gradients", sums = has_sums ? ", workspace" : "";
-    CudaKernel gradients = text.kernel(
-        AttentionKernel::head_gradients, has_sums ? name + "_with_sums" : name,
-        {q, k, v, out, lse, d_out, d_q, d_k, d_v},
-        code("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q, a.q), text.heads(k, a.k),
-             text.heads(v, a.v), text.heads(out, a.out), text.heads(d_out, a.d_out), text.heads(d_q, a.d_q),
-             text.heads(d_k, a.d_k), text.heads(d_v, a.d_v), sums),
-        has_sums ? "float*" : "");
+    CudaKernel gradients =
+        text.kernel(AttentionKernel::head_gradients, has_sums ? name + "_with_sums" : name,
+                    {q, k, v, out, lse, d_out, d_q, d_k, d_v},
+                    code("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q), text.heads(k),
+                         text.heads(v), text.heads(out), text.heads(d_out), text.heads(d_q), text.heads(d_k),
+                         text.heads(d_v), sums),
+                    has_sums ? "float*" : "");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
     if (!has_sums) return {{std::move(gradients)}, text.backward_workspace()};
     gradients.name = name;
@@ -295,15 +290,14 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
     return {{std::move(gradients), std::move(finish)}, text.sums_rows() * row_bytes};
   }
   if (text.fuses_gradients()) {
-    CudaKernel terms = text.kernel(
-        AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
-        code("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)), "float*");
+    CudaKernel terms =
+        text.kernel(AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
+                    code("{}, lse,\n      {}, workspace", text.heads(out), text.heads(d_out)), "float*");
     terms.comment = "For each query its lse and d_out . out; the workspace of attention_gradients made ready";
     CudaKernel gradients =
         text.kernel(AttentionKernel::gradients, "attention_gradients", {q, k, v, d_out, d_q, d_k, d_v},
-                    code("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q, a.q),
-                         text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                         text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+                    code("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q), text.heads(k),
+                         text.heads(v), text.heads(d_out), text.heads(d_q), text.heads(d_k), text.heads(d_v)),
                     "float*");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
     return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
@@ -311,16 +305,14 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
   CudaKernel queries = text.kernel(
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
       code("{}, {}, {},\n      {}, lse, {},\n      {}, reinterpret_cast<QueryTerms*>(workspace)",
-           text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
-           text.heads(d_out, a.d_out), text.heads(d_q, a.d_q)),
+           text.heads(q), text.heads(k), text.heads(v), text.heads(out), text.heads(d_out), text.heads(d_q)),
       "float*");
   queries.comment = "d_q, and for each query its lse and d_out . out";
-  CudaKernel keys =
-      text.kernel(AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
-                  code("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
-                       text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                       text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
-                  "const float*");
+  CudaKernel keys = text.kernel(
+      AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
+      code("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
+           text.heads(q), text.heads(k), text.heads(v), text.heads(d_out), text.heads(d_k), text.heads(d_v)),
+      "const float*");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }

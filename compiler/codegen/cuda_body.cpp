@@ -70,9 +70,7 @@ CudaKernels CudaBodyPrinter::print() {
   lay_out_grid(kernel.launch);
   if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
     int64_t threads = body_.row_count();
-    for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops) threads *= vectors(loop.space).value;
-    }
+    for (const Loop* loop : loops()) threads *= vectors(loop->space).value;
     kernel.launch.block = static_cast<int>((threads + 31) / 32 * 32);
   }
   block_threads_ = kernel.launch.block;
@@ -117,12 +115,11 @@ void CudaBodyPrinter::take_parameters(CudaKernel& kernel) {
     if (kernel.takes_workspace && is_only_summed(operand)) continue;  // the finishing kernel's
     const bool is_written = body_.operands[o].output >= 0;
     const ir::ValueId memory = storage_of(graph_, use_of(operand).value);
-    bool is_read_elsewhere = false;
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      const ir::Expr& expr = body_.exprs[i];
-      is_read_elsewhere |= live_[i] && expr.op == ExprOp::load && expr.operand != operand &&
-                           storage_of(graph_, use_of(expr.operand).value) == memory;
-    }
+    const bool is_read_elsewhere = std::ranges::any_of(live_, [&](ExprId id) {
+      const ir::Expr& expr = body_.exprs[id];
+      return expr.op == ExprOp::load && expr.operand != operand &&
+             storage_of(graph_, use_of(expr.operand).value) == memory;
+    });
     const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand) || waits_for_previous(gpu_);
     kernel.take(pointer_type(operand), operand_names_[o], body_.operands[o].shape, use_of(operand), !aliases);
   }

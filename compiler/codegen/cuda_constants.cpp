@@ -11,9 +11,7 @@ using Shape = CudaLayout::Shape;
 // Merging bodies may leave a space that no loop walks.
 std::set<int> CudaBodyPrinter::walked_spaces() const {
   std::set<int> spaces;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) spaces.insert(loop.space);
-  }
+  for (const Loop* loop : loops()) spaces.insert(loop->space);
   return spaces;
 }
 
@@ -116,10 +114,8 @@ Size CudaBodyPrinter::grid(const Size& rows) const {
   if (layout_.shape == Shape::tiles && layout_.tiles > 1) return blocks() * tiles();
   if (layout_.shape != Shape::flat) return blocks();
   Size threads = rows;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops)
-      threads = exact_quotient(rows * width_of(loop.space), vector(loop.space));
-  }
+  for (const Loop* loop : loops())
+    threads = exact_quotient(rows * width_of(loop->space), vector(loop->space));
   const Size blocks = ceiling_quotient(threads, named(layout_.threads(), "kThreads"));
   return blocks.value == 1 ? Size{} : blocks;
 }

@@ -32,10 +32,9 @@ std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
 std::vector<std::string> CudaBodyPrinter::take_matmuls() {
   const bool is_paired = node_.flag("paired");
   std::vector<std::string> parameters(is_paired ? 2 : 1);
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || !is_matmul(expr.operand)) continue;
+  for (ExprId id : live_) {
+    const ir::Expr& expr = body_.exprs[id];
+    if (expr.op != ExprOp::load || !is_matmul(expr.operand)) continue;
     const bool is_second = expr.index.back().affine.constant > 0;
     const std::string name =
         is_paired && !body_.name_of(id).empty() ? body_.name_of(id) : operand_names_[expr.operand];
@@ -68,10 +67,9 @@ std::string unique_field(std::string name, Names& fields) {
 std::vector<ExprId> CudaBodyPrinter::take_loads(bool invariant, Block& members, Names& fields) {
   const int space = epilogue_space();
   std::vector<ExprId> loads;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || deps_[i].space != space || columns_.contains(id) ||
+  for (ExprId id : live_) {
+    const ir::Expr& expr = body_.exprs[id];
+    if (expr.op != ExprOp::load || deps_[id].space != space || columns_.contains(id) ||
         is_invariant(id) != invariant)
       continue;
     const std::string wanted = body_.name_of(id).empty() ? operand_names_[expr.operand] : body_.name_of(id);
@@ -86,13 +84,11 @@ std::vector<ExprId> CudaBodyPrinter::take_loads(bool invariant, Block& members, 
 // The loads that depend on the row alone.
 std::vector<ExprId> CudaBodyPrinter::take_row_loads(Block& operands, Names& fields) {
   std::vector<ExprId> loads;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || body_.exprs[i].op != ExprOp::load || deps_[i].space != ir::kRowSpace || deps_[i].uniform)
-      continue;
+  for (ExprId id : live_) {
+    if (body_.exprs[id].op != ExprOp::load || deps_[id].space != ir::kRowSpace || deps_[id].uniform) continue;
     const std::string field = unique_field(wanted_name(id), fields);
-    names_[i] = code("{}.{}", named("in"), field);
-    operands.line("{} {};", codegen::c_type(body_.exprs[i].type), field);
+    names_[id] = code("{}.{}", named("in"), field);
+    operands.line("{} {};", codegen::c_type(body_.exprs[id].type), field);
     loads.push_back(id);
   }
   return loads;
@@ -150,10 +146,7 @@ Block function(const std::string& result, const std::string& parameters, const c
 // What is the same for all rows of a thread's columns.
 Block CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
   Block body = written([&] {
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
-        out_.line("{} = {};", names_[i], definition(static_cast<ExprId>(i)));
-    }
+    for (ExprId id : uniform_values()) out_.line("{} = {};", names_[id], definition(id));
     for (const ExprId id : loads) print_load(epilogue_space(), id);
   });
   const std::string column = parameter("int", epilogue_column().text, body.drop_unused());
@@ -202,10 +195,8 @@ Block CudaBodyPrinter::epilogue_members() const {
     members.line("float* partials[{}];", sums_.size());
     members.line("float sum[{}][{}];", sums_.size(), kColumnsOfAnEpilogue);
   }
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
-      members.line("{} {};", codegen::c_type(body_.exprs[i].type), names_[i]);
-  }
+  for (ExprId id : uniform_values())
+    members.line("{} {};", codegen::c_type(body_.exprs[id].type), names_[id]);
   return members;
 }
 
@@ -219,11 +210,7 @@ Block CudaBodyPrinter::epilogue() {
   for (size_t s = 0; s < sums_.size(); ++s) sum_names_[sums_[s]] = {"sum", fmt::format("sum[{}][j]", s)};
   counts_elements_ = body_.spaces.size() == 1;
   flat_space_ = epilogue_space();
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && deserves_name(id))
-      names_[i] = unique(wanted_name(id));
-  }
+  for (ExprId id : uniform_values()) names_[id] = unique(wanted_name(id));
   const Block members = epilogue_members();
   const Block begin = begin_function(invariant), load = load_function(of_columns, of_rows),
               work = sums_over_rows() ? apply_function(matmuls) : work_function(matmuls);

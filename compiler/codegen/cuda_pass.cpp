@@ -19,9 +19,7 @@ std::set<ExprId> CudaBodyPrinter::in_pass(const Loop& loop) const {
 
 // What a pass does, where a row takes several.
 std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprId>& ids) const {
-  size_t passes = 0;
-  for (const Stage& stage : stages_) passes += stage.loops.size();
-  if (passes < 2) return "";
+  if (loops().size() < 2) return "";
   std::set<std::string> loads;
   std::vector<std::string> reduced, stored, summed, raised, parts;
   for (ExprId id : ids) {

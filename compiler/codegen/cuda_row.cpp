@@ -1,4 +1,6 @@
 // One row of a kernel, whatever the shape around it: its pointers, variables, values, loops and stores.
+#include <algorithm>
+
 #include "codegen/cuda_body_printer.h"
 
 namespace hydrac::codegen {
@@ -12,9 +14,7 @@ using Shape = CudaLayout::Shape;
 
 void CudaBodyPrinter::print_row() {
   out_.add(with_row_pointers(written([&] {
-    for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops) declare_columns(loop.space);
-    }
+    for (const Loop* loop : loops()) declare_columns(loop->space);
     print_stages();
   })));
 }
@@ -35,14 +35,11 @@ Code CudaBodyPrinter::row_offset(int operand, const Code& rows) {
 
 // Whether another lane may overwrite what this one has just loaded as a value of the row.
 bool CudaBodyPrinter::loads_shared_row_values(int level) const {
-  if (layout_.lanes == 1) return false;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    if (live_[i] && expr.op == ExprOp::load && deps_[i].space == kRowSpace && !deps_[i].uniform &&
-        deps_[i].level == level && is_overwritten(expr.operand))
-      return true;
-  }
-  return false;
+  return layout_.lanes > 1 && std::ranges::any_of(live_, [&](ExprId id) {
+           const ir::Expr& expr = body_.exprs[id];
+           return expr.op == ExprOp::load && deps_[id].space == kRowSpace && !deps_[id].uniform &&
+                  deps_[id].level == level && is_overwritten(expr.operand);
+         });
 }
 
 void CudaBodyPrinter::print_row_store(const Store& store) {
@@ -52,9 +49,7 @@ void CudaBodyPrinter::print_row_store(const Store& store) {
   Code guard;
   if (layout_.lanes > 1) guard = "if (lanes.lane == 0) ";
   if (layout_.shape == Shape::flat) {
-    for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops) guard = code("if ({} == 0) ", flat_column_of(loop.space));
-    }
+    for (const Loop* loop : loops()) guard = code("if ({} == 0) ", flat_column_of(loop->space));
   }
   out_.line("{}{} = {};", guard, element(store.operand, store.index),
             narrowed(store.operand, text_.of(store.value)));

@@ -14,9 +14,7 @@ using Shape = CudaLayout::Shape;
 
 void CudaBodyPrinter::print_flat() {
   int space = kRowSpace;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) space = loop.space;
-  }
+  for (const Loop* loop : loops()) space = loop->space;
   const Size rows = rows_size();
   const Size a_row = space == kRowSpace ? Size{} : vectors(space);
   const int64_t chunks = rows.value * a_row.value;
@@ -96,15 +94,11 @@ void CudaBodyPrinter::print_row_walk() {
     first = sum_of(first.empty() ? first : code("{} * {}", first, block_rows()), "lanes.row");
   if (first.empty()) first = "0";
   declare_sums();
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      std::set<ExprId> invariant;
-      for (ExprId id : needed(loop, [](ExprId) { return false; })) {
-        if (is_invariant(id)) invariant.insert(id);
-      }
-      declare_columns(loop.space);
-      print_loads(loop.space, invariant);
-    }
+  for (const Loop* loop : loops()) {
+    std::set<ExprId> invariant = needed(*loop, [](ExprId) { return false; });
+    std::erase_if(invariant, [&](ExprId id) { return !is_invariant(id); });
+    declare_columns(loop->space);
+    print_loads(loop->space, invariant);
   }
   declare_ahead();
   if (!ahead_.empty()) {

@@ -23,8 +23,8 @@ std::optional<int> CudaBodyPrinter::summed_by(ExprId reduction) const {
   const ir::Expr& expr = body_.exprs[reduction];
   if (layout_.shape != CudaLayout::Shape::rows || expr.op != ExprOp::sum || columns(expr.space).steps > 1)
     return std::nullopt;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && std::ranges::count(body_.exprs[i].args, reduction) > 0) return std::nullopt;
+  for (ExprId id : live_) {
+    if (std::ranges::count(body_.exprs[id].args, reduction) > 0) return std::nullopt;
   }
   std::optional<int> only;
   for (size_t s = 0; s < body_.stores.size(); ++s) {

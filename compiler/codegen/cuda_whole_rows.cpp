@@ -19,9 +19,7 @@ bool CudaBodyPrinter::sums_over_rows() const {
 
 int CudaBodyPrinter::reductions_of_a_pass() const {
   size_t most = 0;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) most = std::max(most, loop.reductions.size());
-  }
+  for (const Loop* loop : loops()) most = std::max(most, loop->reductions.size());
   return static_cast<int>(most);
 }
 
@@ -37,9 +35,8 @@ std::set<ExprId> CudaBodyPrinter::values_between_passes() const {
       if (is_found(arg) && deps_[arg].level < pass) between.insert(arg);
     }
   };
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && is_found(id) && !is_reduction(body_.exprs[i].op)) note(id, deps_[i].level);
+  for (ExprId id : live_) {
+    if (is_found(id) && !is_reduction(body_.exprs[id].op)) note(id, deps_[id].level);
   }
   std::set<ExprId> at_hand;  // columns that an earlier pass keeps
   for (size_t pass = 0; pass < stages_.size(); ++pass) {
@@ -70,15 +67,14 @@ void CudaBodyPrinter::print_pass_values(int pass, const std::set<ExprId>& betwee
     for (size_t i = 0; i < loop.reductions.size(); ++i)
       names_[loop.reductions[i]] = code("{}[{}]", named("totals"), i);
   }
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    const ir::Dependence& dep = deps_[i];
-    if (!live_[i] || dep.space != kRowSpace || dep.uniform || dep.level != pass) continue;
+  for (ExprId id : live_) {
+    const ir::Dependence& dep = deps_[id];
+    if (dep.space != kRowSpace || dep.uniform || dep.level != pass) continue;
     if (between.contains(id)) {
-      const Code value = names_[i].empty() ? definition(id) : names_[i];  // or a total
-      names_[i] = kept_name(id);
-      out_.line("{} = {};", names_[i], value);
-    } else if (names_[i].empty() && deserves_name(id)) {
+      const Code value = names_[id].empty() ? definition(id) : names_[id];  // or a total
+      names_[id] = kept_name(id);
+      out_.line("{} = {};", names_[id], value);
+    } else if (names_[id].empty() && deserves_name(id)) {
       define(id);
       defined.push_back(id);
     }

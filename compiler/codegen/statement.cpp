@@ -14,9 +14,9 @@ void drop_unused(std::vector<Statement>& statements, Names& used) {
     if (!statement.declares.empty() && used.erase(statement.declares) == 0) continue;
     Names inside;
     drop_unused(statement.body, inside);
+    inside.insert(statement.code.names.begin(), statement.code.names.end());
     for (const std::string& bound : statement.binds) inside.erase(bound);
     used.merge(inside);
-    used.insert(statement.code.names.begin(), statement.code.names.end());
     kept.push_back(std::move(statement));
   }
   std::ranges::reverse(kept);

@@ -20,18 +20,16 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
   return rates;
 }
 
-namespace {
-
 int64_t moments_on_host(const Compiled& compiled) {
+  const plan::Plan& plan = compiled.plan;
   int64_t bytes = 0;
-  for (const auto& [id, placement] : compiled.plan.placements) {
-    const ir::Value& value = compiled.graph.value(id);
-    if (value.on_host && value.role == ir::Role::optimizer_state) bytes += placement.bytes();
+  for (const auto& [id, placement] : plan.placements) {
+    if (compiled.graph.value(id).role != ir::Role::optimizer_state) continue;
+    const int64_t first = std::max(placement.offset, plan.device_bytes());
+    bytes += std::max<int64_t>(placement.offset + placement.bytes() - first, 0);
   }
   return bytes;
 }
-
-}  // namespace
 
 double predicted_seconds(const Compiled& compiled) {
   const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
@@ -41,6 +39,11 @@ double predicted_seconds(const Compiled& compiled) {
   if (const int64_t moments = moments_on_host(compiled); moments > 0)
     seconds += static_cast<double>(moments) / rates.host_bytes_per_second;
   return seconds;
+}
+
+double seconds_over_bus(const Compiled& compiled, int64_t moment_bytes) {
+  const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  return static_cast<double>(moment_bytes) / rates.host_bytes_per_second;
 }
 
 double attention_share(const Compiled& compiled) {

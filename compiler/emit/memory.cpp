@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "codegen/writer.h"
+#include "emit/writer.h"
 
 namespace hydrac::emit {
 
@@ -73,7 +73,7 @@ class MemoryText {
   const driver::Compiled& compiled_;
   const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
-  codegen::Writer out_;
+  Writer out_;
 };
 
 std::vector<const Field*> MemoryText::fields(size_t group) const {
@@ -189,6 +189,10 @@ std::string MemoryText::print() {
     out_.line(fmt::format(
         "inline constexpr std::int64_t kHostBytes = {};  // the arena's last ones: in the host's memory",
         grouped(compiled_.plan.host_bytes)));
+  if (compiled_.plan.kept_bytes > 0)
+    out_.line(fmt::format(
+        "inline constexpr std::int64_t kKeptBytes = {};  // before these: the GPU's, and live as long",
+        grouped(compiled_.plan.kept_bytes)));
   return out_.text();
 }
 

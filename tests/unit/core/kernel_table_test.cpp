@@ -36,10 +36,8 @@ TEST(KernelTable, EqualTextIsOneKernel) {
 TEST(KernelTable, EqualTextForOtherRowsIsOneKernel) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[B,T]"}}), 64, {}),
-            0);
-  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[1,T]"}}), 4, {}),
-            0);
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[B,T]"}}), 64, {}), 0);
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[1,T]"}}), 4, {}), 0);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].text, "void rope(\n    float* x) {  // [B,T]\n}\n");
 }
