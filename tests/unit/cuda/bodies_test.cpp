@@ -84,7 +84,7 @@ std::vector<Case> cases_of(const ir::Graph& graph) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != ir::Op::fused || is_large(*node.body)) continue;
         codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
-        if (!seen.insert(kernels.kernels[0].text).second) continue;
+        if (!seen.insert(to_text(kernels.kernels[0].text)).second) continue;
         cases.push_back(
             {"body" + std::to_string(cases.size()), &node, region.layers > 1 ? 1 : 0, std::move(kernels)});
       }
@@ -111,7 +111,7 @@ TEST_P(CudaBodies, EqualTheirDefinitionInAnyOrderOfThreads) {
   }
   emulation::EmulatedKernels compiled(cuda_source_of(model.graph, all), names);
   for (const Case& one : cases) {
-    SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + one.kernels.kernels[0].text);
+    SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + to_text(one.kernels.kernels[0].text));
     Interpreter state(model.graph);
     randomize(model, state);
     BodyMemory memory(model.graph, state, one.kernels, one.layer);
