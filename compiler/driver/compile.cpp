@@ -102,6 +102,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
     types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
+  types.gathers_ahead = is_gpu;
   return types;
 }
 
@@ -329,6 +330,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
       overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
+  }
+  if (c.pack.shards_weights && !target.is_cpu()) {
+    passes::gather_ahead(c.graph, c.decisions);
+    after("gather-ahead");
   }
   if (c.pack.shards_gradients) {
     passes::shard_gradients(c.graph, c.pack, {.accumulates = accumulates, .beside = !target.is_cpu()},

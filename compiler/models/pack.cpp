@@ -281,6 +281,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
   types.shards_gradients = types.sharing_ranks > 1 && spec.parallel.zero > 1;
+  types.shards_weights = types.sharing_ranks > 1 && spec.parallel.zero > 2;
   types.tensor_ranks = spec.parallel.tensor;
   return types;
 }
@@ -358,14 +359,14 @@ void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::D
 }
 
 // What a rank has of the group's rows. An activation lives in the update alone.
-ValueId own_part(ir::Graph& graph, const ParameterGroup& group, const std::string& name, ir::Dim row,
+ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim row,
                  ir::DType dtype, ir::Role role) {
   int64_t rows = 0;
   for (const Stretch& stretch : group.stretches) rows += stretch.slots * stretch.own;
   ir::Value part = pack_value(name + (group.name.empty() ? "" : "." + group.name), role, dtype,
                               {{rows, rows_symbol(group.name, "Own")}, std::move(row)});
   part.exact = true;
-  return graph.add(std::move(part));
+  return part;
 }
 
 }  // namespace
@@ -376,8 +377,10 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
   Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
             .sharing_ranks = types.sharing_ranks,
             .matmuls = types.matmuls,
-            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls,
+            .is_divided =
+                types.shards_weights || (types.sharing_ranks > 1 && types.parameters != types.matmuls),
             .shards_gradients = types.shards_gradients,
+            .shards_weights = types.shards_weights,
             .tensor_ranks = types.tensor_ranks};
   pack.parameters =
       graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
@@ -397,10 +400,15 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     group.own_gradients = group.gradients;
     if (pack.sharing_ranks == 1) continue;
     const ir::Dim row = graph.value(pack.parameters).shape[1];
-    group.own_parameters = own_part(graph, group, "own_parameters", row, types.parameters,
-                                    pack.is_divided ? ir::Role::master : ir::Role::activation);
-    group.own_gradients = own_part(graph, group, "own_gradients", row, gradients,
-                                   pack.shards_gradients ? ir::Role::gradient : ir::Role::activation);
+    if (types.shards_weights && types.gathers_ahead) group.rows_ahead = rows_ahead_of(group);
+    ir::Value own = own_part(group, "own_parameters", row, types.parameters,
+                             pack.is_divided ? ir::Role::master : ir::Role::activation);
+    const bool is_read = types.parameters == types.matmuls;  // by layers, else copies of it are
+    group.own_parameters =
+        is_read ? add_behind_rows_ahead(graph, group, std::move(own)) : graph.add(std::move(own));
+    group.own_gradients =
+        graph.add(own_part(group, "own_gradients", row, gradients,
+                           pack.shards_gradients ? ir::Role::gradient : ir::Role::activation));
     if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
     divide_rows(graph, pack, group);
   }

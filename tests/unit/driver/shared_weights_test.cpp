@@ -1,0 +1,165 @@
+// Programs for GPUs whose layers gather their weights from ranks (parallel.zero: 3).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "driver/accesses.h"
+#include "driver/compile.h"
+#include "program/branches.h"
+#include "program/for_each_call.h"
+#include "tests/unit/support/spec_of_text.h"
+
+namespace hydrac::driver {
+namespace {
+
+using program::Call;
+using Words = std::vector<std::string>;
+
+Compiled compiled_for(const Words& overrides) {
+  const spec::Spec spec = test::spec_of_text(
+      "name: test\n"
+      "target: h100\n"
+      "model: {hidden_size: 256, num_hidden_layers: 5, num_attention_heads: 4, vocab_size: 512}\n"
+      "data: {path: corpus.txt}\n"
+      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+      "parallel: {data: 2, zero: 3}\n",
+      overrides);
+  return compile(spec, CompileOptions{});
+}
+
+const program::Function& function_of(const Compiled& c, const std::string& name) {
+  return *std::ranges::find(c.program.functions, name, &program::Function::name);
+}
+
+bool gathers_a_layer(const Compiled& c, const Call& call) {
+  return call.kind == Call::Kind::all_gather &&
+         c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
+}
+
+// Follows all calls of a function: what a layer reads of its weights must have been gathered of its rows of
+// that parameter, whatever the memory held before. Returns how many such reads there are.
+int check_reads(const Compiled& c, const std::string& name) {
+  std::map<int64_t, std::pair<int64_t, int64_t>> gathered;  // where it begins: bytes, and where from
+  int reads = 0;
+  program::for_each_call(function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
+    const auto at = [&](ir::Use use) { return plan::address(c.graph, c.plan, use, layer); };
+    const std::vector<program::Access> touched = accesses(c, call, layer);
+    for (const program::Access& access : touched)
+      if (access.writes)
+        std::erase_if(gathered, [&](const auto& entry) {
+          return entry.first < access.last && access.first < entry.first + entry.second.first;
+        });
+    if (gathers_a_layer(c, call)) {
+      EXPECT_EQ(call.branch, program::kSumBranch);
+      for (const auto& [whole, part] : shared_tensors(call))
+        gathered[at(whole)] = {plan::extent(c.graph, whole), at(part)};
+      return;
+    }
+    for (const ir::Use use : call.operands) {
+      const std::string& storage = c.graph.value(storage_of(c.graph, use.value)).name;
+      if (!storage.starts_with("weights.")) continue;
+      ++reads;
+      const std::string parameter = c.graph.value(use).name.substr(
+          0, c.graph.value(use).name.size() - storage.size() + std::string("weights").size());
+      const auto stretch = [&]() -> const models::Stretch* {
+        for (const models::ParameterGroup& group : c.pack.groups)
+          for (const models::Stretch& s : group.stretches)
+            if (s.name == parameter) return &s;
+        return nullptr;
+      }();
+      const auto found = gathered.find(at(use));
+      ASSERT_TRUE(stretch != nullptr && found != gathered.end()) << call.label << " of layer " << layer;
+      const ir::DType dtype = c.graph.value(use).dtype;
+      const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
+                                  ? c.pack.groups[0].own_parameters
+                                  : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
+      const int64_t row = c.pack.row * size_of(dtype);
+      EXPECT_EQ(found->second.second, plan::address(c.graph, c.plan, {own, {}}, 0) +
+                                          (stretch->first_own_row + layer * stretch->own) * row)
+          << call.label << " of layer " << layer;
+    }
+  });
+  return reads;
+}
+
+int64_t bytes_of_role(const Compiled& c, ir::Role role) {
+  int64_t bytes = 0;
+  for (const auto& [id, placement] : c.plan.placements)
+    if (c.graph.value(id).role == role) bytes += placement.bytes();
+  return bytes;
+}
+
+// Memory for two layers, forward and backward: one computes while the other is gathered.
+TEST(SharedWeights, LayersGatherTheirOwn) {
+  for (const Words& overrides : std::vector<Words>{
+           {},
+           {"model.vocab_size=32768"},
+           {"optimizations.precision=fp16", "model.norm=layernorm", "model.attention_bias=true"},
+           {"optimizations.precision=tf32"},
+           {"optimizations.weights=bf16"},
+           {"optimizations.recompute=block", "optimizations.loss=fused_linear",
+            "train.gradient_accumulation_steps=2"},
+           {"optimizations.fused_matmuls=all"},
+           {"optimizations.offload.activations=true", "optimizations.offload.optimizer_state=true",
+            "train.sequence_len=512"},
+           {"optimizations.streams=1"}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+    const Compiled c = compiled_for(overrides);
+    for (const ir::Value& value : c.graph.values) {
+      if (!value.name.starts_with("weights.") || value.view) continue;
+      EXPECT_EQ(c.plan.placements.at(value.id).slots, 2) << value.name;
+    }
+    const int layers = 5, matrices = 4;
+    EXPECT_GE(check_reads(c, "micro_step"), 2 * layers * matrices);
+    EXPECT_EQ(check_reads(c, "evaluate"), layers * matrices);
+    EXPECT_EQ(check_reads(c, "generate"), layers * matrices);
+    for (const program::Function& function : c.program.functions)
+      program::for_each_call(function, [&](const program::Section&, const Call& call, int, int layer) {
+        for (const program::Access& access : accesses(c, call, layer))
+          EXPECT_TRUE(access.first >= 0 && access.last <= c.plan.arena_bytes) << call.label;
+      });
+  }
+}
+
+// What is of no layer is whole on every rank, and layers of which only some train have values of their own.
+TEST(SharedWeights, ARankHasItsPartOfTheRest) {
+  const Compiled whole = compiled_for({"parallel.zero=2"}), shared = compiled_for({});
+  const int64_t embedding = 512 * 256 * 2;
+  const int64_t copies = bytes_of_role(whole, ir::Role::working_copy) - embedding;
+  EXPECT_NEAR(static_cast<double>(bytes_of_role(shared, ir::Role::working_copy)),
+              static_cast<double>(copies) / 2 + 1.5 * embedding, 384 << 10);  // rows ahead of the first layer's
+  EXPECT_EQ(bytes_of_role(whole, ir::Role::master), bytes_of_role(shared, ir::Role::master));
+  const Compiled frozen = compiled_for({"train.freeze=[model.layers.1.*]"});
+  EXPECT_TRUE(frozen.pack.shards_weights);
+  const auto gathers = [&](const std::string& name) {
+    int count = 0;
+    program::for_each_call(function_of(frozen, name), [&](const program::Section&, const Call& call, int, int) {
+      count += gathers_a_layer(frozen, call) ? 1 : 0;
+    });
+    return count;
+  };
+  EXPECT_EQ(gathers("evaluate"), 4);
+  EXPECT_EQ(gathers("micro_step"), 4 + 1 + 3 + 1);  // backward, one for nobody: of three layers, and of one
+}
+
+// NCCL's calls run in their order: the next layer's weights are gathered before this one's gradients are
+// summed, which are finished last.
+TEST(SharedWeights, NoLayerWaitsForTheSumsOfTheOneBefore) {
+  const Compiled c = compiled_for({});
+  std::string order;
+  for (const program::Section& section : function_of(c, "micro_step").sections) {
+    if (section.name != "block_backward") continue;
+    for (const Call& call : section.calls) {
+      if (gathers_a_layer(c, call)) order += "gather ";
+      if (call.kind == Call::Kind::reduce_scatter) order += "sum ";
+    }
+  }
+  EXPECT_EQ(order, "gather sum ");
+}
+
+}  // namespace
+}  // namespace hydrac::driver
