@@ -159,8 +159,7 @@ class CudaProgramBuilder {
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
     if (call.is_collective() || node.optional_flag("of_ranks")) {
-      const bool is_beside =
-          (function_ == "micro_step" && !call.of_tensor) || node.optional_flag("beside");
+      const bool is_beside = (function_ == "micro_step" && !call.of_tensor) || node.optional_flag("beside");
       call.branch = is_beside ? program::kSumBranch : program::kMainBranch;
       return;
     }

@@ -359,8 +359,8 @@ void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::D
 }
 
 // What a rank has of the group's rows. An activation lives in the update alone.
-ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim row,
-                 ir::DType dtype, ir::Role role) {
+ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim row, ir::DType dtype,
+                   ir::Role role) {
   int64_t rows = 0;
   for (const Stretch& stretch : group.stretches) rows += stretch.slots * stretch.own;
   ir::Value part = pack_value(name + (group.name.empty() ? "" : "." + group.name), role, dtype,
@@ -374,14 +374,14 @@ ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
   std::set<ValueId> narrow;
   if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
-  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
-            .sharing_ranks = types.sharing_ranks,
-            .matmuls = types.matmuls,
-            .is_divided =
-                types.shards_weights || (types.sharing_ranks > 1 && types.parameters != types.matmuls),
-            .shards_gradients = types.shards_gradients,
-            .shards_weights = types.shards_weights,
-            .tensor_ranks = types.tensor_ranks};
+  Pack pack{
+      .row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
+      .sharing_ranks = types.sharing_ranks,
+      .matmuls = types.matmuls,
+      .is_divided = types.shards_weights || (types.sharing_ranks > 1 && types.parameters != types.matmuls),
+      .shards_gradients = types.shards_gradients,
+      .shards_weights = types.shards_weights,
+      .tensor_ranks = types.tensor_ranks};
   pack.parameters =
       graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
                            types.parameters, pack_shape(0, "")));

@@ -97,8 +97,8 @@ struct ParameterGroup {
 // `shards_gradients`: a rank keeps own_gradients, and sums micro-batches there (Role::gradient). A parameter
 // that is a stretch of its own has its gradient in memory that activations have at other times.
 //
-// `shards_weights`: is_divided, whatever the types. What layers read of parameters that are stretches of their
-// own is gathered by each of them, see passes/weight_copies.h.
+// `shards_weights`: is_divided, whatever the types. What layers read of parameters that are stretches of
+// their own is gathered by each of them, see passes/weight_copies.h.
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;

@@ -140,9 +140,9 @@ ValueId add_behind_rows_ahead(ir::Graph& graph, const ParameterGroup& group, Val
 void divide_rows(ir::Graph& graph, const Pack& pack, ParameterGroup& group) {
   for (Stretch& stretch : group.stretches) {
     const bool is_member = stretch.member != ir::kNoValue;
-    stretch.parameters = is_member ? stretch.member
-                                   : whole_rows_of(graph, pack, stretch, pack.parameters,
-                                                   group.first_row + stretch.first_row);
+    stretch.parameters =
+        is_member ? stretch.member
+                  : whole_rows_of(graph, pack, stretch, pack.parameters, group.first_row + stretch.first_row);
     stretch.own_gradients = own_rows_of(graph, stretch, group.own_gradients);
     if (pack.shards_gradients) continue;
     stretch.gradients = is_member ? gradient_of(graph, graph.value(stretch.member))

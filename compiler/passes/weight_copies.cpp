@@ -23,10 +23,7 @@ bool is_matmul(const Node& node) {
 }
 
 WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType type)
-    : graph_(graph),
-      pack_(pack),
-      type_(type),
-      is_other_type_(graph.value(pack.parameters).dtype != type) {
+    : graph_(graph), pack_(pack), type_(type), is_other_type_(graph.value(pack.parameters).dtype != type) {
   if (!pack_.shards_weights) return;
   find_gathered();
   declare_own_copies();
@@ -171,8 +168,7 @@ ValueId WeightCopies::working_copy(ValueId parameter) {
   copy.view->base = working_pack_;
   if (pack_.shards_weights) {
     const Place place = place_of(parameter);
-    copy.view->offset +=
-        (first_row(place) - place.group->first_row - place.stretch->first_row) * pack_.row;
+    copy.view->offset += (first_row(place) - place.group->first_row - place.stretch->first_row) * pack_.row;
   }
   return copies_[parameter] = graph_.add(std::move(copy));
 }
@@ -197,8 +193,8 @@ void WeightCopies::declare_working_pack() {
   working_pack_ = graph_.add(std::move(pack));
 }
 
-// The copy of a divided parameter in its own type. Such do not decay: they lie behind one another at a group's
-// end, and their copies likewise.
+// The copy of a divided parameter in its own type. Such do not decay: they lie behind one another at a
+// group's end, and their copies likewise.
 ValueId WeightCopies::vector_copy(ValueId parameter) {
   if (auto found = copies_.find(parameter); found != copies_.end()) return found->second;
   if (vectors_ == ir::kNoValue) declare_vectors();
@@ -266,9 +262,8 @@ void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
   }
   const auto gathered = [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
     if (pack_.shards_weights && !places_.contains(&stretch)) return models::Moved{};
-    return models::Moved{
-        own_rows_of(graph_, stretch, own[static_cast<size_t>(&group - pack_.groups.data())]),
-        whole_copies_of(group, stretch)};
+    return models::Moved{own_rows_of(graph_, stretch, own[static_cast<size_t>(&group - pack_.groups.data())]),
+                         whole_copies_of(group, stretch)};
   };
   for (ir::Region& region :
        regions_of_stretches(pack_, "gather", ir::Op::all_gather, "optimizations.precision", gathered))

@@ -66,12 +66,13 @@ class WeightCopies {
   std::set<ir::ValueId> gathered_, whole_;            // of decayed parameters, or of copies in another type
   std::map<const models::Stretch*, int64_t> places_;  // in the pack of copies, where it lacks some stretches
   ir::ValueId working_pack_ = ir::kNoValue;
-  std::vector<ir::ValueId> group_copies_;   // the pack of copies by groups, of one process
-  std::vector<ir::ValueId> own_copies_;     // by groups: [own rows, row], where ranks share weights
-  ir::ValueId vectors_ = ir::kNoValue;      // [rows, row]: copies of divided vectors, by groups
-  std::vector<int64_t> first_vectors_;      // of each group, its first row there
+  std::vector<ir::ValueId> group_copies_;  // the pack of copies by groups, of one process
+  std::vector<ir::ValueId> own_copies_;    // by groups: [own rows, row], where ranks share weights
+  ir::ValueId vectors_ = ir::kNoValue;     // [rows, row]: copies of divided vectors, by groups
+  std::vector<int64_t> first_vectors_;     // of each group, its first row there
   std::map<ir::ValueId, ir::ValueId> copies_, own_rows_, of_region_;  // by parameter
-  std::map<ir::ValueId, ir::ValueId> stretch_copies_;  // of stretches without a member, by Stretch::parameters
+  std::map<ir::ValueId, ir::ValueId>
+      stretch_copies_;  // of stretches without a member, by Stretch::parameters
 };
 
 }  // namespace hydrac::passes

@@ -46,7 +46,7 @@ std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader
 // The same where ranks compute together: all of them evaluate as many batches. Of ranks that share layers the
 // first one counts.
 std::vector<Part> evaluate_together(StepProgram& program, const BatchLoader& loader, int64_t batches,
-                                          const Ranks& ranks) {
+                                    const Ranks& ranks) {
   std::vector<Part> parts;
   Batch batch;
   const int64_t groups = ranks.size(RankGroup::data);

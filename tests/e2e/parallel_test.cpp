@@ -177,9 +177,9 @@ INSTANTIATE_TEST_SUITE_P(Levels, Zero, testing::Values(1, 2, 3));
 // sample's tokens.
 TEST(SharedWeights, RanksEvaluateAndSampleTogether) {
   const Workplace place;
-  const Words words = with(kBase, {"train.max_steps=4", "train.eval_batches=3", "sample.max_new_tokens=8",
-                                   "optimizations.recompute=block", "model.mlp_bias=true",
-                                   "model.tie_word_embeddings=false"});
+  const Words words = with(
+      kBase, {"train.max_steps=4", "train.eval_batches=3", "sample.max_new_tokens=8",
+              "optimizations.recompute=block", "model.mlp_bias=true", "model.tie_word_embeddings=false"});
   const auto sampled = [&](const Words& how, const std::string& run) {
     const Outcome outcome = place.run(with(with(words, how), in_folder(run)));
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -45,44 +45,45 @@ bool gathers_a_layer(const Compiled& c, const Call& call) {
 int check_reads(const Compiled& c, const std::string& name) {
   std::map<int64_t, std::pair<int64_t, int64_t>> gathered;  // where it begins: bytes, and where from
   int reads = 0;
-  program::for_each_call(function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
-    const auto at = [&](ir::Use use) { return plan::address(c.graph, c.plan, use, layer); };
-    const std::vector<program::Access> touched = accesses(c, call, layer);
-    for (const program::Access& access : touched)
-      if (access.writes)
-        std::erase_if(gathered, [&](const auto& entry) {
-          return entry.first < access.last && access.first < entry.first + entry.second.first;
-        });
-    if (gathers_a_layer(c, call)) {
-      EXPECT_EQ(call.branch, program::kSumBranch);
-      for (const auto& [whole, part] : shared_tensors(call))
-        gathered[at(whole)] = {plan::extent(c.graph, whole), at(part)};
-      return;
-    }
-    for (const ir::Use use : call.operands) {
-      const std::string& storage = c.graph.value(storage_of(c.graph, use.value)).name;
-      if (!storage.starts_with("weights.")) continue;
-      ++reads;
-      const std::string parameter = c.graph.value(use).name.substr(
-          0, c.graph.value(use).name.size() - storage.size() + std::string("weights").size());
-      const auto stretch = [&]() -> const models::Stretch* {
-        for (const models::ParameterGroup& group : c.pack.groups)
-          for (const models::Stretch& s : group.stretches)
-            if (s.name == parameter) return &s;
-        return nullptr;
-      }();
-      const auto found = gathered.find(at(use));
-      ASSERT_TRUE(stretch != nullptr && found != gathered.end()) << call.label << " of layer " << layer;
-      const ir::DType dtype = c.graph.value(use).dtype;
-      const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
-                                  ? c.pack.groups[0].own_parameters
-                                  : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
-      const int64_t row = c.pack.row * size_of(dtype);
-      EXPECT_EQ(found->second.second, plan::address(c.graph, c.plan, {own, {}}, 0) +
-                                          (stretch->first_own_row + layer * stretch->own) * row)
-          << call.label << " of layer " << layer;
-    }
-  });
+  program::for_each_call(
+      function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
+        const auto at = [&](ir::Use use) { return plan::address(c.graph, c.plan, use, layer); };
+        const std::vector<program::Access> touched = accesses(c, call, layer);
+        for (const program::Access& access : touched)
+          if (access.writes)
+            std::erase_if(gathered, [&](const auto& entry) {
+              return entry.first < access.last && access.first < entry.first + entry.second.first;
+            });
+        if (gathers_a_layer(c, call)) {
+          EXPECT_EQ(call.branch, program::kSumBranch);
+          for (const auto& [whole, part] : shared_tensors(call))
+            gathered[at(whole)] = {plan::extent(c.graph, whole), at(part)};
+          return;
+        }
+        for (const ir::Use use : call.operands) {
+          const std::string& storage = c.graph.value(storage_of(c.graph, use.value)).name;
+          if (!storage.starts_with("weights.")) continue;
+          ++reads;
+          const std::string parameter = c.graph.value(use).name.substr(
+              0, c.graph.value(use).name.size() - storage.size() + std::string("weights").size());
+          const auto stretch = [&]() -> const models::Stretch* {
+            for (const models::ParameterGroup& group : c.pack.groups)
+              for (const models::Stretch& s : group.stretches)
+                if (s.name == parameter) return &s;
+            return nullptr;
+          }();
+          const auto found = gathered.find(at(use));
+          ASSERT_TRUE(stretch != nullptr && found != gathered.end()) << call.label << " of layer " << layer;
+          const ir::DType dtype = c.graph.value(use).dtype;
+          const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
+                                      ? c.pack.groups[0].own_parameters
+                                      : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
+          const int64_t row = c.pack.row * size_of(dtype);
+          EXPECT_EQ(found->second.second, plan::address(c.graph, c.plan, {own, {}}, 0) +
+                                              (stretch->first_own_row + layer * stretch->own) * row)
+              << call.label << " of layer " << layer;
+        }
+      });
   return reads;
 }
 
@@ -131,15 +132,17 @@ TEST(SharedWeights, ARankHasItsPartOfTheRest) {
   const int64_t embedding = 512 * 256 * 2;
   const int64_t copies = bytes_of_role(whole, ir::Role::working_copy) - embedding;
   EXPECT_NEAR(static_cast<double>(bytes_of_role(shared, ir::Role::working_copy)),
-              static_cast<double>(copies) / 2 + 1.5 * embedding, 384 << 10);  // rows ahead of the first layer's
+              static_cast<double>(copies) / 2 + 1.5 * embedding,
+              384 << 10);  // rows ahead of the first layer's
   EXPECT_EQ(bytes_of_role(whole, ir::Role::master), bytes_of_role(shared, ir::Role::master));
   const Compiled frozen = compiled_for({"train.freeze=[model.layers.1.*]"});
   EXPECT_TRUE(frozen.pack.shards_weights);
   const auto gathers = [&](const std::string& name) {
     int count = 0;
-    program::for_each_call(function_of(frozen, name), [&](const program::Section&, const Call& call, int, int) {
-      count += gathers_a_layer(frozen, call) ? 1 : 0;
-    });
+    program::for_each_call(function_of(frozen, name),
+                           [&](const program::Section&, const Call& call, int, int) {
+                             count += gathers_a_layer(frozen, call) ? 1 : 0;
+                           });
     return count;
   };
   EXPECT_EQ(gathers("evaluate"), 4);
