@@ -31,9 +31,11 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 
 std::string held_by_host(const driver::Compiled& c) {
   const auto& offload = c.spec.optimizations.offload;
-  return !offload.activations      ? "optimizer state"
-         : offload.optimizer_state ? "optimizer state, activations"
-                                   : "activations";
+  std::vector<std::string> parts;
+  if (offload.optimizer_state) parts.emplace_back("optimizer state");
+  if (offload.activations) parts.emplace_back("activations");
+  if (offload.weights > 0) parts.push_back(fmt::format("weights of {} layers", offload.weights));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace

@@ -331,9 +331,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }
-  if (c.pack.shards_weights && !target.is_cpu()) {
-    passes::gather_ahead(c.graph, c.decisions);
-    after("gather-ahead");
+  if ((c.pack.shards_weights || spec.optimizations.offload.weights > 0) && !target.is_cpu()) {
+    passes::fetch_ahead(c.graph, c.decisions);
+    after("fetch-ahead");
   }
   if (c.pack.shards_gradients) {
     passes::shard_gradients(c.graph, c.pack, {.accumulates = accumulates, .beside = !target.is_cpu()},

@@ -22,11 +22,13 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
 
 namespace {
 
-int64_t moments_on_host(const Compiled& compiled) {
+// What the update moves over the bus: moments both ways at once, and copies of weights.
+int64_t moved_by_update(const Compiled& compiled) {
   int64_t bytes = 0;
   for (const auto& [id, placement] : compiled.plan.placements) {
     const ir::Value& value = compiled.graph.value(id);
-    if (value.on_host && value.role == ir::Role::optimizer_state) bytes += placement.bytes();
+    if (value.on_host && (value.role == ir::Role::optimizer_state || value.role == ir::Role::working_copy))
+      bytes += placement.bytes();
   }
   return bytes;
 }
@@ -38,8 +40,8 @@ double predicted_seconds(const Compiled& compiled) {
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
   if (work.copied_bytes > 0) seconds = std::max(seconds, work.copied_bytes / rates.host_bytes_per_second);
-  if (const int64_t moments = moments_on_host(compiled); moments > 0)
-    seconds += static_cast<double>(moments) / rates.host_bytes_per_second;
+  if (const int64_t moved = moved_by_update(compiled); moved > 0)
+    seconds += static_cast<double>(moved) / rates.host_bytes_per_second;
   return seconds;
 }
 

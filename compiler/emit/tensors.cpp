@@ -144,7 +144,9 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
 
 bool Tensors::is_packed(size_t group) const {
   if (group == kGradients) return compiled_.pack.groups.size() == 1 && !compiled_.pack.shards_gradients;
-  return group == kWeights || (group == kCopies && !compiled_.pack.shards_weights);
+  const bool has_all_copies =
+      !compiled_.pack.shards_weights && compiled_.spec.optimizations.offload.weights == 0;
+  return group == kWeights || (group == kCopies && has_all_copies);
 }
 
 // All parameters, or a value for each of them, packed as they are.

@@ -241,7 +241,8 @@ bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
 }
 
 void pack_frozen(ir::Graph& graph, const PackTypes& types) {
-  std::map<ir::DType, std::vector<ValueId>> by_type;
+  using Kind = std::pair<ir::DType, bool>;  // and whether it lies in the host's memory
+  std::map<Kind, std::vector<ValueId>> by_kind;
   for (ir::Value& value : graph.values) {
     if (!value.parameter || value.trains()) continue;
     if (value.parameter->nf4) {
@@ -249,12 +250,16 @@ void pack_frozen(ir::Graph& graph, const PackTypes& types) {
       value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
       continue;
     }
-    by_type[is_operand(graph, value) ? types.matmuls : types.parameters].push_back(value.id);
+    by_kind[{is_operand(graph, value) ? types.matmuls : types.parameters, value.parameter->on_host}]
+        .push_back(value.id);
     value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
   }
-  for (const auto& [dtype, members] : by_type) {
-    const std::string name = by_type.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+  for (const auto& [kind, members] : by_kind) {
+    const auto [dtype, on_host] = kind;
+    std::string name = by_kind.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+    if (on_host) name = "frozen.host";
     const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
+    graph.value(pack).on_host = on_host;
     Packer packer(graph, pack, dtype);
     packer.place(members);
     graph.value(pack).shape = pack_shape(packer.elements(), name);

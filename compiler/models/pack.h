@@ -36,7 +36,7 @@ struct PackTypes {
   int64_t sharing_ranks = 1;           // that share the update, see Pack
   bool shards_gradients = false;       // each of them keeps its part of the gradients alone, see Pack
   bool shards_weights = false;         // and of the weights that matmuls read, see Pack
-  bool gathers_ahead = false;          // in the backward pass: passes/gather_ahead
+  bool gathers_ahead = false;          // in the backward pass: passes/fetch_ahead
   int64_t tensor_ranks = 1;            // that share layers
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -23,7 +25,12 @@ bool is_matmul(const Node& node) {
 }
 
 WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType type)
-    : graph_(graph), pack_(pack), type_(type), is_other_type_(graph.value(pack.parameters).dtype != type) {
+    : graph_(graph),
+      pack_(pack),
+      type_(type),
+      is_other_type_(graph.value(pack.parameters).dtype != type),
+      has_host_(std::ranges::any_of(
+          graph.values, [](const Value& value) { return value.trains() && value.parameter->on_host; })) {
   if (!pack_.shards_weights) return;
   find_gathered();
   declare_own_copies();
@@ -34,6 +41,7 @@ WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType
 WeightCopies::Kind WeightCopies::kind_of_copy(const Node& node, const Value& value) const {
   if (!value.parameter) return Kind::none;
   const bool is_divided = pack_.is_divided && value.trains();
+  if (value.parameter->on_host) return Kind::working;
   if (value.shape.size() == 2 || is_matmul(node)) {
     if (value.dtype != type_) return Kind::working;
     if (is_divided) return value.parameter->decay ? Kind::working : Kind::vector;
@@ -51,11 +59,6 @@ WeightCopies::Place WeightCopies::place_of(ValueId parameter) const {
   throw std::logic_error(graph_.value(parameter).name + " is in no group");
 }
 
-// Of a stretch, in the pack of copies.
-int64_t WeightCopies::first_row(const Place& place) const {
-  return pack_.shards_weights ? places_.at(place.stretch) : place.group->first_row + place.stretch->first_row;
-}
-
 // Parameters that are stretches of their own and that loops over their layers alone read.
 void WeightCopies::find_gathered() {
   for (const ir::Function& function : graph_.functions) {
@@ -66,8 +69,7 @@ void WeightCopies::find_gathered() {
           if (use.value == ir::kNoValue) continue;
           const Value& value = graph_.value(use);
           if (kind_of_copy(node, value) != Kind::working) continue;
-          const bool is_of_layer = use.slot == ir::Slot{true, 0} && region.layers == value.slots &&
-                                   place_of(use.value).stretch->member == use.value;
+          const bool is_of_layer = use.slot.per_layer && place_of(use.value).stretch->member == use.value;
           (is_of_layer ? gathered_ : whole_).insert(use.value);
         }
       }
@@ -89,47 +91,81 @@ void WeightCopies::declare_own_copies() {
   }
 }
 
-std::vector<ValueId> WeightCopies::read_by(const ir::Region& region) const {
-  std::vector<ValueId> parameters;
-  for (const Node& node : region.nodes)
-    for (const Use use : node.inputs)
-      if (gathered_.contains(use.value) && std::ranges::count(parameters, use.value) == 0)
-        parameters.push_back(use.value);
+bool WeightCopies::is_streamed(ValueId parameter) const {
+  const Value& value = graph_.value(parameter);
+  return gathered_.contains(parameter) || (value.parameter && value.parameter->on_host);
+}
+
+// In the order in which nodes read them.
+std::vector<Use> WeightCopies::streamed_by(const ir::Region& region) const {
+  std::vector<Use> parameters;
+  for (const Node& node : region.nodes) {
+    for (const Use use : node.inputs) {
+      if (use.value == ir::kNoValue || !is_streamed(use.value)) continue;
+      const auto known = std::ranges::find(parameters, use.value, &Use::value);
+      if (!use.slot.per_layer || (known != parameters.end() && *known != use))
+        throw std::logic_error(to_text(graph_, use) + " is not of the layer");
+      if (known == parameters.end()) parameters.push_back(use);
+    }
+  }
   return parameters;
 }
 
 void WeightCopies::begin(const ir::Function& function, ir::Region& region) {
   of_region_.clear();
-  const std::vector<ValueId> parameters = read_by(region);
+  const std::vector<Use> parameters = streamed_by(region);
   if (parameters.empty()) return;
   const std::string name = function.name == "micro_step" ? region.name : function.name + "." + region.name;
+  declare_layer(name, parameters, region.layers);
+  std::vector<Node> nodes = fetched(parameters);
+  region.nodes.insert(region.nodes.begin(), std::make_move_iterator(nodes.begin()),
+                      std::make_move_iterator(nodes.end()));
+}
+
+// The parameters of a layer behind one another, each from a multiple of 64 elements on.
+void WeightCopies::declare_layer(const std::string& name, const std::vector<Use>& parameters, int layers) {
+  constexpr int64_t kAlignment = 64;
   Value layer;
   layer.name = "weights." + name;
   layer.dtype = type_;
   layer.exact = true;
-  layer.slots = region.layers;
-  layer.shape = {{0, ""}, graph_.value(pack_.parameters).shape[1]};
+  layer.slots = layers;
+  layer.shape = {{0, ""}};
   const ValueId storage = graph_.add(std::move(layer));
-  Node node{.op = ir::Op::all_gather,
-            .attributes = {{"ranks", pack_.sharing_ranks}, {"weights_of_layer", true}},
-            .scope = "weights",
-            .origin = "parallel.zero"};
-  int64_t rows = 0;
-  for (const ValueId parameter : parameters) {
-    Value copy = graph_.value(parameter);
+  int64_t elements = 0;
+  for (const Use use : parameters) {
+    Value copy = graph_.value(use);
     copy.name += "." + name;
     copy.role = Role::activation;
     copy.dtype = type_;
     copy.exact = true;
+    copy.slots = layers;
     copy.parameter.reset();
-    copy.view = ir::View{storage, rows * pack_.row, 0, contiguous_strides(copy.shape)};
-    rows += element_count(copy.shape) / pack_.row;
-    of_region_[parameter] = graph_.add(std::move(copy));
-    node.inputs.push_back({own_rows(parameter), {true, 0}});
-    node.outputs.push_back({of_region_[parameter], {true, 0}});
+    copy.view = ir::View{storage, elements, 0, contiguous_strides(copy.shape)};
+    elements += (element_count(copy.shape) + kAlignment - 1) / kAlignment * kAlignment;
+    of_region_[use.value] = {graph_.add(std::move(copy)), use.slot.index};
   }
-  graph_.value(storage).shape[0].size = rows;
-  region.nodes.insert(region.nodes.begin(), std::move(node));
+  graph_.value(storage).shape[0].size = elements;
+}
+
+std::vector<Node> WeightCopies::fetched(const std::vector<Use>& parameters) {
+  std::vector<Node> nodes;
+  for (const Use use : parameters) {
+    const bool is_gathered = gathered_.contains(use.value);
+    if (nodes.empty() || !is_gathered) {
+      Node node{.op = is_gathered ? ir::Op::all_gather : ir::Op::transfer,
+                .attributes = {{"weights_of_layer", true}},
+                .scope = "weights",
+                .origin = is_gathered ? "parallel.zero" : "optimizations.offload.weights"};
+      if (is_gathered) node.attributes["ranks"] = pack_.sharing_ranks;
+      nodes.push_back(std::move(node));
+    }
+    const bool is_frozen = !graph_.value(use).trains();
+    const ValueId from = is_gathered ? own_rows(use.value) : is_frozen ? use.value : working_copy(use.value);
+    nodes.back().inputs.push_back({from, use.slot});
+    nodes.back().outputs.push_back({of_region_.at(use.value).copy, {true, 0}});
+  }
+  return nodes;
 }
 
 // A rank's rows of a parameter that layers gather.
@@ -142,7 +178,7 @@ ValueId WeightCopies::own_rows(ValueId parameter) {
 }
 
 Use WeightCopies::read(const Node& node, Use use) {
-  if (use.value == ir::kNoValue) return use;
+  if (use.value == ir::kNoValue || node.optional_flag("weights_of_layer")) return use;
   switch (kind_of_copy(node, graph_.value(use))) {
     case Kind::none:
       return use;
@@ -152,45 +188,37 @@ Use WeightCopies::read(const Node& node, Use use) {
       break;
   }
   if (const auto found = of_region_.find(use.value); found != of_region_.end())
-    return {found->second, use.slot};
+    return {found->second.copy, {true, use.slot.index - found->second.index}};
   return {working_copy(use.value), use.slot};
 }
 
-// The copy of a whole parameter: at its place in the pack of copies.
+const CopyPiece* WeightCopies::piece_of(ValueId parameter) {
+  if (!places_) declare_places();
+  return places_->find(graph_.value(parameter).view.value().offset);
+}
+
+// The copy of a whole parameter.
 ValueId WeightCopies::working_copy(ValueId parameter) {
   if (auto found = copies_.find(parameter); found != copies_.end()) return found->second;
-  if (working_pack_ == ir::kNoValue) declare_working_pack();
+  const CopyPiece* piece = piece_of(parameter);
+  if (piece == nullptr) throw std::logic_error(graph_.value(parameter).name + " has no copy that is whole");
   Value copy = graph_.value(parameter);
   copy.name += suffix();
   copy.role = Role::working_copy;
   copy.dtype = type_;
   copy.parameter.reset();
-  copy.view->base = working_pack_;
-  if (pack_.shards_weights) {
-    const Place place = place_of(parameter);
-    copy.view->offset += (first_row(place) - place.group->first_row - place.stretch->first_row) * pack_.row;
-  }
+  copy.view->base = piece->base;
+  copy.view->offset += piece->at - piece->first;
   return copies_[parameter] = graph_.add(std::move(copy));
 }
 
-void WeightCopies::declare_working_pack() {
-  Value pack = graph_.value(pack_.parameters);
-  pack.name = (pack_.shards_weights ? "whole_parameters" : pack.name) + suffix();
-  pack.role = Role::working_copy;
-  pack.dtype = type_;
-  if (pack_.shards_weights) {
-    int64_t rows = 0;
-    for (const models::ParameterGroup& group : pack_.groups) {
-      for (const models::Stretch& stretch : group.stretches) {
-        if (std::ranges::none_of(whole_, [&](ValueId id) { return place_of(id).stretch == &stretch; }))
-          continue;
-        places_[&stretch] = rows;
-        rows += stretch.own * pack_.sharing_ranks * stretch.slots;
-      }
-    }
-    pack.shape[0] = {rows, "Whole"};
-  }
-  working_pack_ = graph_.add(std::move(pack));
+void WeightCopies::declare_places() {
+  const auto is_whole = [&](const models::Stretch& stretch) {
+    return std::ranges::any_of(whole_, [&](ValueId id) { return place_of(id).stretch == &stretch; });
+  };
+  places_ = pack_.shards_weights ? CopyPlaces::of_stretches(graph_, pack_, type_, is_whole)
+            : has_host_          ? CopyPlaces::with_host(graph_, pack_, type_)
+                                 : CopyPlaces::of_all(graph_, pack_, type_);
 }
 
 // The copy of a divided parameter in its own type. Such do not decay: they lie behind one another at a
@@ -229,20 +257,36 @@ void WeightCopies::declare_vectors() {
 
 void WeightCopies::make() {
   if (!has_copies() && !pack_.is_divided) return;
-  if (has_copies() && !pack_.is_divided)
-    for (const models::ParameterGroup& group : pack_.groups)
-      group_copies_.push_back(rows_of(graph_, group, working_pack_));
+  if (!pack_.is_divided) declare_casts();
   rewrite(graph_.function("update"));
   graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
   rewrite(graph_.functions.back());
+}
+
+// Of a group, or where some copies are elsewhere of each piece: then they are no rows of the optimizer's
+// kernel.
+void WeightCopies::declare_casts() {
+  for (const models::ParameterGroup& group : pack_.groups) {
+    if (!has_host_)
+      casts_.push_back({group.parameters, rows_of(graph_, group, places_->find(0)->base)});
+    else
+      for (const CopyPiece& piece : places_->of_group(pack_, group)) add_cast(piece);
+  }
+}
+
+void WeightCopies::add_cast(const CopyPiece& piece) {
+  const int64_t count = piece.end - piece.first,
+                width = std::gcd(std::gcd(piece.first, piece.at), std::gcd(count, pack_.row));
+  const std::string name = fmt::format("from{}", piece.first);
+  casts_.push_back({elements_of(graph_, pack_.parameters, piece.first, count, width, name),
+                    elements_of(graph_, piece.base, piece.at, count, width, name)});
 }
 
 void WeightCopies::rewrite(ir::Function& function) {
   ops::RegionBuilder b(graph_, function.regions.back());
   b.enter("optimizer", "optimizations.precision");
   if (pack_.is_divided) return gather(function, b);
-  for (size_t i = 0; i < pack_.groups.size(); ++i)
-    b.emit_node(ir::Op::cast, {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
+  for (const Cast& cast : casts_) b.emit_node(ir::Op::cast, {{cast.from, {}}}, {{cast.to, {}}});
 }
 
 // Each rank makes the copies of its part; a vector's is the sum of what one rank has and zeros.
@@ -261,7 +305,8 @@ void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
     b.emit_node(ir::Op::all_reduce, {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
   }
   const auto gathered = [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
-    if (pack_.shards_weights && !places_.contains(&stretch)) return models::Moved{};
+    if (!places_ || places_->find((group.first_row + stretch.first_row) * pack_.row) == nullptr)
+      return models::Moved{};
     return models::Moved{own_rows_of(graph_, stretch, own[static_cast<size_t>(&group - pack_.groups.data())]),
                          whole_copies_of(group, stretch)};
   };
@@ -274,9 +319,11 @@ void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
 ValueId WeightCopies::whole_copies_of(const models::ParameterGroup& group, const models::Stretch& stretch) {
   if (stretch.member != ir::kNoValue) return working_copy(stretch.member);
   auto [found, is_new] = stretch_copies_.try_emplace(stretch.parameters);
-  if (is_new)
-    found->second = whole_rows_of(graph_, pack_, stretch, working_pack_, first_row({&group, &stretch}));
-  return found->second;
+  if (!is_new) return found->second;
+  const int64_t first = (group.first_row + stretch.first_row) * pack_.row;
+  const CopyPiece* piece = places_->find(first);
+  return found->second = whole_rows_of(graph_, pack_, stretch, piece->base,
+                                       (piece->at + first - piece->first) / pack_.row);
 }
 
 // A group's rows of the vectors: those that this rank has, and zeros.

@@ -56,16 +56,15 @@ std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Func
   return steps;
 }
 
-// The steps by which storages live longer that other ranks' parts are gathered into while the layer before
-// computes: that layer's slot is another one. A backward loop gathers an iteration ahead, so that its slots
-// overlap as it is.
-std::map<ir::ValueId, int> layers_of_gathered(const ir::Function& function, const ir::Graph& graph) {
+// The steps by which storages live longer that a layer's weights are fetched into while the layer before
+// computes: that layer's slot is another one. What is fetched an iteration ahead overlaps as it is.
+std::map<ir::ValueId, int> layers_of_fetched(const ir::Function& function, const ir::Graph& graph) {
   std::map<ir::ValueId, int> steps;
   for (const ir::Region& region : function.regions)
     for (const ir::Node& node : region.nodes)
-      if (node.op == ir::Op::all_gather && node.optional_flag("beside"))
+      if (node.optional_flag("weights_of_layer") && node.optional_flag("beside"))
         steps[storage_of(graph, node.outputs[0].value)] =
-            region.reverse || region.layers == 0 ? 0 : static_cast<int>(region.nodes.size());
+            node.optional_flag("ahead") ? 0 : static_cast<int>(region.nodes.size());
   return steps;
 }
 
@@ -86,13 +85,13 @@ Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& linger
       }
     }
     const std::map<ir::ValueId, int> sent = layers_of_sent(graph, function),
-                                     gathered = layers_of_gathered(function, graph);
+                                     fetched = layers_of_fetched(function, graph);
     for (auto& [storage, life] : liveness.lives) {
       if (life.function != function.name) continue;
       int longer = lingers.contains(storage) ? half_a_layer(function) : 0;
       if (const auto found = sent.find(storage); found != sent.end())
         longer = std::max(longer, found->second);
-      if (const auto found = gathered.find(storage); found != gathered.end()) longer = found->second;
+      if (const auto found = fetched.find(storage); found != fetched.end()) longer = found->second;
       for (auto& [slot, interval] : life.slots)
         interval.last = std::min(interval.last + longer, liveness.steps);
     }

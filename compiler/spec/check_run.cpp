@@ -153,24 +153,6 @@ void check_zero(Draft& draft) {
                "write parallel.zero: 0, or another optimizer");
 }
 
-// Layers that gather their weights read nothing that is made of whole ones.
-void check_shared_weights(Draft& draft) {
-  const char *zero = "parallel.zero", *precision = "optimizations.precision", *adapter = "adapter.type";
-  const auto& spec = draft.spec;
-  if (!draft.usable({zero, precision, adapter, "parallel.data"}) || spec.parallel.zero < 3 ||
-      spec.parallel.data == 1 || can_share_weights(spec))
-    return;
-  const auto refuse = [&](const char* key, const char* what) {
-    draft.report(Kind::zero_unsupported, {zero, key},
-                 fmt::format("ranks cannot share weights (parallel.zero: 3) {}", what),
-                 "write parallel.zero: 2");
-  };
-  if (spec.optimizations.precision == Precision::fp8)
-    refuse(precision, "of 8 bits, which are made of whole ones after each update");
-  if (spec.adapter.type != AdapterType::none)
-    refuse(adapter, "beside an adapter: what it adds to is frozen, and whole on every rank");
-}
-
 }  // namespace
 
 void check_schedule(Draft& draft) {
@@ -200,7 +182,6 @@ void check_run(Draft& draft) {
   check_profile(draft);
   check_cores(draft);
   check_zero(draft);
-  check_shared_weights(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
 #include "program/branches.h"
 #include "program/for_each_call.h"
+#include "tests/unit/driver/fetched_weights.h"
 #include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
@@ -31,59 +30,41 @@ Compiled compiled_for(const Words& overrides) {
   return compile(spec, CompileOptions{});
 }
 
-const program::Function& function_of(const Compiled& c, const std::string& name) {
-  return *std::ranges::find(c.program.functions, name, &program::Function::name);
-}
-
 bool gathers_a_layer(const Compiled& c, const Call& call) {
   return call.kind == Call::Kind::all_gather &&
          c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
 }
 
-// Follows all calls of a function: what a layer reads of its weights must have been gathered of its rows of
-// that parameter, whatever the memory held before. Returns how many such reads there are.
-int check_reads(const Compiled& c, const std::string& name) {
-  std::map<int64_t, std::pair<int64_t, int64_t>> gathered;  // where it begins: bytes, and where from
+// The rank's rows of what the use is of.
+int64_t own_rows_of(const Compiled& c, ir::Use use, int layer) {
+  const ir::DType dtype = c.graph.value(use).dtype;
+  const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
+                              ? c.pack.groups[0].own_parameters
+                              : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
+  const auto stretch =
+      std::ranges::find(c.pack.groups[0].stretches, parameter_of(c, use), &models::Stretch::name);
+  return plan::address(c.graph, c.plan, {own, {}}, 0) +
+         (stretch->first_own_row + layer * stretch->own) * c.pack.row * size_of(dtype);
+}
+
+// Returns how often layers read weights that were gathered, of which each must be that layer's own.
+int check_reads_of_ranks(const Compiled& c, const std::string& name) {
+  Fetched fetched(c);
   int reads = 0;
-  program::for_each_call(
-      function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
-        const auto at = [&](ir::Use use) { return plan::address(c.graph, c.plan, use, layer); };
-        const std::vector<program::Access> touched = accesses(c, call, layer);
-        for (const program::Access& access : touched)
-          if (access.writes)
-            std::erase_if(gathered, [&](const auto& entry) {
-              return entry.first < access.last && access.first < entry.first + entry.second.first;
-            });
-        if (gathers_a_layer(c, call)) {
-          EXPECT_EQ(call.branch, program::kSumBranch);
-          for (const auto& [whole, part] : shared_tensors(call))
-            gathered[at(whole)] = {plan::extent(c.graph, whole), at(part)};
-          return;
-        }
-        for (const ir::Use use : call.operands) {
-          const std::string& storage = c.graph.value(storage_of(c.graph, use.value)).name;
-          if (!storage.starts_with("weights.")) continue;
-          ++reads;
-          const std::string parameter = c.graph.value(use).name.substr(
-              0, c.graph.value(use).name.size() - storage.size() + std::string("weights").size());
-          const auto stretch = [&]() -> const models::Stretch* {
-            for (const models::ParameterGroup& group : c.pack.groups)
-              for (const models::Stretch& s : group.stretches)
-                if (s.name == parameter) return &s;
-            return nullptr;
-          }();
-          const auto found = gathered.find(at(use));
-          ASSERT_TRUE(stretch != nullptr && found != gathered.end()) << call.label << " of layer " << layer;
-          const ir::DType dtype = c.graph.value(use).dtype;
-          const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
-                                      ? c.pack.groups[0].own_parameters
-                                      : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
-          const int64_t row = c.pack.row * size_of(dtype);
-          EXPECT_EQ(found->second.second, plan::address(c.graph, c.plan, {own, {}}, 0) +
-                                              (stretch->first_own_row + layer * stretch->own) * row)
-              << call.label << " of layer " << layer;
-        }
-      });
+  program::for_each_call(function_of(c, name),
+                         [&](const program::Section&, const Call& call, int, int layer) {
+                           fetched.run(call, layer);
+                           if (gathers_a_layer(c, call)) {
+                             EXPECT_EQ(call.branch, program::kSumBranch);
+                             return;
+                           }
+                           for (const ir::Use use : call.operands) {
+                             if (!is_of_layer(c, use)) continue;
+                             ++reads;
+                             EXPECT_EQ(fetched.origin(use, layer), own_rows_of(c, use, layer))
+                                 << call.label << " of layer " << layer;
+                           }
+                         });
   return reads;
 }
 
@@ -115,9 +96,9 @@ TEST(SharedWeights, LayersGatherTheirOwn) {
       EXPECT_EQ(c.plan.placements.at(value.id).slots, 2) << value.name;
     }
     const int layers = 5, matrices = 4;
-    EXPECT_GE(check_reads(c, "micro_step"), 2 * layers * matrices);
-    EXPECT_EQ(check_reads(c, "evaluate"), layers * matrices);
-    EXPECT_EQ(check_reads(c, "generate"), layers * matrices);
+    EXPECT_GE(check_reads_of_ranks(c, "micro_step"), 2 * layers * matrices);
+    EXPECT_EQ(check_reads_of_ranks(c, "evaluate"), layers * matrices);
+    EXPECT_EQ(check_reads_of_ranks(c, "generate"), layers * matrices);
     for (const program::Function& function : c.program.functions)
       program::for_each_call(function, [&](const program::Section&, const Call& call, int, int layer) {
         for (const program::Access& access : accesses(c, call, layer))

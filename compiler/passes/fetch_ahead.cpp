@@ -13,8 +13,8 @@ using ir::Region;
 using ir::Use;
 using ir::ValueId;
 
-bool gathers_weights(const Node& node) {
-  return node.op == ir::Op::all_gather && node.optional_flag("weights_of_layer");
+bool fetches_weights(const Node& node) {
+  return node.optional_flag("weights_of_layer");
 }
 
 // A backward loop: slot l + 1 of its layers' weights becomes layer l's, and iteration l fills slot l, which
@@ -35,9 +35,10 @@ class BackwardLoop {
       read_shifted(node.matmul);
     }
     for (Use& use : gather.inputs) use.value = from_the_layer_below(use.value);
+    gather.attributes["ahead"] = true;
     Region ahead{region_.name + "_gather", 0, false, true, {gather}};
     for (auto* uses : {&ahead.nodes[0].inputs, &ahead.nodes[0].outputs})
-      for (Use& use : *uses) use.slot = {false, region_.layers};
+      for (Use& use : *uses) use.slot = {false, region_.layers + use.slot.index};
     // Behind the first reader, which waits for the gather of the iteration before: emitted code waits for the
     // newest run of a call.
     const auto reader = std::ranges::find_if(region_.nodes, [&](const Node& node) {
@@ -73,21 +74,22 @@ class BackwardLoop {
 
 }  // namespace
 
-void gather_ahead(ir::Graph& graph, Log& log) {
+void fetch_ahead(ir::Graph& graph, Log& log) {
   for (ir::Function& function : graph.functions) {
     for (size_t r = 0; r < function.regions.size(); ++r) {
       Region& region = function.regions[r];
-      const auto gather = std::ranges::find_if(region.nodes, gathers_weights);
-      if (region.layers == 0 || gather == region.nodes.end()) continue;
-      gather->attributes["beside"] = true;
-      std::rotate(region.nodes.begin(), gather, gather + 1);
-      if (!region.reverse || region.layers == 1) continue;
+      std::ranges::stable_partition(region.nodes, fetches_weights);
+      for (Node& node : region.nodes)
+        if (fetches_weights(node)) node.attributes["beside"] = true;
+      const bool gathers = !region.nodes.empty() && fetches_weights(region.nodes.front()) &&
+                           region.nodes.front().op == ir::Op::all_gather;
+      if (!gathers || !region.reverse || region.layers == 1) continue;
       Region ahead = BackwardLoop(graph, region).run();
       function.regions.insert(function.regions.begin() + static_cast<std::ptrdiff_t>(r), std::move(ahead));
       ++r;
     }
   }
-  log.push_back({"ranks", "a layer's weights are gathered while the layer before it computes"});
+  log.push_back({"weights", "a layer's are fetched while the layer before it computes"});
 }
 
 }  // namespace hydrac::passes
