@@ -9,6 +9,7 @@ OFFLOAD = "optimizations.offload.optimizer_state=true"
 # (name, spec and overrides, what must not change its bits)
 CASES = [
     ("moments on the host", f"{LLAMA} {SMALL}", OFFLOAD),
+    ("half of the moments on the host", f"{LLAMA} {SMALL}", "optimizations.offload.optimizer_state=0.5"),
     ("moments on the host, int8, accumulation", f"{GPT2} {SMALL} optimizations.optimizer_state=int8 train.gradient_accumulation_steps=2", OFFLOAD),
     ("moments on the host, muon, fp16", f"{HYDRA} {SMALL} optimizations.precision=fp16 train.optimizer.name=muon", OFFLOAD),
     ("moments on the host, all state in bf16", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16", OFFLOAD),

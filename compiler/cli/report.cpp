@@ -32,7 +32,7 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 std::string held_by_host(const driver::Compiled& c) {
   const auto& offload = c.spec.optimizations.offload;
   std::vector<std::string> parts;
-  if (offload.optimizer_state) parts.emplace_back("optimizer state");
+  if (offload.optimizer_state.any()) parts.emplace_back("optimizer state");
   if (offload.activations) parts.emplace_back("activations");
   if (offload.weights > 0) parts.push_back(fmt::format("weights of {} layers", offload.weights));
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -46,7 +46,8 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
     const ir::Role role = c.graph.value(id).role;
     if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
-  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes;
+  if (c.plan.kept_bytes > 0) bytes[ir::Role::optimizer_state] += c.plan.kept_bytes;
+  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes;
   return bytes;
 }
 

@@ -35,20 +35,16 @@ Json memory_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
 }
 
 Json call_json(const driver::Compiled& c, const program::Call& call) {
-  const bool gemm = call.kind == program::Call::Kind::gemm;
-  const bool launch = call.kind == program::Call::Kind::launch;
-  Json json = {{"kernel", gemm     ? "gemm"
-                          : launch ? c.program.kernels[call.kernel].name
-                                   : name_of(c.program, call)},
+  Json json = {{"kernel", program::is<program::Gemm>(call) ? "gemm" : name_of(c.program, call)},
                {"output", call.label}};
-  if (call.multiplies_one_matmul()) {
-    json["gemm"] = {{"m", call.gemm.m},
-                    {"n", call.gemm.n},
-                    {"k", call.gemm.k},
-                    {"batch", call.gemm.batch},
-                    {"transpose_a", call.gemm.transpose_a},
-                    {"transpose_b", call.gemm.transpose_b},
-                    {"accumulate", call.gemm.accumulate}};
+  if (const program::GemmShape* matmul = matmul_of(call)) {
+    json["gemm"] = {{"m", matmul->m},
+                    {"n", matmul->n},
+                    {"k", matmul->k},
+                    {"batch", matmul->batch},
+                    {"transpose_a", matmul->transpose_a},
+                    {"transpose_b", matmul->transpose_b},
+                    {"accumulate", matmul->accumulate}};
   }
   json["flop"] = call.flop;
   json["bytes"] = call.bytes;

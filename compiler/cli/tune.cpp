@@ -216,7 +216,7 @@ tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, con
   take(open.micro_batch_size, "train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
   take(open.recompute, "optimizations.recompute", to_string(driver::recompute_choice(base)));
   take(open.loss, "optimizations.loss", std::string(to_string(o.loss)));
-  take(open.offload, "optimizations.offload.optimizer_state", o.offload.optimizer_state ? "true" : "false");
+  take(open.offload, "optimizations.offload.optimizer_state", to_string(o.offload.optimizer_state));
   if (targets::find(base.target)->is_cpu() && base.optimizations.threads == 0)
     candidate.values.try_emplace("optimizations.threads", std::to_string(thread_count(base)));
   return candidate;

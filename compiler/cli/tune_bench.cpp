@@ -109,9 +109,12 @@ std::string program_text(const driver::Compiled& compiled, const tune::Candidate
     for (const program::Section& section : function.sections) {
       text += fmt::format("{} {} {}\n", section.name, section.layers, section.reverse);
       for (const program::Call& call : section.calls) {
-        text += fmt::format("{} {} {}", name_of(program, call), call.branch, call.grid.blocks);
+        text += fmt::format("{} {}", name_of(program, call), to_string(call.queue));
         for (const ir::Use use : call.arguments) text += " " + to_text(compiled.graph, use);
-        text += call.kernel < 0 ? "\n" : program.kernels[static_cast<size_t>(call.kernel)].text;
+        if (const auto* launch = std::get_if<program::Launch>(&call.work))
+          text += fmt::format(" {}", launch->grid.blocks) +
+                  program.kernels[static_cast<size_t>(launch->kernel)].text;
+        text += "\n";
       }
     }
   }

@@ -34,7 +34,7 @@ std::vector<std::string> chosen_overrides(spec::Spec& whole) {
   };
   write(open.recompute, "recompute", to_string(driver::recompute_choice(whole)));
   write(open.loss, "loss", to_string(o.loss));
-  write(open.offload, "offload.optimizer_state", o.offload.optimizer_state ? "true" : "false");
+  write(open.offload, "offload.optimizer_state", to_string(o.offload.optimizer_state));
   write(open.optimizer_state, "optimizer_state", to_string(o.optimizer_state));
   return overrides;
 }
@@ -82,7 +82,7 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   other.optimizations.cuda_graph = !spec.optimizations.cuda_graph;
   compare("with and without a CUDA graph", other);
   const auto& offload = spec.optimizations.offload;
-  if (offload.activations || offload.optimizer_state) {
+  if (offload.activations || offload.optimizer_state.any()) {
     other = spec;
     // Matmuls of weights that are fetched may be other kernels.
     other.optimizations.offload = {.weights = offload.weights};

@@ -1,8 +1,8 @@
 #include "codegen/build_calls.h"
 
 #include <algorithm>
-#include <map>
-#include <string_view>
+
+#include "runtime/parallel/ranks.h"
 
 namespace hydrac::codegen {
 
@@ -23,40 +23,45 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
   return shape;
 }
 
-program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
-  program::Call call;
-  call.kind = program::Call::Kind::gemm;
-  call.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
-  call.gemm = matmul_shape(graph, node);
-  call.gemm.accumulate = node.flag("accumulate");
-  call.gemm.first_overwrites = node.optional_flag("first_overwrites");
-  call.gemm.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
-  call.gemm.fast_sums = node.optional_flag("fast_sums");
-  return call;
+program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node) {
+  program::Gemm gemm{matmul_shape(graph, node)};
+  gemm.shape.accumulate = node.flag("accumulate");
+  gemm.shape.first_overwrites = node.optional_flag("first_overwrites");
+  gemm.shape.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  gemm.shape.fast_sums = node.optional_flag("fast_sums");
+  return gemm;
 }
 
 std::optional<program::Call> call_of_ranks(const ir::Node& node) {
-  using Kind = program::Call::Kind;
-  static const std::map<ir::Op, Kind> kinds = {{ir::Op::all_reduce, Kind::all_reduce},
-                                               {ir::Op::reduce_scatter, Kind::reduce_scatter},
-                                               {ir::Op::all_gather, Kind::all_gather},
-                                               {ir::Op::own_part, Kind::own_part},
-                                               {ir::Op::sum_over_ranks, Kind::sum_over_ranks}};
-  const auto kind = kinds.find(node.op);
-  if (kind == kinds.end()) return std::nullopt;
+  using runtime::RankGroup;
+  const RankGroup group = node.optional_flag("tensor") ? RankGroup::tensor : RankGroup::data;
   program::Call call;
-  call.kind = kind->second;
-  if (call.has_parts() || call.kind == Kind::sum_over_ranks) call.arguments = node.inputs;
+  call.arguments = node.inputs;
   call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
-  call.largest = node.optional_flag("largest");
-  call.of_tensor = call.kind == Kind::sum_over_ranks || node.optional_flag("tensor");
-  return call;
+  switch (node.op) {
+    case ir::Op::all_reduce:
+      call.arguments = node.outputs;  // in place
+      call.work = program::AllReduce{group, node.optional_flag("largest")};
+      return call;
+    case ir::Op::sum_over_ranks:
+      call.work = program::SumOverRanks{RankGroup::tensor};
+      return call;
+    case ir::Op::reduce_scatter:
+      call.work = program::ReduceScatter(group);
+      return call;
+    case ir::Op::all_gather:
+      call.work = program::AllGather(group);
+      return call;
+    case ir::Op::own_part:
+      call.work = program::OwnPart(group);
+      return call;
+    default:
+      return std::nullopt;
+  }
 }
 
-program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
-  program::Call call;
-  call.kind = program::Call::Kind::attention;
-  program::AttentionCall& a = call.attention;
+program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {
+  program::AttentionShape a;
   a.backward = node.op == ir::Op::attention_backward;
   const size_t q = a.backward ? 3 : 0;  // the backward's inputs begin with d_out, out, lse
   const ir::Value& query = graph.value(node.inputs[q]);
@@ -71,24 +76,18 @@ program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   a.dtype = query.dtype;
   auto strides = [&](ir::Use use) {  // [B,T,H,D], or [B,T,HD]
     const std::vector<int64_t> s = resolved_view(graph, use.value).strides;
-    return program::AttentionCall::Strides{s[0], s[1], s.size() == 4 ? s[2] : a.head_dim};
+    return program::AttentionShape::Strides{s[0], s[1], s.size() == 4 ? s[2] : a.head_dim};
   };
   a.q = strides(node.inputs[q]);
   a.k = strides(node.inputs[q + 1]);
   a.v = strides(node.inputs[q + 2]);
-  if (!a.backward) {
-    a.out = strides(node.outputs[0]);
-    call.arguments = {node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1]};
-    return call;
-  }
+  a.out = strides(a.backward ? node.inputs[1] : node.outputs[0]);
+  if (!a.backward) return a;
   a.d_out = strides(node.inputs[0]);
-  a.out = strides(node.inputs[1]);
   a.d_q = strides(node.outputs[0]);
   a.d_k = strides(node.outputs[1]);
   a.d_v = strides(node.outputs[2]);
-  call.arguments = {node.inputs.begin(), node.inputs.begin() + 6};
-  call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
-  return call;
+  return a;
 }
 
 void note_tensors(const ir::Node& node, program::Call& call) {

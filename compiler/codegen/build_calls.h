@@ -8,18 +8,18 @@
 
 namespace hydrac::codegen {
 
-// A "gemm" node as a call with arguments A, B, C.
-program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
+// A "gemm" node as a library's matmul.
+program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node);
 
-// A node of ranks as a call on its tensors: "all_reduce", "reduce_scatter", "all_gather", "own_part". Absent
-// for other ops.
+// A node of ranks as a call on its tensors: "all_reduce", "sum_over_ranks", "reduce_scatter", "all_gather",
+// "own_part". Absent for other ops.
 std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
 // What a "gemm" or a "fused_matmul" multiplies.
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);
 
-// An "attention" or "attention_backward" node as a library's call, without its workspace.
-program::Call attention_call(const ir::Graph& graph, const ir::Node& node);
+// What an "attention" or "attention_backward" node computes.
+program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node);
 
 // Fills what the call of a node says of its operands and results; `node` as it was before scratch memory
 // joined its outputs.

@@ -46,9 +46,7 @@ class CpuProgramBuilder {
     const ops::Cost cost = program::cost_of(graph_, node);
     const ir::Node without_scratch = node;
     const std::optional<Call> of_ranks = call_of_ranks(node);
-    Call call = of_ranks                  ? *of_ranks
-                : node.op == ir::Op::gemm ? gemm_call(graph_, node)
-                                          : launch(region, node);
+    Call call = of_ranks ? *of_ranks : node.op == ir::Op::gemm ? gemm(node) : launch(region, node);
     call.flop = cost.flop;
     call.bytes = cost.bytes;
     call.label = graph_.value(node.outputs[0]).name;
@@ -56,17 +54,21 @@ class CpuProgramBuilder {
     return call;
   }
 
+  Call gemm(const ir::Node& node) const {
+    return {.work = gemm_of(graph_, node), .arguments = {node.inputs[0], node.inputs[1], node.outputs[0]}};
+  }
+
   Call launch(const ir::Region& region, ir::Node& node) {
     KernelSource source =
         node.op == ir::Op::fused ? cpu_kernel(graph_, node) : cpu_library_kernel(graph_, node, threads_);
-    Call call;
-    call.arguments = source.arguments;
+    Call call{.arguments = source.arguments};
     if (source.workspace_bytes > 0)
       call.arguments.push_back(add_workspace(graph_, region, node, source.name, source.workspace_bytes));
-    call.kernel = kernels_.add(
+    const int kernel = kernels_.add(
         {source.name, source.comment, source.text, node.origin, source.header, source.takes_layer}, 1,
         {function_, region.name, node.scope, graph_.value(node.outputs[0]).name, sources_of(graph_, node),
          source.parameters});
+    call.work = program::Launch{.kernel = kernel};
     return call;
   }
 
@@ -111,7 +113,8 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
   for (const Function& function : program.functions) {
     for (const Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind == Call::Kind::launch && !first_call[call.kernel]) first_call[call.kernel] = &call;
+        const auto* launch = std::get_if<program::Launch>(&call.work);
+        if (launch && !first_call[launch->kernel]) first_call[launch->kernel] = &call;
       }
     }
   }

@@ -21,7 +21,7 @@ namespace hydrac::codegen {
 namespace {
 
 using cuda::AttentionKernel;
-using program::AttentionCall;
+using program::AttentionShape;
 
 const char* name_of(AttentionFamily family) {
   switch (family) {
@@ -77,8 +77,8 @@ class CudaAttentionText {
  public:
   CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                     const cuda::AttentionTiles& tiles)
-      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
-    const AttentionCall& a = call_.attention;
+      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), shape_(attention_shape(graph, node)) {
+    const AttentionShape& a = shape_;
     problem_ = {.capability = gpu.capability,
                 .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
                 .is_bf16 = a.dtype == ir::DType::bf16,
@@ -97,7 +97,7 @@ class CudaAttentionText {
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
 
-  const AttentionCall& call() const { return call_.attention; }
+  const AttentionShape& shape() const { return shape_; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
   bool owns_heads() const { return attention_owns_heads(problem_); }
@@ -119,7 +119,7 @@ class CudaAttentionText {
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
     const bool computes_scores = which != AttentionKernel::query_terms,
                drops = computes_scores && this->drops();
-    kernel.takes_layer = drops || (computes_scores && call().rules.varies_by_layer());
+    kernel.takes_layer = drops || (computes_scores && shape_.rules.varies_by_layer());
     kernel.takes_workspace = !workspace.empty();
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
@@ -132,7 +132,7 @@ class CudaAttentionText {
       kernel.parameters.push_back(tensor.name);
     };
     std::ranges::for_each(tensors, take);
-    if (call().rules.documents) take({"documents", input(5)});
+    if (shape_.rules.documents) take({"documents", input(5)});
     if (drops) {
       kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
       list.add("const std::uint32_t* rng_step");
@@ -156,15 +156,15 @@ class CudaAttentionText {
   }
 
   // {pointer, batch stride, token stride, head stride}
-  std::string heads(const Tensor& tensor, const AttentionCall::Strides& s) const {
+  std::string heads(const Tensor& tensor, const AttentionShape::Strides& s) const {
     const auto text = [&](int64_t stride) {
       return stride == problem_.head_dim ? size(query()[3])
                                          : stride_size(dimensions_, graph_, tensor.use.value, stride).text;
     };
     return fmt::format("{{{}, {}, {}, {}}}", tensor.name, text(s.batch), text(s.token), text(s.head));
   }
-  std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
-  bool drops() const { return call_.attention.dropout > 0; }
+  std::string type() const { return std::string(c_type(shape_.dtype, kCudaDialect)); }
+  bool drops() const { return shape_.dropout > 0; }
 
   // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
   // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
@@ -210,11 +210,11 @@ class CudaAttentionText {
   }
   // The query terms know no mask.
   ops::AttentionRules rules_of(AttentionKernel which) const {
-    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : call_.attention.rules;
+    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : shape_.rules;
   }
 
   std::string setup(AttentionKernel which) const {
-    const AttentionCall& a = call_.attention;
+    const AttentionShape& a = shape_;
     const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]);
     const std::string sequence =
         fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
@@ -236,7 +236,7 @@ class CudaAttentionText {
 
   std::string dropout() const {
     if (!drops()) return "  constexpr AttentionDropout dropout{0, 0, 1.0f};\n";
-    const double p = call_.attention.dropout;
+    const double p = shape_.dropout;
     return fmt::format(
         "  const AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
         "      {}u, {}f}};\n",
@@ -247,13 +247,13 @@ class CudaAttentionText {
   const ir::Shape& query() const { return graph_.value(input(0)).shape; }
   const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
   // Of the forward node.
-  ir::Use input(size_t i) const { return node_.inputs[(call_.attention.backward ? 3 : 0) + i]; }
+  ir::Use input(size_t i) const { return node_.inputs[(shape_.backward ? 3 : 0) + i]; }
 
   const ir::Graph& graph_;
   const ir::Node& node_;
   const targets::Target& gpu_;
   const Dimensions dimensions_;
-  program::Call call_;
+  const AttentionShape shape_;
   cuda::AttentionProblem problem_{};
 };
 
@@ -262,7 +262,7 @@ class CudaAttentionText {
 CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                    const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionCall& a = text.call();
+  const AttentionShape& a = text.shape();
   const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
   CudaKernel kernel =
@@ -299,7 +299,7 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                     const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionCall& a = text.call();
+  const AttentionShape& a = text.shape();
   const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -14,8 +13,8 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
-#include "program/branches.h"
 #include "program/cost.h"
+#include "runtime/parallel/ranks.h"
 
 namespace hydrac::codegen {
 
@@ -24,6 +23,7 @@ namespace {
 using program::Call;
 using program::Function;
 using program::Program;
+using program::Queue;
 using program::Section;
 
 // Whether the node does nothing else than to write zeros to a whole tensor whose elements lie together.
@@ -96,9 +96,9 @@ class CudaProgramBuilder {
     } else if (const std::optional<Call> of_ranks = call_of_ranks(node)) {
       calls.push_back(*of_ranks);
     } else if (node.op == ir::Op::transfer) {
-      calls.push_back({.kind = Call::Kind::copy, .arguments = {node.inputs[0], node.outputs[0]}});
+      calls.push_back({.work = program::Copy{}, .arguments = {node.inputs[0], node.outputs[0]}});
     } else if (zeroes_a_tensor(graph_, node)) {
-      calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
+      calls.push_back({.work = program::Zero{}, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
       main_call += add_launches(region, node, calls);
     }
@@ -112,21 +112,24 @@ class CudaProgramBuilder {
   }
 
   Call gemm(const ir::Node& node) {
-    Call call = gemm_call(graph_, node);
-    call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
-    call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
-    if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
-    if (call.gemm.is_f8())
+    program::Gemm gemm = gemm_of(graph_, node);
+    gemm.shape.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
+    Call call{.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]}};
+    call.arguments.push_back(gemm_workspace(gemm.shape.beside ? Queue::side : Queue::main));
+    if (gemm.shape.bias) call.arguments.push_back(node.inputs[2]);
+    if (gemm.shape.is_f8())
       call.arguments.insert(call.arguments.end(), node.inputs.end() - 2, node.inputs.end());
+    call.work = gemm;
     return call;
   }
 
-  // One for all matmuls of a branch: they run one after another.
-  ir::Use gemm_workspace(int branch) {
-    ir::ValueId& workspace = gemm_workspaces_[branch];
-    if (workspace == ir::kNoValue) {
+  // One for all matmuls of a queue: they run one after another.
+  ir::Use gemm_workspace(Queue queue) {
+    const auto [found, is_new] = gemm_workspaces_.try_emplace(queue, ir::kNoValue);
+    ir::ValueId& workspace = found->second;
+    if (is_new) {
       ir::Value value;
-      value.name = branch == 0 ? "gemm.workspace" : "gemm.workspace.side";
+      value.name = queue == Queue::main ? "gemm.workspace" : "gemm.workspace.side";
       value.shape = {{options_.gemm_workspace_bytes / 4, ""}};
       value.role = ir::Role::state;
       workspace = graph_.add(std::move(value));
@@ -139,13 +142,16 @@ class CudaProgramBuilder {
     return summands_.contains(storage) || graph_.value(use).role == ir::Role::gradient ||
            graph_.value(storage).role == ir::Role::gradient;
   }
-  bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
+  bool is_gemm_workspace(ir::Use use) const {
+    return std::ranges::any_of(gemm_workspaces_,
+                               [&](const auto& workspace) { return workspace.second == use.value; });
+  }
 
-  // Sums over ranks, and what is made of them at once, have a branch of their own where there is something to
+  // Sums over ranks, and what is made of them at once, have a queue of their own where there is something to
   // run beside them (not those within a layer, which what follows waits for), and so have copies to the host
-  // and back. A call that writes nothing that is still read before the update goes to the second branch:
+  // and back. A call that writes nothing that is still read before the update goes to the side queue:
   // gradients of parameters, the sum of the losses, the next random step. Not so the token embedding's
-  // gradient: nothing follows it on the first branch, and the second one is then still at others. A call that
+  // gradient: nothing follows it on the main queue, and the side queue is then still at others. A call that
   // only fills scratch memory goes where the node's outputs say.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
@@ -158,18 +164,18 @@ class CudaProgramBuilder {
                            [&](ir::Use use) { return is_output(use); });
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
-    if (call.is_collective() || node.optional_flag("of_ranks")) {
-      const bool is_beside = (function_ == "micro_step" && !call.of_tensor) || node.optional_flag("beside");
-      call.branch = is_beside ? program::kSumBranch : program::kMainBranch;
+    if (is_collective(call) || node.optional_flag("of_ranks")) {
+      const bool is_beside = (function_ == "micro_step" && ranks_of(call) != runtime::RankGroup::tensor) ||
+                             node.optional_flag("beside");
+      call.queue = is_beside ? Queue::communication : Queue::main;
       return;
     }
     if (node.op == ir::Op::transfer) {
-      call.branch = options_.streams > 1 ? program::kHostBranch : program::kMainBranch;
+      call.queue = options_.streams > 1 ? Queue::host_copies : Queue::main;
       return;
     }
-    call.branch = options_.streams > 1 && is_result && node.op != ir::Op::embedding_backward
-                      ? program::kGradientBranch
-                      : program::kMainBranch;
+    call.queue = options_.streams > 1 && is_result && node.op != ir::Op::embedding_backward ? Queue::side
+                                                                                            : Queue::main;
   }
   // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {
@@ -198,9 +204,12 @@ class CudaProgramBuilder {
     if (node.op != ir::Op::attention && node.op != ir::Op::attention_backward) return false;
     if (node.op == ir::Op::attention_backward && node.outputs.size() > 3)
       return false;  // which only ours sums
-    Call call = attention_call(graph_, node);
-    const std::optional<int64_t> bytes = options_.cudnn_workspace(call.attention);
+    const program::AttentionShape shape = attention_shape(graph_, node);
+    const std::optional<int64_t> bytes = options_.cudnn_workspace(shape);
     if (!bytes) return false;
+    Call call{.work = program::Attention{shape}};
+    call.arguments = {node.inputs.begin(), node.inputs.begin() + (shape.backward ? 6 : 3)};
+    call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
     call.arguments.push_back(scratch(region, node, to_string(node.op), std::max<int64_t>(*bytes, 4)));
     calls.push_back(std::move(call));
     return true;
@@ -220,8 +229,10 @@ class CudaProgramBuilder {
     if (source.workspace_bytes > 0)
       workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
     for (const CudaKernel& kernel : source.kernels) {
-      Call call;
-      call.arguments = kernel.arguments;
+      program::Launch launch;
+      launch.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      if (node.op == ir::Op::fused_matmul && !kernel.maps.empty()) launch.matmul = matmul_shape(graph_, node);
+      Call call{.arguments = kernel.arguments};
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
       program::Kernel added{kernel.name, kernel.comment, kernel.text,
                             node.origin, kernel.header,  kernel.takes_layer};
@@ -230,12 +241,11 @@ class CudaProgramBuilder {
       added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       added.bounds = kernel.launch.bounds;
-      call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
-      if (node.op == ir::Op::fused_matmul && !kernel.maps.empty()) call.gemm = matmul_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
-      call.kernel = kernels_.add(
-          std::move(added), call.grid.blocks,
+      launch.kernel = kernels_.add(
+          std::move(added), launch.grid.blocks,
           {function_, region.name, node.scope, label, sources_of(graph_, node), kernel.parameters});
+      call.work = std::move(launch);
       calls.push_back(std::move(call));
     }
     return source.main;
@@ -262,7 +272,7 @@ class CudaProgramBuilder {
   KernelTable kernels_{program_.kernels};
   std::string function_;  // whose calls are being listed
   const std::set<ir::ValueId> summands_;
-  std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
+  std::map<Queue, ir::ValueId> gemm_workspaces_;
   std::map<ir::ValueId, ir::ValueId> orders_;  // of ids
   std::set<ir::ValueId> scratch_;
 };

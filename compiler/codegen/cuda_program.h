@@ -11,8 +11,8 @@ namespace hydrac::codegen {
 struct CudaOptions {
   const targets::Target* gpu = nullptr;
   // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
-  std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
-  int64_t gemm_workspace_bytes = 0;           // shared by all matmuls of a branch
+  std::function<std::optional<int64_t>(const program::AttentionShape&)> cudnn_workspace;
+  int64_t gemm_workspace_bytes = 0;           // shared by all matmuls of a queue
   int streams = 1;                            // 2: gradients of parameters may be computed on the side stream
   cuda::AttentionTiles attention_tiles = {};  // what our attention kernels are asked to take
 };

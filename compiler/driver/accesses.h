@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "program/branches.h"
+#include "program/queues.h"
 
 namespace hydrac::driver {
 

@@ -127,13 +127,13 @@ void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
   require_asked_matmuls(c.spec, c.matmuls);
 }
 
-// Storages that calls of the second branch read or write.
+// Storages that calls of other queues than the main one read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
   for (const program::Function& function : c.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.branch == 0) continue;
+        if (call.queue == program::Queue::main) continue;
         for (ir::Use use : call.arguments) storages.insert(storage_of(c.graph, use.value));
       }
     }
@@ -143,7 +143,7 @@ std::set<ir::ValueId> touched_beside(const Compiled& c) {
 
 program::Program build_program(Compiled& c, const targets::Target& target, const CompileOptions& options) {
   if (target.is_cpu()) return codegen::build_cpu_program(c.graph, options.threads);
-  auto no_cudnn = [](const program::AttentionCall&) { return std::optional<int64_t>(); };
+  auto no_cudnn = [](const program::AttentionShape&) { return std::optional<int64_t>(); };
   codegen::CudaOptions cuda{&target, options.cudnn_workspace, gemm_workspace_bytes(target),
                             static_cast<int>(c.spec.optimizations.streams), spec::attention_tiles(c.spec)};
   if (!cuda.cudnn_workspace) cuda.cudnn_workspace = no_cudnn;
@@ -155,6 +155,16 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
 int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
   return given > 0 ? std::min(half, given) : half;
+}
+
+// Of moments that may lie on the host, those that the spec leaves on the GPU.
+int64_t moments_kept(const Compiled& c) {
+  double bytes = 0;
+  for (const ir::Value& value : c.graph.values) {
+    if (value.on_host && value.role == ir::Role::optimizer_state)
+      bytes += static_cast<double>(element_count(value.shape) * value.slots * size_of(value.dtype));
+  }
+  return static_cast<int64_t>((1 - c.spec.optimizations.offload.optimizer_state) * bytes);
 }
 
 // What documents decide, for `hydrac explain`.
@@ -345,7 +355,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
-  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)));
+  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),
+                            moments_kept(c));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;

@@ -23,7 +23,7 @@ struct CompileOptions {
   // of "generate". A program with an objective does in any case.
   std::optional<models::Generation> generation = {};
   // GPU targets: see codegen::CudaOptions. Without it every attention is generated.
-  std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
+  std::function<std::optional<int64_t>(const program::AttentionShape&)> cudnn_workspace;
 };
 
 // A spec, compiled. Owns its spec, which the graph's builder refers to.

@@ -11,6 +11,7 @@
 #include "driver/prediction.h"
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
+#include "spec/print.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -61,7 +62,8 @@ std::string keys_text(const spec::OpenKeys& open, const FitChoice& choice) {
   if (open.micro_batch_size) keys.push_back(fmt::format("micro_batch_size: {}", choice.micro_batch_size));
   if (open.recompute) keys.push_back("recompute: " + to_string(choice.recompute));
   if (open.loss) keys.push_back(fmt::format("loss: {}", to_string(choice.loss)));
-  if (open.offload) keys.push_back(fmt::format("offload.optimizer_state: {}", choice.moments.on_host));
+  if (open.offload)
+    keys.push_back(fmt::format("offload.optimizer_state: {}", to_string(choice.moments.on_host)));
   if (open.optimizer_state)
     keys.push_back(fmt::format("optimizer_state: {}", to_string(choice.moments.type)));
   return fmt::format("{}", fmt::join(keys, ", "));
@@ -129,10 +131,11 @@ FitSpace fit_space(const spec::Spec& spec) {
     using spec::LossKernel;
     space.losses = {LossKernel::materialized, LossKernel::chunked, LossKernel::fused_linear};
   }
+  space.keeps_moments = open.offload;
   for (const auto type : {o.optimizer_state, spec::StateType::int8}) {
     if (type != o.optimizer_state && !open.optimizer_state) continue;
     space.moments.push_back({o.offload.optimizer_state, type});
-    if (open.offload) space.moments.push_back({true, type});
+    if (open.offload) space.moments.push_back({1, type});
     if (o.optimizer_state == spec::StateType::int8) break;
   }
   return space;

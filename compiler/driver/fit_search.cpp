@@ -1,6 +1,7 @@
 #include "driver/fit_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -10,6 +11,9 @@
 namespace hydrac::driver {
 
 namespace {
+
+// Moments that lie on the host are shared in thousandths.
+constexpr double kShares = 1000;
 
 // Places of a combination's values in the lists of a FitSpace.
 struct FitPlace {
@@ -36,7 +40,8 @@ class FitSearch {
     }
     for (const Bound& bound : bounds(largest)) {
       if (found_.runner_up && bound.seconds >= found_.runner_up->seconds) break;
-      if (const auto fitting = largest_fitting(bound.place)) take(plan_of(*fitting, sizes_at(*fitting)));
+      const std::optional<FitPlace> fitting = largest_fitting(bound.place);
+      if (const auto fastest = fitting ? fastest_from(*fitting) : std::nullopt) take(*fastest);
     }
     if (!found_.best) found_.leanest = leanest();
     return std::move(found_);
@@ -47,6 +52,8 @@ class FitSearch {
     int64_t bytes = 0, host_bytes = 0;
     int64_t fixed_bytes = 0;  // which no micro-batch changes
     double seconds = 0;
+    double least_seconds = 0;  // with as many moments on the GPU as any micro-batch leaves room for
+    spec::Share on_host;       // moments
   };
   // No micro-batch with these values takes less time.
   struct Bound {
@@ -54,13 +61,37 @@ class FitSearch {
     FitPlace place;
   };
 
+  bool keeps_moments(const FitPlace& place) const {
+    return space_.keeps_moments && space_.moments[place.moments].on_host.any();
+  }
+
   FitChoice choice_at(const FitPlace& place) const {
     return {space_.micro_batch_sizes[place.micro_batch], space_.recompute[place.recompute],
             space_.losses[place.loss], space_.moments[place.moments]};
   }
 
   FitPlan plan_of(const FitPlace& place, const Sizes& sizes) const {
-    return {choice_at(place), sizes.bytes, sizes.host_bytes, sizes.seconds};
+    FitChoice choice = choice_at(place);
+    choice.moments.on_host = sizes.on_host;
+    return {choice, sizes.bytes, sizes.host_bytes, sizes.seconds};
+  }
+
+  // Of the plan with all moments on the host, what it is where as many as fit stay on the GPU.
+  void keep_moments(const Compiled& c, Sizes& sizes) const {
+    const int64_t moments = moments_on_host(c);
+    const auto share_of = [&](int64_t used) {  // on the host, where the rest uses so much of the GPU
+      const auto room = static_cast<double>(std::max<int64_t>(limit_ - used, 0));
+      const double share = std::max(1 - room / static_cast<double>(moments), 0.0);
+      return std::min(std::ceil(kShares * share) / kShares, 1.0);
+    };
+    const double seconds_of_all = seconds_over_bus(c, moments);
+    sizes.least_seconds = sizes.seconds - (1 - share_of(sizes.fixed_bytes)) * seconds_of_all;
+    sizes.on_host = std::max(share_of(sizes.bytes), 1 / kShares);
+    const auto kept =
+        static_cast<int64_t>((1 - sizes.on_host) * static_cast<double>(moments)) / plan::kPage * plan::kPage;
+    sizes.bytes += kept;
+    sizes.host_bytes -= kept;
+    sizes.seconds -= seconds_over_bus(c, kept);
   }
 
   const Sizes& sizes_at(const FitPlace& place) {
@@ -69,8 +100,15 @@ class FitSearch {
     if (progress_) progress_(std::ssize(found_.planned));
     const FitChoice choice = choice_at(place);
     const Compiled c = compile(with_choice(spec_, choice), choice.recompute, options_);
-    entry->second = {c.plan.device_bytes(), c.plan.host_bytes, c.plan.persistent_bytes - c.plan.input_bytes,
-                     predicted_seconds(c)};
+    const double seconds = predicted_seconds(c);
+    Sizes& sizes = entry->second;
+    sizes = {c.plan.device_bytes(),
+             c.plan.host_bytes,
+             c.plan.persistent_bytes - c.plan.input_bytes,
+             seconds,
+             seconds,
+             choice.moments.on_host};
+    if (keeps_moments(place)) keep_moments(c, sizes);
     found_.planned.push_back(plan_of(place, entry->second));
     return entry->second;
   }
@@ -80,7 +118,7 @@ class FitSearch {
     const double first = sizes_at({.micro_batch = largest}).seconds;
     std::vector<Bound> list;
     for (size_t moments = 0; moments < space_.moments.size(); ++moments) {
-      const double added = sizes_at({.moments = moments, .micro_batch = largest}).seconds - first;
+      const double added = sizes_at({.moments = moments, .micro_batch = largest}).least_seconds - first;
       for (size_t loss = 0; loss < space_.losses.size(); ++loss) {
         for (size_t recompute = 0; recompute < space_.recompute.size(); ++recompute) {
           const FitPlace place{0, loss, recompute, largest};
@@ -120,6 +158,22 @@ class FitSearch {
     if (fitting == 0) return std::nullopt;
     place.micro_batch = fitting - 1;
     return place;
+  }
+
+  // With this micro-batch or a smaller one, which takes longer but leaves room for more moments. Nullopt
+  // where all of them have room.
+  std::optional<FitPlan> fastest_from(FitPlace place) {
+    if (!keeps_moments(place)) return plan_of(place, sizes_at(place));
+    std::optional<FitPlan> fastest;
+    for (size_t sizes = place.micro_batch + 1; sizes > 0; --sizes) {
+      place.micro_batch = sizes - 1;
+      FitPlace all_on_gpu = place;
+      --all_on_gpu.moments;  // FitSpace::moments
+      if (fits(all_on_gpu)) break;
+      const FitPlan plan = plan_of(place, sizes_at(place));
+      if (!fastest || plan.seconds < fastest->seconds) fastest = plan;
+    }
+    return fastest;
   }
 
   // Other values of keys may make the same program, as parts of a head that is one part: no runner-up.

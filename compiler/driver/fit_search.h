@@ -11,7 +11,7 @@ namespace hydrac::driver {
 
 // Where the optimizer's moments are, and in which format.
 struct MomentStorage {
-  bool on_host = false;
+  spec::Share on_host;
   spec::StateType type = spec::StateType::fp32;
   bool operator==(const MomentStorage&) const = default;
 };
@@ -32,6 +32,9 @@ struct FitSpace {
   std::vector<passes::RecomputeChoice> recompute;
   std::vector<spec::LossKernel> losses;
   std::vector<MomentStorage> moments;
+  // Of each format, moments on the GPU and then the same on the host; of these as many as fit stay on the
+  // GPU.
+  bool keeps_moments = false;
 
   int64_t combinations() const {
     return std::ssize(micro_batch_sizes) * std::ssize(recompute) * std::ssize(losses) * std::ssize(moments);

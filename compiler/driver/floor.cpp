@@ -28,7 +28,8 @@ Peaks peaks_of(const targets::Target& target, spec::Precision precision) {
 
 double floor_seconds(const Peaks& peaks, const program::Call& call) {
   const double memory = peaks.bytes_per_second > 0 ? call.bytes / peaks.bytes_per_second : 0;
-  const double flops = call.gemm.is_f8() ? peaks.flops_of_8_bits : peaks.flops;
+  const program::GemmShape* matmul = matmul_of(call);
+  const double flops = matmul && matmul->is_f8() ? peaks.flops_of_8_bits : peaks.flops;
   return call.multiplies_matrices && flops > 0 ? std::max(memory, call.flop / flops) : memory;
 }
 
@@ -47,8 +48,8 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks) {
       const auto runs = static_cast<double>(std::max(section.layers, 1) * times);
       for (const program::Call& call : section.calls) {
         work.calls += std::max(section.layers, 1) * times;
-        if (call.is_collective()) continue;
-        if (call.kind == program::Call::Kind::copy) {
+        if (is_collective(call)) continue;
+        if (program::is<program::Copy>(call)) {
           work.copied_bytes += runs * call.bytes;
           continue;
         }
@@ -70,7 +71,7 @@ int64_t bytes_sent_per_step(const Compiled& compiled) {
     if (!is_micro_step && function.name != "update") continue;
     const double times = is_micro_step ? static_cast<double>(spec::micro_batches_of_step(compiled.spec)) : 1;
     for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
-      if (call.is_collective()) bytes += times * call.bytes;
+      if (is_collective(call)) bytes += times * call.bytes;
     });
   }
   return static_cast<int64_t>(bytes);

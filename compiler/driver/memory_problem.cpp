@@ -125,10 +125,10 @@ class Remedies {
   }
 
   bool can_offload() const {
-    return !targets::find(spec_.target)->is_cpu() && !spec_.optimizations.offload.optimizer_state;
+    return !targets::find(spec_.target)->is_cpu() && !spec_.optimizations.offload.optimizer_state.any();
   }
   static spec::Spec offloaded(spec::Spec spec) {
-    spec.optimizations.offload.optimizer_state = true;
+    spec.optimizations.offload.optimizer_state = 1;
     return spec;
   }
 
@@ -139,7 +139,7 @@ class Remedies {
     const spec::OpenKeys open = open_keys(spec);
     spec.optimizations.fit = spec::Fit::none;
     if (open.loss) spec.optimizations.loss = spec::LossKernel::fused_linear;
-    if (open.offload) spec.optimizations.offload.optimizer_state = true;
+    if (open.offload) spec.optimizations.offload.optimizer_state = 1;
     return open.any() && (fits(spec, choice_) || (open.recompute && other_choice(spec)));
   }
 

@@ -20,15 +20,25 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
   return rates;
 }
 
+int64_t moments_on_host(const Compiled& compiled) {
+  const plan::Plan& plan = compiled.plan;
+  int64_t bytes = 0;
+  for (const auto& [id, placement] : plan.placements) {
+    if (compiled.graph.value(id).role != ir::Role::optimizer_state) continue;
+    const int64_t first = std::max(placement.offset, plan.device_bytes());
+    bytes += std::max<int64_t>(placement.offset + placement.bytes() - first, 0);
+  }
+  return bytes;
+}
+
 namespace {
 
-// What the update moves over the bus: moments both ways at once, and copies of weights.
-int64_t moved_by_update(const Compiled& compiled) {
+// That the update writes, of weights.
+int64_t copies_on_host(const Compiled& compiled) {
   int64_t bytes = 0;
   for (const auto& [id, placement] : compiled.plan.placements) {
     const ir::Value& value = compiled.graph.value(id);
-    if (value.on_host && (value.role == ir::Role::optimizer_state || value.role == ir::Role::working_copy))
-      bytes += placement.bytes();
+    if (value.on_host && value.role == ir::Role::working_copy) bytes += placement.bytes();
   }
   return bytes;
 }
@@ -40,9 +50,14 @@ double predicted_seconds(const Compiled& compiled) {
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
   if (work.copied_bytes > 0) seconds = std::max(seconds, work.copied_bytes / rates.host_bytes_per_second);
-  if (const int64_t moved = moved_by_update(compiled); moved > 0)
+  if (const int64_t moved = moments_on_host(compiled) + copies_on_host(compiled); moved > 0)
     seconds += static_cast<double>(moved) / rates.host_bytes_per_second;
   return seconds;
+}
+
+double seconds_over_bus(const Compiled& compiled, int64_t moment_bytes) {
+  const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  return static_cast<double>(moment_bytes) / rates.host_bytes_per_second;
 }
 
 double attention_share(const Compiled& compiled) {

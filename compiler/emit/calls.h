@@ -5,7 +5,7 @@
 
 #include "codegen/dimensions.h"
 #include "driver/compile.h"
-#include "emit/branch_waits.h"
+#include "emit/queue_waits.h"
 #include "emit/tensors.h"
 
 namespace hydrac::emit {
@@ -27,16 +27,25 @@ class CallText {
   std::string definition(int section, const std::string& name, const std::string& layer) const;
   std::string arguments(const program::Section& section) const;
   std::string call_text(const program::Section& section, const program::Call& call) const;
-  std::string launch(const program::Section& section, const program::Call& call) const;
-  std::string gemm(const program::Section& section, const program::Call& call) const;
-  std::string gemm_comment(const program::Call& call) const;
-  bool is_matmul(const program::Call& call) const;
-  std::vector<std::string> matmul_comment(const program::Call& call) const;
-  std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
-  std::string all_reduce(const program::Section& section, const program::Call& call) const;
-  std::string with_parts(const program::Section& section, const program::Call& call) const;
-  std::string attention(const program::Section& section, const program::Call& call) const;
-  std::string accumulation(const program::Section& section, const program::Call& call) const;
+  std::string launch(const program::Section& section, const program::Call& call,
+                     const program::Launch& work) const;
+  std::string gemm(const program::Section& section, const program::Call& call,
+                   const program::Gemm& work) const;
+  std::string attention(const program::Section& section, const program::Call& call,
+                        const program::Attention& work) const;
+  std::string all_reduce(const program::Section& section, const program::Call& call,
+                         const program::AllReduce& work) const;
+  std::string with_parts(const program::Section& section, const program::Call& call,
+                         const program::OfParts& work) const;
+  std::string accumulation(const program::Section& section, const program::GemmShape& shape) const;
+  std::vector<std::string> call_comment(const program::Call& call) const;  // its lines
+  std::string gemm_comment(const program::Call& call, const program::Gemm& gemm) const;
+  std::vector<std::string> matmul_comment(const program::Call& call, const program::Launch& launch) const;
+  std::vector<std::string> weight_gradients_comment(const program::Call& call,
+                                                    const program::Launch& launch) const;
+  std::string elements(ir::Use use) const;  // "B * T * C"
+  std::string symbols(ir::Use use) const;   // "[B,T,C]"
+  ir::Use workspace_of_queue(const program::Call& call) const;
   std::string mark(const CallPosition& behind, int index) const;
   std::string wait_comment(const program::Call& call, const program::Call& awaited,
                            const WaitReason& reason) const;
@@ -49,7 +58,7 @@ class CallText {
   const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
   const program::Function& function_;
-  const BranchWaits waits_;
+  const QueueWaits waits_;
   const bool on_cpu_;
 };
 

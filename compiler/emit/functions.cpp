@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
 
 #include "codegen/writer.h"
-#include "emit/branch_waits.h"
 #include "emit/calls.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
+#include "emit/queue_waits.h"
 #include "models/adapter.h"
-#include "program/branches.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -77,18 +75,12 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
   return functions;
 }
 
-std::set<int> forked_branches(const driver::Compiled& compiled) {
-  std::set<int> branches;
-  if (on_cpu(compiled)) return branches;
+std::set<program::Queue> forked_queues(const driver::Compiled& compiled) {
+  std::set<program::Queue> queues;
+  if (on_cpu(compiled)) return queues;
   for (const program::Function& function : compiled.program.functions)
-    branches.merge(branch_waits(compiled, function).forks);
-  return branches;
-}
-
-std::string_view branch_name(int branch) {
-  static constexpr std::array<std::string_view, program::kBranches> kNames = {"main", "side", "communication",
-                                                                              "host_copies"};
-  return kNames.at(static_cast<size_t>(branch));
+    queues.merge(queue_waits(compiled, function).forks);
+  return queues;
 }
 
 std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& compiled) {
@@ -96,11 +88,13 @@ std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& c
   for (const program::Function& function : compiled.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.kind != program::Call::Kind::attention) continue;
-        const int64_t bytes = compiled.plan.placements.at(call.arguments.back().value).slot_bytes;
-        CudnnAttention& known = attentions[attention_name(compiled, call.attention)];
+        const auto* attention = std::get_if<program::Attention>(&call.work);
+        if (!attention) continue;
+        const ir::Use workspace = attention->tensors(call.arguments).workspace;
+        const int64_t bytes = compiled.plan.placements.at(workspace.value).slot_bytes;
+        CudnnAttention& known = attentions[attention_name(compiled, attention->shape)];
         known.workspace_bytes = known.workspace_bytes == 0 ? bytes : std::min(known.workspace_bytes, bytes);
-        known.call = call.attention;
+        known.shape = attention->shape;
       }
     }
   }
@@ -113,19 +107,19 @@ std::string step_declarations(const driver::Compiled& compiled) {
     out.line("// What a function's calls are put on, to become part of a CUDA graph.");
     out.open("struct Run {");
     out.line("const Queue& main;");
-    const std::set<int> forks = forked_branches(compiled);
-    if (forks.contains(program::kGradientBranch)) {
+    const std::set<program::Queue> forks = forked_queues(compiled);
+    if (forks.contains(program::Queue::side)) {
       out.line(
           "// The side stream: what only makes gradients of parameters, which nobody reads before the "
           "update,");
       out.line("// overlaps with the rest there.");
       out.line("const Queue& side;");
     }
-    if (forks.contains(program::kSumBranch)) {
+    if (forks.contains(program::Queue::communication)) {
       out.line("// Sums of gradients over ranks, which nobody reads before the update either.");
       out.line("const Queue& communication;");
     }
-    if (forks.contains(program::kHostBranch)) {
+    if (forks.contains(program::Queue::host_copies)) {
       out.line(
           "// Copies of what the backward pass reads, to the host's memory and back a layer ahead of it.");
       out.line("const Queue& host_copies;");
@@ -138,7 +132,7 @@ std::string step_declarations(const driver::Compiled& compiled) {
     }
     std::map<std::string, bool> marks;  // and whether they are two
     for (const program::Function& function : compiled.program.functions) {
-      const BranchWaits waits = branch_waits(compiled, function);
+      const QueueWaits waits = queue_waits(compiled, function);
       for (const auto& [position, name] : waits.marks) marks[name] = waits.by_turns.contains(position);
     }
     if (!marks.empty())

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "codegen/dimensions.h"
@@ -29,14 +28,12 @@ std::string step_declarations(const driver::Compiled& compiled);
 std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function);
 
-// The branches other than the main one (Call::branch); what cuDNN computes of attention.
-std::set<int> forked_branches(const driver::Compiled& compiled);
-// What a branch's queue is called in emitted code.
-std::string_view branch_name(int branch);
+// The queues other than the main one. Emitted code gives them the names of to_string(Queue).
+std::set<program::Queue> forked_queues(const driver::Compiled& compiled);
 
 // An attention that cuDNN computes, and the bytes of workspace that the plan gives it.
 struct CudnnAttention {
-  program::AttentionCall call;
+  program::AttentionShape shape;
   int64_t workspace_bytes = 0;
 };
 // By the member of Run that is its plan.

@@ -100,15 +100,16 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
   for (const program::Function& function : program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.kind != program::Call::Kind::launch || !seen.insert(call.kernel).second) continue;
-        const FamilyMember member = member_of(families, call.kernel);
+        const auto* launch = std::get_if<program::Launch>(&call.work);
+        if (!launch || !seen.insert(launch->kernel).second) continue;
+        const FamilyMember member = member_of(families, launch->kernel);
         if (member.family && !member.is_first()) continue;
         std::vector<int>& list =
-            files[file_of(program.kernels[static_cast<size_t>(call.kernel)], function, section)];
-        list.push_back(call.kernel);
+            files[file_of(program.kernels[static_cast<size_t>(launch->kernel)], function, section)];
+        list.push_back(launch->kernel);
         if (!member.family) continue;
         for (const KernelVariant& variant : member.family->variants) {
-          if (variant.kernel != call.kernel) list.push_back(variant.kernel);
+          if (variant.kernel != launch->kernel) list.push_back(variant.kernel);
         }
       }
     }
@@ -171,7 +172,8 @@ std::string map_text(const driver::Compiled& compiled, int index, size_t argumen
   for (const program::Function& function : compiled.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.kind != program::Call::Kind::launch || call.kernel != index) continue;
+        const auto* launch = std::get_if<program::Launch>(&call.work);
+        if (!launch || launch->kernel != index) continue;
         const ir::Shape& shape = compiled.graph.value(call.arguments[argument]).shape;
         const ir::Shape rows(shape.begin(), shape.end() - 1);
         return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
@@ -315,7 +317,7 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
   return text;
 }
 
-std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention) {
+std::string attention_name(const driver::Compiled& compiled, const program::AttentionShape& attention) {
   const bool generates = attention.batch == 1 && compiled.spec.train.micro_batch_size != 1;
   return fmt::format("{}attention{}", generates ? "generation_" : "", attention.backward ? "_gradients" : "");
 }

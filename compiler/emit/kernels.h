@@ -51,6 +51,6 @@ std::string launch_using(const program::Kernel& kernel);
 std::string replaced(std::string text, const std::string& what, const std::string& with);
 
 // The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
-std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);
+std::string attention_name(const driver::Compiled& compiled, const program::AttentionShape& attention);
 
 }  // namespace hydrac::emit

@@ -310,6 +310,7 @@ std::string LayoutText::print() {
   out_.line("layout.arena_bytes = kArenaBytes;");
   out_.line("layout.persistent_bytes = kPersistentBytes;");
   if (compiled_.plan.host_bytes > 0) out_.line("layout.host_bytes = kHostBytes;");
+  if (compiled_.plan.kept_bytes > 0) out_.line("layout.kept_bytes = kKeptBytes;");
   out_.line("layout.input_bytes = kInputBytes;");
   out_.line(fmt::format("layout.gradient_accumulation_steps = {};",
                         compiled_.spec.train.gradient_accumulation_steps));

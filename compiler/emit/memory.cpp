@@ -189,6 +189,10 @@ std::string MemoryText::print() {
     out_.line(fmt::format(
         "inline constexpr std::int64_t kHostBytes = {};  // the arena's last ones: in the host's memory",
         grouped(compiled_.plan.host_bytes)));
+  if (compiled_.plan.kept_bytes > 0)
+    out_.line(fmt::format(
+        "inline constexpr std::int64_t kKeptBytes = {};  // before these: the GPU's, and live as long",
+        grouped(compiled_.plan.kept_bytes)));
   return out_.text();
 }
 

@@ -119,8 +119,10 @@ void PlanPage::memory() {
       "alive at the same time.",
       compiled_.plan.arena_bytes, compiled_.plan.persistent_bytes, compiled_.plan.input_bytes));
   if (compiled_.plan.host_bytes > 0)
-    line(
-        fmt::format("Its last {} lie in the host's memory and live as long too.", compiled_.plan.host_bytes));
+    line(fmt::format(
+        "Its last {} lie in the host's memory and live as long too{}.", compiled_.plan.host_bytes,
+        compiled_.plan.kept_bytes > 0 ? fmt::format(", and so do {} before them", compiled_.plan.kept_bytes)
+                                      : ""));
   line();
   line("| offset | bytes | tensor | shape | of |");
   line("| ---: | ---: | --- | --- | --- |");

@@ -6,12 +6,11 @@
 #include <set>
 
 #include "codegen/writer.h"
-#include "emit/branch_waits.h"
 #include "emit/functions.h"
 #include "emit/on_cpu.h"
+#include "emit/queue_waits.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
-#include "program/branches.h"
 #include "program/for_each_matmul.h"
 #include "targets/executable/executable.h"
 #include "targets/target.h"
@@ -20,6 +19,7 @@ namespace hydrac::emit {
 
 using codegen::Writer;
 using program::Call;
+using program::Queue;
 
 namespace {
 
@@ -94,7 +94,7 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
 
 // Elements from one batch, token and head to the next: of a tensor in whose rows `width` elements lie.
 std::string strides_text(const codegen::Dimensions& dimensions, const ir::Shape& query,
-                         const program::AttentionCall::Strides& s, const ir::Shape& packed) {
+                         const program::AttentionShape::Strides& s, const ir::Shape& packed) {
   const int64_t head = query[3].size;
   const std::string tokens = size_text(dimensions, query[1]), width = size_text(dimensions, query[3]);
   for (const ir::Shape& row : {packed, ir::Shape{query[2], query[3]}}) {
@@ -107,7 +107,7 @@ std::string strides_text(const codegen::Dimensions& dimensions, const ir::Shape&
 
 // As a function of the batch: "attention_problem(B)".
 void attention_problem(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
-                       const std::string& name, const program::AttentionCall& a) {
+                       const std::string& name, const program::AttentionShape& a) {
   const spec::Model& m = compiled.spec.model;
   const ir::Dim T{a.tokens, "T"}, H{a.heads, "H"}, K{a.kv_heads, a.kv_heads == a.heads ? "H" : "K"},
       D{a.head_dim, "D"};
@@ -128,7 +128,7 @@ void attention_problem(Writer& out, const driver::Compiled& compiled, const code
   // Tensors that lie alike are assigned together: "problem.q = problem.k = problem.v = {...};".
   std::vector<std::pair<std::string, std::string>> alike;
   const auto strides = [&](const std::string& member, const ir::Shape& shape,
-                           const program::AttentionCall::Strides& s) {
+                           const program::AttentionShape::Strides& s) {
     const std::string text = strides_text(dimensions, shape, s, packed);
     const auto same = std::ranges::find(alike, text, &std::pair<std::string, std::string>::first);
     if (same == alike.end()) {
@@ -157,9 +157,9 @@ void attention_problem(Writer& out, const driver::Compiled& compiled, const code
 // the name of `attention`.
 std::string problem_of(const std::map<std::string, CudnnAttention>& attentions, const std::string& name) {
   for (const auto& [other, attention] : attentions) {
-    program::AttentionCall call = attention.call;
-    call.batch = attentions.at(name).call.batch;
-    if (other == name || call == attentions.at(name).call) return other;
+    program::AttentionShape shape = attention.shape;
+    shape.batch = attentions.at(name).shape.batch;
+    if (other == name || shape == attentions.at(name).shape) return other;
   }
   return name;
 }
@@ -191,7 +191,7 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
   out.line("");
 }
 
-// Whether the second branch needs a library's workspace: it may consist of our kernels alone.
+// Whether the side queue needs a library's workspace: it may consist of our kernels alone.
 bool multiplies_on_side(const driver::Compiled& compiled) {
   bool multiplies = false;
   for_each_matmul(compiled.program, program::Matmuls::all,
@@ -201,7 +201,7 @@ bool multiplies_on_side(const driver::Compiled& compiled) {
 
 std::string run_text(const driver::Compiled& compiled) {
   std::string text = "Run run{main_";
-  for (const int branch : forked_branches(compiled)) text += fmt::format(", {}_", branch_name(branch));
+  for (const Queue queue : forked_queues(compiled)) text += fmt::format(", {}_", to_string(queue));
   if (compiled.spec.parallel.data > 1) text += ", *this";
   const auto attentions = cudnn_attentions(compiled);
   if (!attentions.empty()) text += ", cudnn_";
@@ -217,7 +217,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   const auto attentions = cudnn_attentions(compiled);
   for (const auto& [name, attention] : attentions) {
     if (problem_of(attentions, name) == name)
-      attention_problem(out, compiled, dimensions, name, attention.call);
+      attention_problem(out, compiled, dimensions, name, attention.shape);
   }
   out.open("GemmOptions matmul_options(const RecordedChoices& recorded) {");
   out.line("GemmOptions options;");
@@ -231,7 +231,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("}  // namespace");
   out.line("");
   const bool tf32 = compiled.spec.optimizations.precision == spec::Precision::tf32;
-  const std::set<int> forks = forked_branches(compiled);
+  const std::set<Queue> forks = forked_queues(compiled);
   const char* device_bytes = compiled.plan.host_bytes > 0 ? "kArenaBytes - kHostBytes" : "kArenaBytes";
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line("    : CudaStepProgram(program_layout(), context),");
@@ -241,21 +241,20 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir(), recorded),");
   for (const auto& [name, attention] : attentions) {
     const std::string problem = fmt::format("{}_problem({})", problem_of(attentions, name),
-                                            size_text(dimensions, {attention.call.batch, "B"}));
+                                            size_text(dimensions, {attention.shape.batch, "B"}));
     const std::string plan =
-        attention.call.backward
+        attention.shape.backward
             ? fmt::format("backward({})", problem)
             : fmt::format("fastest_forward({}, stream(), arena(), {})", problem, device_bytes);
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
   std::string queues = "      main_(stream(), matmuls_, memory_.state.gemm_workspace)";
-  if (forks.contains(program::kGradientBranch))
+  if (forks.contains(Queue::side))
     queues += fmt::format(",\n      side_(side_stream(), matmuls_, {}, Queue::Branch::second)",
                           multiplies_on_side(compiled) ? "memory_.state.gemm_workspace_side" : "nullptr");
-  if (forks.contains(program::kSumBranch))
+  if (forks.contains(Queue::communication))
     queues += ",\n      communication_(communication(), matmuls_, nullptr)";
-  if (forks.contains(program::kHostBranch))
-    queues += ",\n      host_copies_(host_copies(), matmuls_, nullptr)";
+  if (forks.contains(Queue::host_copies)) queues += ",\n      host_copies_(host_copies(), matmuls_, nullptr)";
   out.append(queues + " {\n");
   Writer body(1);
   for (const auto& [name, attention] : attentions)
@@ -291,14 +290,14 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.open("switch (function) {");
   for (const program::Function& function : compiled.program.functions) {
     out.line("case Function::" + function.name + ":");
-    const std::set<int> own_forks = branch_waits(compiled, function).forks;
-    for (const int branch : own_forks) out.line(fmt::format("  {}_.follow(main_);", branch_name(branch)));
+    const std::set<Queue> own_forks = queue_waits(compiled, function).forks;
+    for (const Queue queue : own_forks) out.line(fmt::format("  {}_.follow(main_);", to_string(queue)));
     for (const EmittedFunction& emitted : emitted_functions(compiled)) {
       if (emitted.source == &function) out.line(fmt::format("  {}(memory_, run);", emitted.name));
     }
-    for (const int branch : own_forks)
-      out.line(branch == program::kSumBranch ? "  await_sums();"
-                                             : fmt::format("  main_.follow({}_);", branch_name(branch)));
+    for (const Queue queue : own_forks)
+      out.line(queue == Queue::communication ? "  await_sums();"
+                                             : fmt::format("  main_.follow({}_);", to_string(queue)));
     out.line("  return;");
   }
   out.line("default:");
@@ -357,7 +356,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   if (!attentions.empty()) out.line("CudnnAttention cudnn_;");
   for (const auto& [name, attention] : attentions) out.line(fmt::format("AttentionPlan {}_;", name));
   out.line("Queue main_;");
-  for (const int branch : forked_branches(compiled)) out.line(fmt::format("Queue {}_;", branch_name(branch)));
+  for (const Queue queue : forked_queues(compiled)) out.line(fmt::format("Queue {}_;", to_string(queue)));
   out.close("};");
   return out.text();
 }

@@ -13,9 +13,11 @@ int head_parts(const program::Program& program) {
 
 MatmulText matmul_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
                        const program::Call& gemm) {
-  const program::GemmShape& g = gemm.gemm;
+  const auto& matmul = std::get<program::Gemm>(gemm.work);
+  const program::GemmShape& g = matmul.shape;
+  const auto operands = matmul.operands(gemm.arguments);
   if (g.transpose_a && g.transpose_b) throw std::logic_error("no matmul transposes both operands");
-  const ir::Shape &a = graph.value(gemm.arguments[0]).shape, &c = graph.value(gemm.arguments[2]).shape;
+  const ir::Shape &a = graph.value(operands.a).shape, &c = graph.value(operands.c).shape;
   return {.name = g.transpose_a   ? "tn"
                   : g.transpose_b ? "nt"
                                   : "nn",

@@ -134,7 +134,7 @@ struct Value {
   int slots = 1;
   Role role = Role::activation;
   bool exact = false;    // a statistic or a loss: stays f32 whatever the precision of activations
-  bool on_host = false;  // of a GPU's program: lies in the host's memory; no activation
+  bool on_host = false;  // of a GPU's program: may lie in the host's memory (plan/plan.h); no activation
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
   std::vector<SharedRows> shared = {};  // of optimizer state that ranks share: all of its rows, in order

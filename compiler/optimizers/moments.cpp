@@ -51,7 +51,7 @@ Moment moment(Update& update, const std::string& name, bool is_signed) {
     shape.insert(shape.begin(), rows.count == all[0].size ? all[0] : ir::Dim{rows.count, ""});
     const ir::Use use = update.builder.fresh(part, shape, dtype, Role::optimizer_state);
     ir::Value& value = update.builder.graph().value(use.value);
-    value.on_host = update.spec.optimizations.offload.optimizer_state;
+    value.on_host = update.spec.optimizations.offload.optimizer_state.any();
     if (is_shared) value.shared = rows.groups;
     return use;
   };

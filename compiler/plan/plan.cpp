@@ -46,18 +46,23 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   return offset;
 }
 
-// And ends with what the host's memory holds.
-void place_on_host(const ir::Graph& graph, Plan& plan) {
+// And ends with what the host's memory holds, moments first, but for the first `kept` bytes of it.
+void place_on_host(const ir::Graph& graph, Plan& plan, int64_t kept) {
   const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
   int64_t bytes = 0;
-  for (const ir::Value& value : graph.values) {
-    if (!value.on_host || value.view) continue;
-    if (bytes == 0) plan.arena_bytes = pages(plan.arena_bytes);
-    plan.placements[value.id] = {plan.arena_bytes + bytes, slot_bytes(value), value.slots};
-    bytes += plan.placements[value.id].bytes();
-  }
-  plan.host_bytes = pages(bytes);
-  plan.arena_bytes += plan.host_bytes;
+  const auto place = [&](bool moments) {
+    for (const ir::Value& value : graph.values) {
+      if (!value.on_host || value.view || (value.role == ir::Role::optimizer_state) != moments) continue;
+      if (bytes == 0) plan.arena_bytes = pages(plan.arena_bytes);
+      plan.placements[value.id] = {plan.arena_bytes + bytes, slot_bytes(value), value.slots};
+      bytes += plan.placements[value.id].bytes();
+    }
+  };
+  place(true);
+  place(false);
+  plan.kept_bytes = std::min(kept, bytes) / kPage * kPage;
+  plan.host_bytes = pages(bytes) - plan.kept_bytes;
+  plan.arena_bytes += pages(bytes);
 }
 
 void place_divided(const ir::Graph& graph, Plan& plan) {
@@ -115,7 +120,7 @@ void count_live_bytes(const Liveness& liveness, const std::vector<Block>& blocks
   }
 }
 
-Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
+Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers, int64_t kept) {
   Plan plan;
   plan.persistent_bytes = plan.arena_bytes = place_persistent(graph, plan);
   const Liveness liveness = liveness_of(graph, lingers);
@@ -129,22 +134,23 @@ Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
   }
   count_live_bytes(liveness, blocks, plan);
   place_activations(plan, std::move(blocks));
-  place_on_host(graph, plan);
+  place_on_host(graph, plan, kept);
   place_divided(graph, plan);
   return plan;
 }
 
 }  // namespace
 
-Plan make_plan(const ir::Graph& graph) {
-  return plan_with(graph, {});
+Plan make_plan(const ir::Graph& graph, int64_t kept) {
+  return plan_with(graph, {}, kept);
 }
 
-Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes) {
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
+                int64_t kept) {
   constexpr int64_t little = int64_t{256} << 20;
-  Plan tight = make_plan(graph);
+  Plan tight = make_plan(graph, kept);
   if (beside.empty()) return tight;
-  Plan roomy = plan_with(graph, beside);
+  Plan roomy = plan_with(graph, beside, kept);
   return roomy.device_bytes() <= std::min(tight.device_bytes() + little, most_bytes) ? roomy : tight;
 }
 

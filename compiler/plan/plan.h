@@ -2,8 +2,9 @@
 //
 // Values of all roles but activation live as long as the program, at the arena's start. Activations are
 // placed by liveness: two share bytes when they are never alive at the same time. Functions never overlap in
-// time, so they share one space. The arena ends with what lies in the host's memory (Value::on_host);
-// addresses go on there without a gap. Behind the arena are addresses of what no rank has (Role::divided).
+// time, so they share one space. The arena ends with what may lie in the host's memory (Value::on_host), the
+// first of it on the GPU where it is asked to keep some; addresses go on without a gap. Behind the arena are
+// addresses of what no rank has (Role::divided).
 #pragma once
 #include <map>
 #include <set>
@@ -41,17 +42,21 @@ struct Plan {
   int64_t persistent_bytes = 0;  // of which values that live as long as the program
   int64_t input_bytes = 0;       // of which inputs, at the arena's start
   int64_t host_bytes = 0;        // of the arena, at its end: in the host's memory
+  int64_t kept_bytes = 0;        // before these: of values on_host, but kept on the GPU
   int64_t device_bytes() const { return arena_bytes - host_bytes; }
   std::map<std::string, int64_t>
       live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };
 
-Plan make_plan(const ir::Graph& graph);
+// Of what may lie on the host the GPU keeps the first `kept` bytes, rounded down to whole pages; an address
+// in the middle of a tensor may be where the host's memory begins.
+Plan make_plan(const ir::Graph& graph, int64_t kept = 0);
 
-// make_plan(graph), but that what the second branch touches (`beside`, storages) stays for half a layer
+// make_plan(graph, kept), but that what the second branch touches (`beside`, storages) stays for half a layer
 // longer, if the arena then grows by little and is at most `most_bytes`. Memory that is used again at once
 // orders the branches: the first waits until the second has read what lay there.
-Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes);
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
+                int64_t kept = 0);
 
 // Byte offset in the arena of a use's first element when the region is at `layer`.
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer);

@@ -27,9 +27,10 @@ void for_each_matmul(const Program& program, Matmuls which, const Visit& visit) 
     if (which == Matmuls::step && function.name != "micro_step") continue;
     for (const Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::gemm) continue;
+        const auto* gemm = std::get_if<Gemm>(&call.work);
+        if (!gemm) continue;
         for (int iteration = which == Matmuls::step; iteration < 2; ++iteration) {
-          const GemmShape shape = shape_at(call.gemm, iteration);
+          const GemmShape shape = shape_at(gemm->shape, iteration);
           if (seen.insert(shape).second) visit(call, shape);
         }
       }

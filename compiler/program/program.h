@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.h"
-#include "ops/attention_rules.h"
+#include "program/call.h"
 
 namespace hydrac::program {
 
@@ -15,14 +14,6 @@ struct Block {
   int threads = 1;
   int64_t shared_bytes = 0;
   auto operator<=>(const Block&) const = default;
-};
-
-// The blocks of one launch.
-struct Grid {
-  int64_t blocks = 1;
-  std::string text;  // as an expression of Program::dimensions: "B * T / 4"
-  std::string rows;  // of the rows that the launch works on, likewise: "B * T"
-  bool operator==(const Grid&) const = default;
 };
 
 // A size of the model that kernels' texts name: "B", 64.
@@ -61,91 +52,6 @@ struct Kernel {
   std::set<std::string> bounds = {};
 };
 
-// C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
-struct GemmShape {
-  int64_t m = 0, n = 0, k = 0;
-  int64_t batch = 1;  // matmuls of matrices that lie side by side, see runtime/batch_stride.h
-  bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;        // adds to what C holds
-  bool first_overwrites = false;  // but not in the first iteration of the call's section
-  bool bias = false;              // adds a row of C's type
-  bool beside = false;            // runs on the second branch
-  bool fast_sums = false;         // of 8-bit operands: sums keep the few bits that the matrix units add with
-  ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
-
-  bool is_f8() const { return ir::is_f8(a); }
-  bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
-  auto operator<=>(const GemmShape&) const = default;
-};
-
-// softmax(scores of q k^T, masked) v or its gradients, by a library. Strides in elements; the last dimension
-// is contiguous. lse is float [B,H,T].
-struct AttentionCall {
-  struct Strides {
-    int64_t batch = 0, token = 0, head = 0;
-    auto operator<=>(const Strides&) const = default;
-  };
-  bool backward = false;
-  int64_t batch = 0, tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  double scale = 0, dropout = 0;
-  ops::AttentionRules rules;
-  ir::DType dtype = ir::DType::bf16;
-  Strides q, k, v, out, d_out, d_q, d_k, d_v;
-  auto operator<=>(const AttentionCall&) const = default;
-};
-
-struct Call {
-  enum class Kind {
-    launch,
-    gemm,
-    attention,
-    zero,
-    all_reduce,
-    reduce_scatter,
-    all_gather,
-    own_part,
-    sum_over_ranks,
-    copy
-  };
-
-  bool multiplies_one_matmul() const { return gemm.m > 0; }
-  // Whether its tensors are whole ones and a rank's parts of them.
-  bool has_parts() const {
-    return kind == Kind::reduce_scatter || kind == Kind::all_gather || kind == Kind::own_part;
-  }
-  // Whether ranks exchange its tensors.
-  bool is_collective() const {
-    return kind == Kind::all_reduce || kind == Kind::sum_over_ranks ||
-           (has_parts() && kind != Kind::own_part);
-  }
-
-  Kind kind = Kind::launch;
-  int kernel = -1;  // launch: position in Program::kernels
-  // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one, then of 8-bit
-  // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
-  // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
-  // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
-  // the cpu of f32. reduce_scatter, own_part: dense tensors, then as many that become a part of the first
-  // ones' sums over ranks, or of themselves: rank r's is the r-th. all_gather: such parts, then the tensors
-  // that become all ranks' parts. sum_over_ranks: a tensor, then the one that becomes the sum of all ranks'.
-  // copy: a dense tensor and where it is copied to, one of them in the host's memory; a GPU's.
-  std::vector<ir::Use> arguments;
-  std::vector<bool> writes;  // which of them; empty on cpu
-  Grid grid;                 // launch: on a GPU
-  // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
-  std::vector<ir::Use> operands, results;
-  int branch = 0;          // of a GPU's graph: see branches.h
-  bool largest = false;    // all_reduce: the largest of the ranks' numbers instead of their sum
-  bool of_tensor = false;  // of a collective or own_part: its ranks are those that share layers
-  GemmShape gemm;          // also of a launch whose kernel computes one matmul: what it multiplies
-  AttentionCall attention;
-  bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
-  double flop = 0;
-  double bytes = 0;    // each operand once
-  std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"
-  std::string origin;  // the spec key that asked for it
-};
-
 // Calls that run one after another, once or once a layer.
 struct Section {
   std::string name;
@@ -175,12 +81,6 @@ std::vector<Grid> grids_of(const Program& program, int kernel);
 
 // "gemm NT 8192x768x3072", or the kernel's name.
 std::string name_of(const Program& program, const Call& call);
-
-// Of a call that has_parts(): a tensor, and the part that a rank has of it.
-struct Shared {
-  ir::Use whole, part;
-};
-std::vector<Shared> shared_tensors(const Call& call);
 
 // Our own bugs: calls to kernels that do not exist, arguments without storage, matmuls whose shapes do not
 // fit.

@@ -65,7 +65,7 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.weights", to_string(o.weights), "fp32");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::bf16)
     refuse(draft, "optimizations.optimizer_state", "bf16", "fp32 or int8");
-  if (draft.usable({"optimizations.offload.optimizer_state"}) && o.offload.optimizer_state)
+  if (draft.usable({"optimizations.offload.optimizer_state"}) && o.offload.optimizer_state.any())
     refuse(draft, "optimizations.offload.optimizer_state", "true", "false");
   if (draft.usable({"optimizations.offload.activations"}) && o.offload.activations)
     refuse(draft, "optimizations.offload.activations", "true", "false");

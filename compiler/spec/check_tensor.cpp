@@ -72,7 +72,7 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "optimizations.optimizer_state: fp32"},
       {o.offload.activations, "optimizations.offload.activations", "keep activations in the host's memory",
        "optimizations.offload.activations: false"},
-      {o.offload.optimizer_state, "optimizations.offload.optimizer_state",
+      {o.offload.optimizer_state.any(), "optimizations.offload.optimizer_state",
        "keep moments in the host's memory", "optimizations.offload.optimizer_state: false"},
       {has_objective(spec), "objective.name", "sample replies", "objective.name: none"},
   };

@@ -245,6 +245,15 @@ bool convert(const Node& node, const KeyRow& key, LearningRate& out, diag::Diagn
                        : convert(node, key, out.value, diagnostics);
 }
 
+bool convert(const Node& node, const KeyRow& key, Share& out, diag::Diagnostics& diagnostics) {
+  const Scalar value = node.kind == Node::Kind::scalar ? scalar_value(node) : Scalar(Null{});
+  if (const bool* all = std::get_if<bool>(&value)) {
+    out.value = *all ? 1 : 0;
+    return true;
+  }
+  return number(node, key, "true, false or a share such as 0.5", out.value, diagnostics);
+}
+
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics) {
   return text(node, key, "text", out, diagnostics);
 }

@@ -18,6 +18,7 @@ bool convert(const Node& node, const KeyRow& key, int64_t& out, diag::Diagnostic
 bool convert(const Node& node, const KeyRow& key, BatchSize& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, LearningRate& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, Share& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics);

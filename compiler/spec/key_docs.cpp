@@ -21,6 +21,7 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, BatchSize>) return "auto, or " + bounded("whole number");
   if constexpr (std::is_same_v<T, double>) return bounded("number");
   if constexpr (std::is_same_v<T, LearningRate>) return "auto, or " + bounded("number");
+  if constexpr (std::is_same_v<T, Share>) return "true, false, or " + bounded("number");
   if constexpr (std::is_same_v<T, std::string>) return "text";
   if constexpr (std::is_same_v<T, StringList>) return "text or list of texts";
   if constexpr (std::is_same_v<T, CoreList>)
@@ -56,6 +57,9 @@ std::string shown(const BatchSize&) {
 }
 std::string shown(const LearningRate& rate) {
   return yaml_number(rate.value);
+}
+std::string shown(const Share& share) {
+  return shown(share.any());
 }
 std::string shown(const CoreList&) {
   return "none";

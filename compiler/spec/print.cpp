@@ -93,6 +93,9 @@ std::string yaml(double value) {
 std::string yaml(const LearningRate& rate) {
   return rate.automatic ? "auto" : yaml_number(rate.value);
 }
+std::string yaml(const Share& share) {
+  return to_string(share);
+}
 // [0-3, 8]: neighbours as a range, in the order of the list.
 std::string yaml(const CoreList& cores) {
   if (cores.numbers.empty()) return "none";
@@ -160,6 +163,10 @@ Json json(const LearningRate& rate) {
   return rate.automatic ? Json("auto") : Json(rate.value);
 }
 
+Json json(const Share& share) {
+  return share == 0 || share == 1 ? Json(share == 1) : Json(share.value);
+}
+
 Json json(const CoreList& cores) {
   return cores.numbers.empty() ? Json("none") : Json(cores.numbers);
 }
@@ -186,6 +193,10 @@ size_t depth_of(const std::string& section) {
 
 std::string yaml_text(const std::string& text) {
   return yaml(text);
+}
+
+std::string to_string(const Share& share) {
+  return share == 0 || share == 1 ? yaml(share == 1) : yaml_number(share.value);
 }
 
 std::string to_yaml(const Spec& spec) {

@@ -15,4 +15,7 @@ std::string to_json(const Spec& spec);
 // `text` as a YAML scalar: plain where every reader takes it for text, else in quotes.
 std::string yaml_text(const std::string& text);
 
+// As the key is written: "true", "false", "0.25".
+std::string to_string(const Share& share);
+
 }  // namespace hydrac::spec

@@ -90,6 +90,8 @@ Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, double>) return number_type("number", row.rule);
   if constexpr (std::is_same_v<T, LearningRate>)
     return {{"anyOf", {{{"enum", {"auto"}}}, number_type("number", row.rule)}}};
+  if constexpr (std::is_same_v<T, Share>)
+    return {{"anyOf", {{{"type", "boolean"}}, number_type("number", row.rule)}}};
   if constexpr (std::is_same_v<T, std::string>)
     return row.path == "target" ? target_type() : text_type(row.rule);
   if constexpr (std::is_same_v<T, StringList>) {
@@ -120,6 +122,8 @@ Json default_of(const T& value) {
     return "auto";
   else if constexpr (std::is_same_v<T, LearningRate>)
     return value.value;
+  else if constexpr (std::is_same_v<T, Share>)
+    return value.any();
   else
     return value;
 }

@@ -38,6 +38,16 @@ struct LearningRate {
   bool operator==(double rate) const { return !automatic && value == rate; }
 };
 
+// What share of something lies elsewhere: false is none of it, true all, and a number above 0 and below 1
+// says.
+struct Share {
+  double value = 0;
+
+  Share(double share = 0) : value(share) {}
+  operator double() const { return value; }
+  bool any() const { return value > 0; }
+};
+
 // Processor cores by their numbers, in the order in which they were written, none twice. Empty stands for the
 // word none: every core that the process may use.
 struct CoreList {

@@ -87,7 +87,8 @@ class Knobs {
       add("optimizations.fused_matmuls", std::string(to_string(o.fused_matmuls)), {"all", "none"},
           o.fused_matmuls == spec::FusedMatmuls::auto_);
     // Where optimizations.fit chose it: other keys may make it needless.
-    if (o.offload.optimizer_state) add("optimizations.offload.optimizer_state", "true", {"false"});
+    if (const spec::Share& share = o.offload.optimizer_state; share.any())
+      add("optimizations.offload.optimizer_state", to_string(share), {"false"});
   }
 
   // Each that the other one could compute: weight gradients together, then, of those that are ours, one by

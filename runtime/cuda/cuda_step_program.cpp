@@ -327,16 +327,29 @@ std::optional<DeviceLoad> CudaStepProgram::device_load() {
                     .energy_joules = monitor_.energy_joules()};
 }
 
+// Calls part(first, bytes) for the bytes of a range of the arena that lie in one memory: the copies of the
+// driver's interface are of one.
+template <class Part>
+void CudaStepProgram::in_one_memory(int64_t offset, int64_t bytes, Part&& part) const {
+  const int64_t on_device = std::clamp<int64_t>(arena_bytes() - offset, 0, bytes);
+  if (on_device > 0) part(0, on_device);
+  if (on_device < bytes) part(on_device, bytes - on_device);
+}
+
 void CudaStepProgram::copy_out(int64_t offset, std::span<std::byte> to) {
   flush();
   stream_.synchronize();
-  copy_to_host(to.data(), arena() + offset, static_cast<int64_t>(to.size()));
+  in_one_memory(offset, static_cast<int64_t>(to.size()), [&](int64_t first, int64_t bytes) {
+    copy_to_host(to.data() + first, arena() + offset + first, bytes);
+  });
 }
 
 void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
   flush();
   stream_.synchronize();
-  copy_to_device(arena() + offset, from.data(), static_cast<int64_t>(from.size()));
+  in_one_memory(offset, static_cast<int64_t>(from.size()), [&](int64_t first, int64_t bytes) {
+    copy_to_device(arena() + offset + first, from.data() + first, bytes);
+  });
 }
 
 void CudaStepProgram::start(const std::vector<NamedTensor>& given) {
@@ -354,14 +367,19 @@ void CudaStepProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePi
     const Piece& piece = pieces_[next_piece_++ % pieces_.size()];
     piece.copied.synchronize();  // its last copy, if there was one
     make(first, {piece.memory.data(), static_cast<size_t>(count)});
-    copy_to_device(arena() + offset + first, piece.memory.data(), count, stream_);
+    in_one_memory(offset + first, count, [&](int64_t at, int64_t part) {
+      copy_to_device(arena() + offset + first + at, piece.memory.data() + at, part, stream_);
+    });
     piece.copied.record(stream_);
   }
 }
 
 void CudaStepProgram::clear_persistent() {
   fill_bytes(arena(), 0, layout().persistent_bytes, stream_);
-  if (layout().host_bytes > 0) fill_bytes(arena() + arena_bytes(), 0, layout().host_bytes, stream_);
+  const int64_t behind = layout().kept_bytes + layout().host_bytes;
+  const int64_t at = layout().arena_bytes - behind;
+  in_one_memory(at, behind,
+                [&](int64_t first, int64_t bytes) { fill_bytes(arena() + at + first, 0, bytes, stream_); });
   stream_.synchronize();
 }
 

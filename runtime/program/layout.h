@@ -137,6 +137,7 @@ struct ProgramLayout {
   int64_t persistent_bytes = 0;  // of which, at its start, what lives as long as the program
   int64_t input_bytes = 0;       // of which, at its start, inputs
   int64_t host_bytes = 0;        // of all, at its end: in the host's memory, and they live as long; GPUs only
+  int64_t kept_bytes = 0;        // before these: like them, but in the GPU's memory
 
   InputPlaces inputs;
   StatePlaces state;

@@ -4,6 +4,8 @@
 #include <omp.h>
 
 #include <chrono>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "codegen/cpu_program.h"
@@ -46,14 +48,9 @@ std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
 }  // namespace
 
 struct CpuProgram::Step {
-  Launch launch = nullptr;  // of a kernel
-  std::vector<void*> arguments;
-  int layer = 0;
-  runtime::Gemm gemm;
-  std::vector<std::span<float>> reduced = {};      // all_reduce, sum_over_ranks
-  std::vector<runtime::SharedFloats> shared = {};  // of a call that has_parts()
   const program::Section* section = nullptr;
   const Call* call = nullptr;
+  std::function<void()> run = {};
 };
 
 CpuProgram::CpuProgram(driver::Compiled given, const std::filesystem::path& cache_dir,
@@ -73,83 +70,117 @@ CpuProgram::CpuProgram(driver::Compiled given, const std::filesystem::path& cach
 CpuProgram::~CpuProgram() = default;
 
 void CpuProgram::resolve() {
-  std::vector<Launch> launches;
-  for (const program::Kernel& kernel : compiled().program.kernels) {
-    launches.push_back(reinterpret_cast<Launch>(symbol(library_, kernel.name + "__launch")));
-  }
   for (const program::Function& function : compiled().program.functions) {
     std::vector<Step>& steps = steps_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
-      Step step;
-      step.layer = section.first_layer + layer;
-      step.section = &section;
-      step.call = &call;
-      const auto address = [&](ir::Use use) {
-        return arena() + plan::address(compiled().graph, compiled().plan, use, layer);
-      };
-      const auto floats = [&](ir::Use use) { return reinterpret_cast<float*>(address(use)); };
-      const auto count = [&](ir::Use use) { return element_count(compiled().graph.value(use).shape); };
-      if (call.kind == Call::Kind::launch)
-        step.launch = launches[call.kernel];
-      else if (call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::sum_over_ranks)
-        for (const ir::Use use : call.arguments)
-          step.reduced.emplace_back(floats(use), static_cast<size_t>(count(use)));
-      else if (call.has_parts())
-        for (const auto& [whole, part] : shared_tensors(call))
-          step.shared.push_back({floats(whole), floats(part), count(part)});
-      else
-        step.gemm = matmul_of(shape_at(call.gemm, iteration));
-      for (ir::Use use : call.arguments) step.arguments.push_back(address(use));
-      steps.push_back(std::move(step));
+      std::vector<void*> addresses;
+      for (const ir::Use use : call.arguments)
+        addresses.push_back(arena() + plan::address(compiled().graph, compiled().plan, use, layer));
+      steps.push_back({&section, &call, resolved(call, addresses, iteration, section.first_layer + layer)});
     });
   }
 }
 
-void CpuProgram::execute(const Step& step) const {
-  if (step.launch) {
+namespace {
+
+// A call that says when it is made.
+template <typename Work>
+std::function<void()> announced(Work work) {
+  return [work = std::move(work)] {
     runtime::before_call();
-    step.launch(step.arguments.data(), step.layer);
+    work();
     runtime::after_call();
-    return;
-  }
-  if (step.call->is_collective() || step.call->has_parts()) {
-    runtime::before_call();
-    exchange(step);
-    runtime::after_call();
-    return;
-  }
-  blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
-              static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
+  };
 }
 
-void CpuProgram::exchange(const Step& step) const {
-  const auto group = step.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data;
-  if (step.call->kind == Call::Kind::sum_over_ranks)
-    return all_reduce(step.reduced[0], step.reduced[1], group);
-  for (const std::span<float> tensor : step.reduced) all_reduce(tensor, tensor, group);
-  for (const runtime::SharedFloats& tensor : step.shared) {
-    if (step.call->kind == Call::Kind::reduce_scatter) reduce_scatter(tensor);
-    if (step.call->kind == Call::Kind::all_gather) all_gather(tensor, group);
-    if (step.call->kind == Call::Kind::own_part) own_part(tensor, group);
+// The tensors of a call that works on floats.
+std::vector<std::span<float>> floats_of(const ir::Graph& graph, const Call& call,
+                                        const std::vector<void*>& addresses) {
+  std::vector<std::span<float>> tensors;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const int64_t count = element_count(graph.value(call.arguments[i]).shape);
+    tensors.emplace_back(static_cast<float*>(addresses[i]), static_cast<size_t>(count));
   }
+  return tensors;
+}
+
+std::vector<runtime::SharedFloats> shared_floats(const program::OfParts& work,
+                                                 const std::vector<std::span<float>>& tensors) {
+  std::vector<runtime::SharedFloats> shared;
+  for (const auto& [whole, part] : work.tensors(tensors))
+    shared.push_back({whole.data(), part.data(), static_cast<int64_t>(part.size())});
+  return shared;
+}
+
+std::function<void()> only_on_gpus(const char* what) {
+  throw std::logic_error(std::string("a program for the cpu has a call of a GPU's: ") + what);
+}
+
+}  // namespace
+
+std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<void*>& addresses,
+                                           int iteration, int layer) const {
+  using Run = std::function<void()>;
+  const auto floats = [&] { return floats_of(compiled().graph, call, addresses); };
+  const program::Overloaded run{
+      [&](const program::Launch& work) -> Run {
+        const program::Kernel& kernel = compiled().program.kernels[static_cast<size_t>(work.kernel)];
+        const auto launch = reinterpret_cast<Launch>(symbol(library_, kernel.name + "__launch"));
+        return announced([launch, addresses, layer] { launch(addresses.data(), layer); });
+      },
+      [&](const program::Gemm& work) -> Run {
+        const auto operands = work.operands(addresses);
+        return [this, gemm = matmul_of(shape_at(work.shape, iteration)),
+                a = static_cast<const float*>(operands.a), b = static_cast<const float*>(operands.b),
+                c = static_cast<float*>(operands.c)] { blas_->gemm(gemm, a, b, c); };
+      },
+      [&](const program::AllReduce& work) -> Run {
+        return announced([this, tensors = floats(), group = work.ranks] {
+          for (const std::span<float> tensor : tensors) all_reduce(tensor, tensor, group);
+        });
+      },
+      [&](const program::SumOverRanks& work) -> Run {
+        return announced([this, tensors = work.tensors(floats()), group = work.ranks] {
+          all_reduce(tensors.from, tensors.to, group);
+        });
+      },
+      [&](const program::ReduceScatter& work) -> Run {
+        return announced([this, tensors = shared_floats(work, floats())] {
+          for (const runtime::SharedFloats& tensor : tensors) reduce_scatter(tensor);
+        });
+      },
+      [&](const program::AllGather& work) -> Run {
+        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
+          for (const runtime::SharedFloats& tensor : tensors) all_gather(tensor, group);
+        });
+      },
+      [&](const program::OwnPart& work) -> Run {
+        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
+          for (const runtime::SharedFloats& tensor : tensors) own_part(tensor, group);
+        });
+      },
+      [](const program::Attention&) { return only_on_gpus("cuDNN's attention"); },
+      [](const program::Zero&) { return only_on_gpus("zero"); },
+      [](const program::Copy&) { return only_on_gpus("copy"); }};
+  return std::visit(run, call.work);
 }
 
 // Another program of this process may have set another number of threads.
 void CpuProgram::execute(Function function) {
   omp_set_num_threads(compiled().threads);
-  for (const Step& step : steps_.at(std::string(to_string(function)))) execute(step);
+  for (const Step& step : steps_.at(std::string(to_string(function)))) step.run();
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {
   std::vector<CallTime> times;
   for (const Step& step : steps_.at(function)) {
     const auto start = std::chrono::steady_clock::now();
-    execute(step);
+    step.run();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
     times.push_back({step.section->name,
-                     call.kind == Call::Kind::gemm ? "gemm" : name_of(compiled().program, call), call.label,
-                     seconds.count(), call.flop, call.bytes, &call});
+                     program::is<program::Gemm>(call) ? "gemm" : name_of(compiled().program, call),
+                     call.label, seconds.count(), call.flop, call.bytes, &call});
   }
   return times;
 }

@@ -2,9 +2,10 @@
 // order. Nothing is allocated and nothing is decided while it runs.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
-#include <span>
+#include <vector>
 
 #include "runtime/cpu/cpu_step_program.h"
 #include "runtime/cpu/gemm.h"
@@ -36,8 +37,9 @@ class CpuProgram final : public Executable, public runtime::CpuStepProgram {
   void execute(runtime::Function function) override;
 
   void resolve();
-  void execute(const Step& step) const;
-  void exchange(const Step& step) const;  // with other ranks
+  // What runs a call of an iteration of its section, whose tensors are at these addresses.
+  std::function<void()> resolved(const program::Call& call, const std::vector<void*>& addresses,
+                                 int iteration, int layer) const;
 
   KernelLibrary library_;
   std::unique_ptr<runtime::Blas> blas_;

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
+#include "cuda/tensor_map.h"
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
 #include "program/for_each_matmul.h"
@@ -37,7 +36,7 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
   return maps;
 }
 
-// The tensors that a sum over ranks is of, at `arguments`.
+// A call's tensors as ranks exchange them.
 std::vector<cuda::Elements> elements_of(const ir::Graph& graph, const Call& call,
                                         const std::vector<void*>& arguments) {
   std::vector<cuda::Elements> tensors;
@@ -48,23 +47,9 @@ std::vector<cuda::Elements> elements_of(const ir::Graph& graph, const Call& call
   return tensors;
 }
 
-std::vector<cuda::SharedElements> shared_elements(const ir::Graph& graph, const Call& call,
-                                                  const std::vector<void*>& arguments) {
-  const auto address = [&](ir::Use use) {
-    return arguments[static_cast<size_t>(std::ranges::find(call.arguments, use) - call.arguments.begin())];
-  };
-  std::vector<cuda::SharedElements> tensors;
-  for (const auto& [whole, part] : shared_tensors(call)) {
-    const ir::Value& tensor = graph.value(part);
-    tensors.push_back(
-        {address(whole), address(part), element_count(tensor.shape), element_type(tensor.dtype)});
-  }
-  return tensors;
-}
-
 // "block 3: gemm NT 16384x3072x768 for mlp.up", as a profiler shows it.
 std::string range_name(const program::Program& program, const ResolvedCall& call) {
-  const std::string of = call.call->kind == Call::Kind::gemm ? " for " + call.call->label : "";
+  const std::string of = program::is<program::Gemm>(*call.call) ? " for " + call.call->label : "";
   const std::string layer = call.section->layers > 0 ? fmt::format(" {}", call.layer) : "";
   return fmt::format("{}{}: {}{}", call.section->name, layer, name_of(program, *call.call), of);
 }
@@ -80,132 +65,161 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
       ResolvedCall resolved{.section = &section, .call = &call, .layer = section.first_layer + layer};
       resolved.accesses = driver::accesses(compiled, call, layer);
-      for (const program::Access& access : resolved.accesses)
-        resolved.arguments.push_back(arena.data + access.first);
-      if (call.kind == Call::Kind::launch)
-        resolved.maps = maps_of(compiled.program.kernels[call.kernel], resolved.arguments);
-      if (call.kind == Call::Kind::gemm) resolved.matmul = &matmuls.at(shape_at(call.gemm, iteration));
-      if (call.kind == Call::Kind::attention)
-        resolved.attention = machine.attention_plan(call.attention, stream, arena);
-      if (call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::sum_over_ranks)
-        resolved.reduced = elements_of(compiled.graph, call, resolved.arguments);
-      if (call.has_parts()) resolved.shared = shared_elements(compiled.graph, call, resolved.arguments);
+      if (const auto* gemm = std::get_if<program::Gemm>(&call.work))
+        resolved.matmul = &matmuls.at(shape_at(gemm->shape, iteration));
+      resolved.enqueue = resolve(resolved, arena, stream);
       calls.push_back(std::move(resolved));
     });
   }
 }
 
-void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream) const {
-  const auto group = call.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data;
-  std::optional<cuda::NvtxRange> range;
-  if (cuda::nvtx_listens()) range.emplace(range_name(compiled_.program, call));
-  switch (call.call->kind) {
-    case Call::Kind::launch:
-      return launch(call, stream);
-    case Call::Kind::gemm:
-      return multiply(call, stream);
-    case Call::Kind::attention:
-      return attend(call, stream);
-    case Call::Kind::zero:
-      runtime::before_call(stream.handle());
-      cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
-      return runtime::after_call(stream.handle());
-    case Call::Kind::all_reduce:
-      return reduce(call, stream);
-    case Call::Kind::copy:
-      runtime::before_call(stream.handle());
-      cuda::copy_anywhere(call.arguments[1], call.arguments[0],
-                          call.accesses[0].last - call.accesses[0].first, stream);
-      return runtime::after_call(stream.handle());
-    case Call::Kind::reduce_scatter:
-      return collectives_.reduce_scatter(call.shared, stream, group);
-    case Call::Kind::all_gather:
-      return collectives_.all_gather(call.shared, stream, group);
-    case Call::Kind::own_part:
-      return collectives_.own_part(call.shared, stream, group);
-    case Call::Kind::sum_over_ranks:
-      return collectives_.sum_over_ranks(call.reduced[0], call.arguments[1], stream);
-  }
+ResolvedCalls::Enqueue ResolvedCalls::resolve(const ResolvedCall& resolved, cuda::DeviceRange arena,
+                                              const cuda::Stream& stream) const {
+  const Call& call = *resolved.call;
+  std::vector<void*> arguments;
+  for (const program::Access& access : resolved.accesses) arguments.push_back(arena.data + access.first);
+  const auto elements = [&] { return elements_of(compiled_.graph, call, arguments); };
+  const auto bytes = [&] { return resolved.accesses.at(0).last - resolved.accesses.at(0).first; };
+  const program::Overloaded enqueue{
+      [&](const program::Launch& work) { return launch(work, arguments, resolved.layer); },
+      [&](const program::Gemm& work) { return multiply(work, *resolved.matmul, arguments); },
+      [&](const program::Attention& work) {
+        return attend(work, machine_.attention_plan(work.shape, stream, arena), arguments);
+      },
+      [&](const program::Zero&) -> Enqueue {
+        return [to = arguments.at(0), count = bytes()](const cuda::Stream& on) {
+          runtime::before_call(on.handle());
+          cuda::fill_bytes(to, 0, count, on);
+          runtime::after_call(on.handle());
+        };
+      },
+      [&](const program::Copy& work) -> Enqueue {
+        return [tensors = work.tensors(arguments), count = bytes()](const cuda::Stream& on) {
+          runtime::before_call(on.handle());
+          cuda::copy_anywhere(tensors.to, tensors.from, count, on);
+          runtime::after_call(on.handle());
+        };
+      },
+      [&](const program::AllReduce& work) -> Enqueue {
+        const auto reduction = work.largest ? cuda::Reduction::max : cuda::Reduction::sum;
+        return [this, reduction, group = work.ranks, tensors = elements()](const cuda::Stream& on) {
+          collectives_.all_reduce(tensors, reduction, on, group);
+        };
+      },
+      [&](const program::SumOverRanks& work) -> Enqueue {
+        return [this, tensors = work.tensors(elements())](const cuda::Stream& on) {
+          collectives_.sum_over_ranks(tensors.from, tensors.to.data, on);
+        };
+      },
+      [&](const program::ReduceScatter& work) {
+        return with_parts(collectives_.reduce_scatter, work, elements());
+      },
+      [&](const program::AllGather& work) { return with_parts(collectives_.all_gather, work, elements()); },
+      [&](const program::OwnPart& work) { return with_parts(collectives_.own_part, work, elements()); }};
+  return std::visit(enqueue, call.work);
 }
 
-void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream) const {
-  const program::Kernel& kernel = compiled_.program.kernels[call.call->kernel];
-  std::vector<void*> parameters;
-  for (const TensorMap& map : call.maps) parameters.push_back(const_cast<TensorMap*>(&map));
-  for (size_t i = call.maps.size(); i < call.arguments.size(); ++i)
-    parameters.push_back(const_cast<void**>(&call.arguments[i]));
-  int layer = call.layer;
-  if (kernel.takes_layer) parameters.push_back(&layer);
+ResolvedCalls::Enqueue ResolvedCalls::launch(const program::Launch& launch, std::vector<void*> arguments,
+                                             int layer) const {
+  const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(launch.kernel)];
   device_code::LaunchShape shape;
-  shape.grid.x = call.call->grid.blocks;
+  shape.grid.x = launch.grid.blocks;
   shape.block.x = kernel.block.threads;
   shape.dynamic_shared_bytes = kernel.block.shared_bytes;
   shape.overlap_previous = kernel.waits_for_previous;
-  device_code::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
+  return [&kernel, &loaded = kernels_.kernels[static_cast<size_t>(launch.kernel)], shape, layer,
+          maps = maps_of(kernel, arguments), arguments = std::move(arguments)](const cuda::Stream& stream) {
+    std::vector<void*> parameters;
+    for (const TensorMap& map : maps) parameters.push_back(const_cast<TensorMap*>(&map));
+    for (size_t i = maps.size(); i < arguments.size(); ++i)
+      parameters.push_back(const_cast<void**>(&arguments[i]));
+    if (kernel.takes_layer) parameters.push_back(const_cast<int*>(&layer));
+    device_code::launch(loaded, shape, parameters.data(), stream);
+  };
 }
 
-void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& stream) const {
-  const std::vector<void*>& a = call.arguments;
+ResolvedCalls::Enqueue ResolvedCalls::multiply(const program::Gemm& gemm, const cuda::Gemm& planned,
+                                               const std::vector<void*>& tensors) const {
+  const auto operands = gemm.operands(tensors);
   cuda::GemmArguments arguments;
-  arguments.a = a[0];
-  arguments.b = a[1];
-  arguments.d = a[2];
-  if (call.call->gemm.bias) arguments.bias = a[4];
-  if (call.call->gemm.is_f8()) {
-    arguments.a_scale = static_cast<const float*>(a[a.size() - 2]);
-    arguments.b_scale = static_cast<const float*>(a[a.size() - 1]);
-  }
-  machine_.gemms().run(*call.matmul, arguments, stream, a[3]);
+  arguments.a = operands.a;
+  arguments.b = operands.b;
+  arguments.d = operands.c;
+  arguments.bias = operands.bias;
+  arguments.a_scale = static_cast<const float*>(operands.a_scale);
+  arguments.b_scale = static_cast<const float*>(operands.b_scale);
+  return [this, &planned, arguments, workspace = operands.workspace](const cuda::Stream& stream) {
+    machine_.gemms().run(planned, arguments, stream, workspace);
+  };
 }
 
-void ResolvedCalls::attend(const ResolvedCall& call, const cuda::Stream& stream) const {
-  const std::vector<void*>& a = call.arguments;
-  if (call.call->attention.backward) {
-    const cudnn::BackwardPointers pointers{a[3], a[4], a[5], a[1], a[0], static_cast<const float*>(a[2]),
-                                           a[6], a[7], a[8]};
-    machine_.attention().run(*call.attention, pointers, a[9], stream);
-  } else {
-    const cudnn::ForwardPointers pointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])};
-    machine_.attention().run(*call.attention, pointers, a[5], stream);
+ResolvedCalls::Enqueue ResolvedCalls::attend(const program::Attention& attention, cudnn::Plan plan,
+                                             const std::vector<void*>& arguments) const {
+  const auto t = attention.tensors(arguments);
+  if (attention.shape.backward) {
+    const cudnn::BackwardPointers pointers{
+        t.q, t.k, t.v, t.out, t.d_out, static_cast<const float*>(t.lse), t.d_q, t.d_k, t.d_v};
+    return [this, plan = std::move(plan), pointers, workspace = t.workspace](const cuda::Stream& stream) {
+      machine_.attention().run(plan, pointers, workspace, stream);
+    };
   }
+  const cudnn::ForwardPointers pointers{t.q, t.k, t.v, t.out, static_cast<float*>(t.lse)};
+  return [this, plan = std::move(plan), pointers, workspace = t.workspace](const cuda::Stream& stream) {
+    machine_.attention().run(plan, pointers, workspace, stream);
+  };
 }
 
-void ResolvedCalls::reduce(const ResolvedCall& call, const cuda::Stream& stream) const {
-  collectives_.all_reduce(call.reduced, call.call->largest ? cuda::Reduction::max : cuda::Reduction::sum,
-                          stream,
-                          call.call->of_tensor ? runtime::RankGroup::tensor : runtime::RankGroup::data);
+ResolvedCalls::Enqueue ResolvedCalls::with_parts(const Collectives::WithParts& run,
+                                                 const program::OfParts& work,
+                                                 const std::vector<cuda::Elements>& tensors) const {
+  std::vector<cuda::SharedElements> shared;
+  for (const auto& [whole, part] : work.tensors(tensors))
+    shared.push_back({whole.data, part.data, part.count, part.type});
+  return [&run, group = work.ranks, shared = std::move(shared)](const cuda::Stream& stream) {
+    run(shared, stream, group);
+  };
+}
+
+void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream) const {
+  std::optional<cuda::NvtxRange> range;
+  if (cuda::nvtx_listens()) range.emplace(range_name(compiled_.program, call));
+  call.enqueue(stream);
 }
 
 void ResolvedCalls::enqueue(const std::string& function, const Streams& streams) const {
+  using program::Queue;
   const std::vector<ResolvedCall>& calls = of(function);
-  std::vector<program::BranchStep> branches;
-  for (const ResolvedCall& call : calls) branches.push_back({call.accesses, call.call->branch});
-  const std::vector<std::vector<int>> waits = program::waits_between_branches(branches);
+  std::vector<program::QueueStep> steps;
+  for (const ResolvedCall& call : calls) steps.push_back({call.accesses, call.call->queue});
+  const std::vector<std::vector<int>> waits = program::waits_between_queues(steps);
   std::set<int> awaited;
   for (const std::vector<int>& of_call : waits) awaited.insert(of_call.begin(), of_call.end());
   std::map<int, cuda::Event> events;
-  std::set<int> forked;
-  const cuda::Stream& first = *streams[0];
+  std::set<Queue> forked;
+  const auto stream_of = [&](Queue queue) -> const cuda::Stream& {
+    return *streams[static_cast<size_t>(queue)];
+  };
+  const cuda::Stream& main = stream_of(Queue::main);
   for (size_t i = 0; i < calls.size(); ++i) {
-    const int branch = branches[i].branch;
-    const cuda::Stream& own = *streams[static_cast<size_t>(branch)];
-    if (branch > 0 && forked.insert(branch).second) {
+    const Queue queue = steps[i].queue;
+    const cuda::Stream& own = stream_of(queue);
+    if (queue != Queue::main && forked.insert(queue).second) {
       cuda::Event start;
-      start.record(first);
+      start.record(main);
       own.wait(start);
     }
     for (const int earlier : waits[i]) own.wait(events.at(earlier));
     enqueue(calls[i], own);
     if (awaited.contains(static_cast<int>(i))) events[static_cast<int>(i)].record(own);
   }
-  for (const int branch : forked) {
-    if (branch == program::kSumBranch) {
+  for (const Queue queue : forked) {
+    if (queue == Queue::communication) {
       collectives_.await_sums();
       continue;
     }
     cuda::Event end;
-    end.record(*streams[static_cast<size_t>(branch)]);
-    first.wait(end);
+    end.record(stream_of(queue));
+    main.wait(end);
   }
 }
 

@@ -4,14 +4,12 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "cuda/tensor_map.h"
 #include "driver/compile.h"
-#include "program/branches.h"
+#include "program/queues.h"
 #include "runtime/cuda/communicator.h"
 #include "runtime/cudnn/attention.h"
 #include "targets/cuda/kernels.h"
@@ -24,13 +22,9 @@ struct ResolvedCall {
   const program::Section* section = nullptr;
   const program::Call* call = nullptr;
   int layer = 0;
-  std::vector<void*> arguments = {};
-  std::vector<TensorMap> maps = {};  // in place of the first arguments
   std::vector<program::Access> accesses = {};
-  const runtime::cuda::Gemm* matmul = nullptr;
-  std::optional<runtime::cudnn::Plan> attention = {};
-  std::vector<runtime::cuda::Elements> reduced = {};       // of a sum over ranks
-  std::vector<runtime::cuda::SharedElements> shared = {};  // of a call that has_parts()
+  const runtime::cuda::Gemm* matmul = nullptr;  // of a matmul by the library
+  std::function<void(const runtime::cuda::Stream&)> enqueue = {};
 };
 
 class ResolvedCalls {
@@ -53,21 +47,31 @@ class ResolvedCalls {
                 const LoadedKernels& kernels, const Matmuls& matmuls, const runtime::cuda::Stream& stream,
                 Collectives collectives);
 
+  ResolvedCalls(const ResolvedCalls&) = delete;
+  ResolvedCalls& operator=(const ResolvedCalls&) = delete;
+
   // Of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }
 
   // Puts one on a stream.
   void enqueue(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  // Puts a function's calls on a stream for each branch: the others fork from the first one where they begin,
+  // Puts a function's calls on a stream for each queue: the others fork from the main one where they begin,
   // and end joined to it.
-  using Streams = std::array<const runtime::cuda::Stream*, program::kBranches>;
+  using Streams = std::array<const runtime::cuda::Stream*, program::kQueues>;
   void enqueue(const std::string& function, const Streams& streams) const;
 
  private:
-  void launch(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  void multiply(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  void attend(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  void reduce(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+  using Enqueue = std::function<void(const runtime::cuda::Stream&)>;
+  // Of a call whose tensors are at `accesses` of the arena.
+  Enqueue resolve(const ResolvedCall& call, runtime::cuda::DeviceRange arena,
+                  const runtime::cuda::Stream& stream) const;
+  Enqueue launch(const program::Launch& launch, std::vector<void*> arguments, int layer) const;
+  Enqueue multiply(const program::Gemm& gemm, const runtime::cuda::Gemm& planned,
+                   const std::vector<void*>& arguments) const;
+  Enqueue attend(const program::Attention& attention, runtime::cudnn::Plan plan,
+                 const std::vector<void*>& arguments) const;
+  Enqueue with_parts(const Collectives::WithParts& run, const program::OfParts& work,
+                     const std::vector<runtime::cuda::Elements>& tensors) const;
 
   const driver::Compiled& compiled_;
   CudaMachine& machine_;

@@ -40,8 +40,8 @@ runtime::cuda::GemmOptions gemm_options(const Target& target, const std::filesys
   return options;
 }
 
-runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) {
-  auto strides = [](const program::AttentionCall::Strides& s) {
+runtime::cudnn::AttentionProblem problem_of(const program::AttentionShape& call) {
+  auto strides = [](const program::AttentionShape::Strides& s) {
     return runtime::cudnn::Strides{s.batch, s.token, s.head};
   };
   runtime::cudnn::AttentionProblem problem;
@@ -66,7 +66,7 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
 
 // The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads
 // float32 sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
-int64_t usual_workspace(const program::AttentionCall& call) {
+int64_t usual_workspace(const program::AttentionShape& call) {
   using runtime::cuda::aligned;
   if (!call.backward) return runtime::cuda::kAlignment;
   const int64_t padded = (call.tokens + 63) / 64 * 64, rows = call.batch * call.heads * call.tokens;
@@ -130,7 +130,7 @@ runtime::cudnn::CudnnAttention& CudaMachine::attention() {
   return *attention_;
 }
 
-runtime::cudnn::Plan CudaMachine::attention_plan(const program::AttentionCall& call,
+runtime::cudnn::Plan CudaMachine::attention_plan(const program::AttentionShape& call,
                                                  const runtime::cuda::Stream& stream,
                                                  runtime::cuda::DeviceRange scratch) {
   const runtime::cudnn::AttentionProblem problem = problem_of(call);
@@ -148,7 +148,7 @@ namespace {
 // with ours and 3.71 with cuDNN's. cuDNN's are made for wide heads: of 16 numbers (B16 H12 K4 T2048) ours
 // take 0.23 ms and 0.68 backward, cuDNN's 0.32 and 1.06; of 32 numbers 0.35 and 0.91, cuDNN's 0.32 and 1.11.
 // Measured on an H200.
-bool generated_is_faster(int capability, const program::AttentionCall& call) {
+bool generated_is_faster(int capability, const program::AttentionShape& call) {
   cuda::AttentionProblem problem{};
   problem.capability = capability;
   problem.element_bytes = static_cast<int>(ir::size_of(call.dtype));
@@ -163,7 +163,7 @@ bool generated_is_faster(int capability, const program::AttentionCall& call) {
 
 // Why a call does not go to cuDNN. InputError when the spec insists.
 std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
-                                        const program::AttentionCall& call) {
+                                        const program::AttentionShape& call) {
   const spec::AttentionKernel wanted = spec.optimizations.attention;
   if (wanted == spec::AttentionKernel::generated) return "attention: generated";
   if (spec::asks_for_tiles(spec)) return "attention_tiles are those of the generated kernels";
@@ -194,7 +194,7 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
 driver::CompileOptions CudaMachine::compile_options(const spec::Spec& spec, const std::string& dump_dir) {
   driver::CompileOptions options;
   options.dump_dir = dump_dir;
-  options.cudnn_workspace = [this, &spec](const program::AttentionCall& call) -> std::optional<int64_t> {
+  options.cudnn_workspace = [this, &spec](const program::AttentionShape& call) -> std::optional<int64_t> {
     if (not_by_cudnn(spec, target_.capability, call)) return std::nullopt;
     const runtime::cudnn::AttentionProblem problem = problem_of(call);
     return (call.backward ? attention().backward(problem) : attention().forward(problem)).workspace_bytes();
@@ -207,7 +207,7 @@ driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std
   options.dump_dir = dump_dir;
   const int capability = find(spec.target)->capability;
   options.cudnn_workspace = [&spec,
-                             capability](const program::AttentionCall& call) -> std::optional<int64_t> {
+                             capability](const program::AttentionShape& call) -> std::optional<int64_t> {
     if (not_by_cudnn(spec, capability, call)) return std::nullopt;
     return usual_workspace(call);
   };

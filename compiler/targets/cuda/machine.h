@@ -49,7 +49,8 @@ class CudaMachine {
   runtime::cudnn::CudnnAttention& attention();
   // cuDNN's plan for a call; remembered. A forward pass may be measured in `scratch`, and what is in it is
   // lost.
-  runtime::cudnn::Plan attention_plan(const program::AttentionCall& call, const runtime::cuda::Stream& stream,
+  runtime::cudnn::Plan attention_plan(const program::AttentionShape& call,
+                                      const runtime::cuda::Stream& stream,
                                       runtime::cuda::DeviceRange scratch);
 
  private:

@@ -106,9 +106,9 @@ std::string TableText::origin(const std::string& key) const {
 }
 
 void TableText::add_call(const program::Call& call) {
-  functions_ += call.kind == program::Call::Kind::launch ? "call kernel " : "call ";
+  functions_ += program::is<program::Launch>(call) ? "call kernel " : "call ";
   functions_ += name_of(compiled_.program, call);
-  if (call.kind == program::Call::Kind::gemm) functions_ += " for " + call.label;
+  if (program::is<program::Gemm>(call)) functions_ += " for " + call.label;
   functions_ += fmt::format(" @ {}\n", origin(call.origin));
   functions_ += fmt::format("uses{} ->{}\n", uses(call.operands), uses(call.results));
 }

@@ -247,6 +247,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.persistent_bytes = compiled_.plan.persistent_bytes;
   layout.input_bytes = compiled_.plan.input_bytes;
   layout.host_bytes = compiled_.plan.host_bytes;
+  layout.kept_bytes = compiled_.plan.kept_bytes;
   layout.inputs = inputs();
   layout.state = state();
   layout.results = results();

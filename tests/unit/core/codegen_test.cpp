@@ -88,8 +88,9 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
       const int layer = section.layers > 1 ? 1 : 0;
       for (size_t c = 0; c < section.calls.size(); ++c) {
         const program::Call& call = section.calls[c];
-        if (!seen.insert(call.kernel).second) continue;
-        const program::Kernel& kernel = program.kernels[call.kernel];
+        const auto& launch = std::get<program::Launch>(call.work);
+        if (!seen.insert(launch.kernel).second) continue;
+        const program::Kernel& kernel = program.kernels[launch.kernel];
         SCOPED_TRACE(program.functions[f].name + "." + section.name + ": " + kernel.comment + "\n" +
                      kernel.text);
         Interpreter state(small.graph);

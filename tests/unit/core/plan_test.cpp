@@ -67,6 +67,22 @@ TEST(Plan, EndsWithWhatLiesOnTheHost) {
   EXPECT_EQ(all_on_device.device_bytes(), all_on_device.arena_bytes);
 }
 
+// The boundary of the memories may lie within a tensor: addresses do not change.
+TEST(Plan, KeepsWhatItIsAskedToOfWhatMayLieOnTheHost) {
+  Chain chain;
+  const ir::ValueId moments = add(chain.graph, "m", 1 << 20, 2, ir::Role::optimizer_state);  // 8 MiB
+  chain.graph.value(moments).on_host = true;
+  const plan::Plan none = plan::make_plan(chain.graph);
+  const plan::Plan some = plan::make_plan(chain.graph, 2 * plan::kPage + 1);
+  EXPECT_EQ(some.kept_bytes, 2 * plan::kPage);
+  EXPECT_EQ(some.host_bytes, 2 * plan::kPage);
+  EXPECT_EQ(some.arena_bytes, none.arena_bytes);
+  EXPECT_EQ(some.device_bytes(), none.device_bytes() + 2 * plan::kPage);
+  EXPECT_EQ(some.placements.at(moments).offset, none.placements.at(moments).offset);
+  EXPECT_EQ(plan::verify(chain.graph, some), std::vector<std::string>());
+  EXPECT_EQ(plan::make_plan(chain.graph, int64_t{1} << 40).host_bytes, 0);
+}
+
 TEST(Plan, OfAChainByHand) {
   const Chain chain;
   const plan::Plan plan = plan::make_plan(chain.graph);

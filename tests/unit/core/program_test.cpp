@@ -94,11 +94,11 @@ class ArenaRun {
   void run(const program::Call& call, int layer, int iteration) {
     std::vector<void*> arguments;
     for (ir::Use use : call.arguments) arguments.push_back(base_ + address(graph_, plan_, use, layer));
-    if (call.kind == program::Call::Kind::launch) {
-      compiled_.find(program_.kernels[call.kernel].name)(arguments.data(), layer);
+    if (const auto* launch = std::get_if<program::Launch>(&call.work)) {
+      compiled_.find(program_.kernels[launch->kernel].name)(arguments.data(), layer);
       return;
     }
-    const program::GemmShape& g = call.gemm;
+    const program::GemmShape& g = std::get<program::Gemm>(call.work).shape;
     const auto *a = static_cast<const float*>(arguments[0]), *b = static_cast<const float*>(arguments[1]);
     auto* c = static_cast<float*>(arguments[2]);
     for (int64_t i = 0; i < g.m; ++i) {

@@ -45,7 +45,7 @@ std::string check(int64_t rows, int64_t columns, const std::function<void(ir::Bo
   state.write(x, values);
   const program::Call& call = program.functions[0].sections[0].calls[1];
   KernelMemory memory(graph, state, call, 0);
-  memory.run(compiled.find(program.kernels[call.kernel].name), 0);
+  memory.run(compiled.find(program.kernels[std::get<program::Launch>(call.work).kernel].name), 0);
   state.run(graph.functions[0].regions[0].nodes[1], 0);
   std::string all;
   for (const std::string& line : memory.compare(state)) all += line + "\n";
@@ -139,7 +139,7 @@ TEST_P(QuantizedKernel, KeepsCodesAndAScaleOfEachRow) {
     model.fill(state, is_signed);
     const program::Call& call = program.functions[0].sections[0].calls[0];
     KernelMemory memory(model.graph, state, call, 0);
-    memory.run(compiled.find(program.kernels[call.kernel].name), 0);
+    memory.run(compiled.find(program.kernels[std::get<program::Launch>(call.work).kernel].name), 0);
     state.run(model.node(), 0);
     EXPECT_EQ(memory.compare(state), std::vector<std::string>{}) << is_signed;
   }

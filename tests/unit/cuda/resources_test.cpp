@@ -53,7 +53,7 @@ std::string program_source(GpuModel model, const targets::Target& gpu,
                            const std::vector<std::string>& words = {""}) {
   codegen::CudaOptions options;
   options.gpu = &gpu;
-  options.cudnn_workspace = [](const program::AttentionCall&) { return std::nullopt; };
+  options.cudnn_workspace = [](const program::AttentionShape&) { return std::nullopt; };
   options.gemm_workspace_bytes = 4;
   const program::Program program = codegen::build_cuda_program(model.graph, options);
   std::vector<const program::Kernel*> kernels;

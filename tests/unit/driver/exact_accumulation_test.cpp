@@ -24,7 +24,7 @@ std::multiset<program::GemmShape> matmuls_of_a_micro_batch(const std::vector<std
   std::multiset<program::GemmShape> shapes;
   const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
   program::for_each_call(*function, [&](const program::Section&, const program::Call& call, int, int) {
-    if (call.kind == program::Call::Kind::gemm) shapes.insert(call.gemm);
+    if (const auto* gemm = std::get_if<program::Gemm>(&call.work)) shapes.insert(gemm->shape);
   });
   return shapes;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
@@ -37,9 +38,12 @@ class Fetched {
         std::erase_if(from_, [&](const auto& entry) {
           return entry.first < access.last && access.first < entry.first + entry.second.first;
         });
-    if (call.kind == program::Call::Kind::copy) note(call.arguments[1], call.arguments[0], layer);
-    if (call.kind == program::Call::Kind::all_gather)
-      for (const auto& [whole, part] : shared_tensors(call)) note(whole, part, layer);
+    if (const auto* copy = std::get_if<program::Copy>(&call.work)) {
+      const auto [from, to] = copy->tensors(call.arguments);
+      note(to, from, layer);
+    }
+    if (const auto* gather = std::get_if<program::AllGather>(&call.work))
+      for (const auto& [whole, part] : gather->tensors(call.arguments)) note(whole, part, layer);
   }
 
   // -1 where it was not fetched.

@@ -67,15 +67,17 @@ TEST(FusedMatmuls, AreOneCallWithTheWorkOfBoth) {
   int matmuls = 0;
   for (const program::Section& section : fused.program.functions[0].sections) {
     for (const Call& call : section.calls) {
-      if (call.kind != Call::Kind::launch || !call.multiplies_one_matmul()) continue;
+      const auto* launch = std::get_if<program::Launch>(&call.work);
+      if (!launch || !launch->matmul) continue;
       ++matmuls;
-      const program::Kernel& kernel = fused.program.kernels[call.kernel];
+      const program::Kernel& kernel = fused.program.kernels[launch->kernel];
       EXPECT_EQ(kernel.maps.size(), 2u);
       EXPECT_TRUE(call.multiplies_matrices);
       EXPECT_FALSE(may_contract(kernel));
-      EXPECT_EQ(kernel.maps[0].rows, call.gemm.m);
-      EXPECT_EQ(kernel.maps[0].columns, call.gemm.k);
-      EXPECT_GE(call.flop, 2.0 * static_cast<double>(call.gemm.m * call.gemm.n * call.gemm.k));
+      EXPECT_EQ(kernel.maps[0].rows, launch->matmul->m);
+      EXPECT_EQ(kernel.maps[0].columns, launch->matmul->k);
+      EXPECT_GE(call.flop,
+                2.0 * static_cast<double>(launch->matmul->m * launch->matmul->n * launch->matmul->k));
     }
   }
   EXPECT_EQ(matmuls, 5);  // swiglu and two norms behind theirs, and gradients of swiglu and of a norm

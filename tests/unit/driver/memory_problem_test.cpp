@@ -158,7 +158,7 @@ TEST(MemoryProblem, NamesFitOnlyWhereItMayWriteTheKeys) {
 TEST(MemoryProblem, NamesTheHostsMemoryOnGpus) {
   const spec::Spec spec = small_head({"target=h200", "model.head_dim=64", "train.micro_batch_size=1"});
   spec::Spec offloaded = spec;
-  offloaded.optimizations.offload.optimizer_state = true;
+  offloaded.optimizations.offload.optimizer_state = 1;
   CompileOptions tight = within(1);
   const int64_t limit = compile(offloaded, tight).plan.device_bytes();
   const auto problem = memory_problem(compile(spec, CompileOptions{}), within(limit));

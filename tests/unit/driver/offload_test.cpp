@@ -9,14 +9,15 @@
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
-#include "program/branches.h"
 #include "program/for_each_call.h"
+#include "program/queues.h"
 #include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
 namespace {
 
 using program::Call;
+using program::Queue;
 
 constexpr int kOffloadLayers = 5;
 
@@ -53,7 +54,7 @@ class Contents {
   void run(const std::string& function) {
     const auto found = std::ranges::find(c_.program.functions, function, &program::Function::name);
     program::for_each_call(*found, [&](const program::Section&, const Call& call, int, int layer) {
-      if (call.kind == Call::Kind::copy) return copy(call, layer);
+      if (program::is<program::Copy>(call)) return copy(call, layer);
       size_t made = ++number_;
       for (const ir::Use use : call.operands) made = mixed(made, tag(use, layer));
       for (const ir::Use use : call.results) write(use, layer, made = mixed(made, 1));
@@ -147,28 +148,29 @@ TEST(OffloadActivations, LeavesARingOfSlotsOnTheGpu) {
 TEST(OffloadActivations, FetchesALayerAheadBesideTheOtherCalls) {
   const Compiled c = offloading({});
   const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
-  std::vector<program::BranchStep> steps;
+  std::vector<program::QueueStep> steps;
   std::vector<const Call*> calls;
   std::vector<bool> in_loop;
-  int loop_calls = 0;  // of an iteration, on the main branch
-  program::for_each_call(*function, [&](const program::Section& section, const Call& call, int iteration,
-                                        int layer) {
-    steps.push_back({accesses(c, call, layer), call.branch});
-    calls.push_back(&call);
-    in_loop.push_back(section.name == "block_backward" && iteration + 1 < section.layers);
-    loop_calls += section.name == "block_backward" && iteration == 0 && call.branch == program::kMainBranch;
-  });
-  const auto waits = program::waits_between_branches(steps);
+  int loop_calls = 0;  // of an iteration, on the main queue
+  program::for_each_call(
+      *function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
+        steps.push_back({accesses(c, call, layer), call.queue});
+        calls.push_back(&call);
+        in_loop.push_back(section.name == "block_backward" && iteration + 1 < section.layers);
+        loop_calls += section.name == "block_backward" && iteration == 0 && call.queue == Queue::main;
+      });
+  const auto waits = program::waits_between_queues(steps);
   int fetches = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
-    EXPECT_EQ(calls[i]->branch == program::kHostBranch, calls[i]->kind == Call::Kind::copy);
-    if (calls[i]->kind != Call::Kind::copy || !in_loop[i]) continue;
+    const bool is_copy = program::is<program::Copy>(*calls[i]);
+    EXPECT_EQ(calls[i]->queue == Queue::host_copies, is_copy);
+    if (!is_copy || !in_loop[i]) continue;
     ++fetches;
-    int beside = 0;  // calls of the main branch until one reads what was fetched
+    int beside = 0;  // calls of the main queue until one reads what was fetched
     const program::Access made = steps[i].accesses[1];
     for (size_t j = i + 1; j < steps.size(); ++j) {
-      beside += steps[j].branch == program::kMainBranch;
-      if (steps[j].branch != program::kHostBranch &&
+      beside += steps[j].queue == Queue::main;
+      if (steps[j].queue != Queue::host_copies &&
           std::ranges::any_of(steps[j].accesses, [&](const program::Access& access) {
             return access.first < made.last && made.first < access.last;
           }))
@@ -184,7 +186,7 @@ TEST(OffloadActivations, OfOneStreamAreCopiesAmongTheOtherCalls) {
   const Compiled c = offloading({"optimizations.streams=1"});
   for (const program::Function& function : c.program.functions)
     for (const program::Section& section : function.sections)
-      for (const Call& call : section.calls) EXPECT_EQ(call.branch, program::kMainBranch);
+      for (const Call& call : section.calls) EXPECT_EQ(call.queue, Queue::main);
 }
 
 TEST(OffloadActivations, LeaveOutTheResidualStreamAndWhatIsSmall) {

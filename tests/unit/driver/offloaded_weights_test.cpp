@@ -9,7 +9,7 @@
 
 #include "driver/compile.h"
 #include "models/freeze.h"
-#include "program/branches.h"
+#include "program/queues.h"
 #include "program/for_each_call.h"
 #include "tests/unit/driver/fetched_weights.h"
 #include "tests/unit/support/spec_of_text.h"
@@ -63,7 +63,7 @@ int check_reads_of_host(const Compiled& c, const std::string& name) {
   program::for_each_call(
       function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
         fetched.run(call, layer);
-        if (call.kind == Call::Kind::copy) return;
+        if (program::is<program::Copy>(call)) return;
         for (const program::Access& access : accesses(c, call, layer))
           EXPECT_TRUE(!is_on_host(c, access.first) || call.label.find("weight") == std::string::npos)
               << call.label;
@@ -97,19 +97,19 @@ TEST(OffloadedWeights, AreCopiedWhileTheLayerBeforeComputes) {
     if (!value.name.starts_with("weights.") || value.view) continue;
     EXPECT_EQ(c.plan.placements.at(value.id).slots, 2) << value.name;
   }
-  std::vector<program::BranchStep> steps;
+  std::vector<program::QueueStep> steps;
   std::vector<int> layers;
   std::vector<const program::Section*> sections;
   program::for_each_call(function_of(c, "micro_step"),
                          [&](const program::Section& section, const Call& call, int, int layer) {
-                           EXPECT_EQ(call.branch == program::kHostBranch, call.kind == Call::Kind::copy);
-                           steps.push_back({accesses(c, call, layer), call.branch});
+                           EXPECT_EQ((call.queue == program::Queue::host_copies), program::is<program::Copy>(call));
+                           steps.push_back({accesses(c, call, layer), call.queue});
                            layers.push_back(layer);
                            sections.push_back(&section);
                          });
-  const auto waits = program::waits_between_branches(steps);
+  const auto waits = program::waits_between_queues(steps);
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].branch != program::kHostBranch) continue;
+    if (steps[i].queue != program::Queue::host_copies) continue;
     for (const int awaited : waits[i]) {
       const auto j = static_cast<size_t>(awaited);
       if (sections[i] != sections[j]) continue;

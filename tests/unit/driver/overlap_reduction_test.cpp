@@ -15,7 +15,9 @@ namespace hydrac::driver {
 namespace {
 
 using program::Access;
+using program::AllReduce;
 using program::Call;
+using program::is;
 
 Compiled compiled_for_ranks(std::vector<std::string> overrides) {
   const spec::Spec spec = test::spec_of_text(
@@ -60,6 +62,11 @@ struct Told {
   bool written = false;
 };
 
+bool finds_largest(const Call& call) {
+  const auto* reduce = std::get_if<AllReduce>(&call.work);
+  return reduce && reduce->largest;
+}
+
 // What some call writes is summed once, behind the last call that writes it.
 void expect_summed_once(const Compiled& c) {
   constexpr int64_t kWord = 64;  // bytes of which a gradient has whole ones
@@ -72,7 +79,7 @@ void expect_summed_once(const Compiled& c) {
         for (int64_t at = std::max(access.first, range.first); at < std::min(access.last, range.last);
              at += kWord) {
           Told& word = words[at];
-          if (step.call->kind == Call::Kind::all_reduce) {
+          if (is<AllReduce>(*step.call)) {
             ++word.sums;
           } else {
             written_late += word.sums > 0;
@@ -87,13 +94,13 @@ void expect_summed_once(const Compiled& c) {
   EXPECT_TRUE(std::ranges::all_of(
       words, [](const auto& word) { return word.second.written && word.second.sums == 1; }));
   for (const Step& step : steps_of(c, "update"))
-    EXPECT_TRUE(step.call->kind != Call::Kind::all_reduce || step.call->largest);
+    EXPECT_EQ(is<AllReduce>(*step.call), finds_largest(*step.call));
 }
 
 int sums_of_loss(const Compiled& c) {
   int sums = 0;
   for (const Step& step : steps_of(c, "micro_step"))
-    if (step.call->kind == Call::Kind::all_reduce)
+    if (is<AllReduce>(*step.call))
       for (const ir::Use use : step.call->arguments) sums += use.value == c.interface.loss;
   return sums;
 }
@@ -122,12 +129,12 @@ TEST(OverlapReduction, SumsEveryGradientOnceWhenItIsFinished) {
 }
 
 // A layer's sums are one call, beside what computes the layers below it.
-TEST(OverlapReduction, ALayersSumsAreOneCallOnABranchOfTheirOwn) {
+TEST(OverlapReduction, ALayersSumsAreOneCallOnAQueueOfTheirOwn) {
   const Compiled c = compiled_for_ranks({});
   int calls = 0;
   for (const Step& step : steps_of(c, "micro_step")) {
-    if (step.call->kind != Call::Kind::all_reduce) continue;
-    EXPECT_EQ(step.call->branch, 2);
+    if (!is<AllReduce>(*step.call)) continue;
+    EXPECT_EQ(step.call->queue, program::Queue::communication);
     ++calls;
   }
   EXPECT_GE(calls, 3 + 1);  // layers and embedding
@@ -137,10 +144,10 @@ TEST(OverlapReduction, ALayersSumsAreOneCallOnABranchOfTheirOwn) {
 // Accumulated gradients are complete before the update, and not earlier.
 TEST(OverlapReduction, AccumulatedGradientsAreSummedBeforeTheUpdate) {
   const Compiled c = compiled_for_ranks({"train.gradient_accumulation_steps=2"});
-  for (const Step& step : steps_of(c, "micro_step")) EXPECT_NE(step.call->kind, Call::Kind::all_reduce);
+  for (const Step& step : steps_of(c, "micro_step")) EXPECT_FALSE(is<AllReduce>(*step.call));
   const std::vector<Step> update = steps_of(c, "update");
   ASSERT_FALSE(update.empty());
-  EXPECT_EQ(update[0].call->kind, Call::Kind::all_reduce);
+  EXPECT_TRUE(is<AllReduce>(*update[0].call));
 }
 
 // The scales of 8-bit tensors are state, and the same on all ranks.
@@ -148,8 +155,7 @@ TEST(OverlapReduction, RanksAgreeOnTheLargestValues) {
   const Compiled c = compiled_for_ranks(
       {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all", "model.intermediate_size=512"});
   int largest = 0;
-  for (const Step& step : steps_of(c, "update"))
-    if (step.call->kind == Call::Kind::all_reduce) largest += step.call->largest;
+  for (const Step& step : steps_of(c, "update")) largest += finds_largest(*step.call);
   EXPECT_EQ(largest, 2);  // of operands forward and of gradients
 }
 

@@ -35,8 +35,9 @@ std::map<std::string, program::Grid> launches(const Compiled& compiled, const st
     for (const program::Section& section : f.sections) {
       for (const Call& call : section.calls) {
         const bool shared = section.name == "input" || section.name == "block";
-        if (shared && call.kind == Call::Kind::launch && compiled.program.kernels[call.kernel].header.empty())
-          grids[compiled.program.kernels[call.kernel].name] = call.grid;
+        const auto* launch = std::get_if<program::Launch>(&call.work);
+        if (shared && launch && compiled.program.kernels[launch->kernel].header.empty())
+          grids[compiled.program.kernels[launch->kernel].name] = launch->grid;
       }
     }
   }
@@ -73,9 +74,10 @@ std::map<std::string, ForwardLaunch> attention_launches(const Compiled& compiled
   for (const program::Function& function : compiled.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::launch) continue;
-        const program::Kernel& kernel = compiled.program.kernels[call.kernel];
-        if (kernel.name.starts_with("attention_forward")) launches[function.name] = {&kernel, call.grid};
+        const auto* launch = std::get_if<program::Launch>(&call.work);
+        if (!launch) continue;
+        const program::Kernel& kernel = compiled.program.kernels[launch->kernel];
+        if (kernel.name.starts_with("attention_forward")) launches[function.name] = {&kernel, launch->grid};
       }
     }
   }
@@ -122,7 +124,7 @@ TEST(SharedKernels, WhatOnlyWritesZerosIsNone) {
   for (const program::Function& function : compiled.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::zero) continue;
+        if (!program::is<program::Zero>(call)) continue;
         zeroed.insert(compiled.graph.value(call.arguments.at(0)).name);
         EXPECT_EQ(call.writes, std::vector<bool>{true});
       }

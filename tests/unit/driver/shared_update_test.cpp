@@ -9,8 +9,8 @@
 #include "driver/accesses.h"
 #include "driver/compile.h"
 #include "driver/floor.h"
-#include "program/branches.h"
 #include "program/for_each_call.h"
+#include "program/queues.h"
 #include "tests/unit/support/spec_of_text.h"
 
 namespace hydrac::driver {
@@ -136,7 +136,7 @@ std::map<int64_t, int> sums_of_own_gradients(const Compiled& c) {
           std::ranges::find(c.pack.groups, storage, &models::ParameterGroup::own_gradients) ==
               c.pack.groups.end())
         continue;
-      EXPECT_EQ(call.branch, program::kSumBranch) << call.label;
+      EXPECT_EQ(call.queue, program::Queue::communication) << call.label;
       for (int64_t at = touched[i].first; at < touched[i].last; at += kWord) ++sums[at];
     }
   });

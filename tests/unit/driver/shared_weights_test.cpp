@@ -7,7 +7,7 @@
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
-#include "program/branches.h"
+#include "program/queues.h"
 #include "program/for_each_call.h"
 #include "tests/unit/driver/fetched_weights.h"
 #include "tests/unit/support/spec_of_text.h"
@@ -31,7 +31,7 @@ Compiled compiled_for(const Words& overrides) {
 }
 
 bool gathers_a_layer(const Compiled& c, const Call& call) {
-  return call.kind == Call::Kind::all_gather &&
+  return program::is<program::AllGather>(call) &&
          c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
 }
 
@@ -55,7 +55,7 @@ int check_reads_of_ranks(const Compiled& c, const std::string& name) {
                          [&](const program::Section&, const Call& call, int, int layer) {
                            fetched.run(call, layer);
                            if (gathers_a_layer(c, call)) {
-                             EXPECT_EQ(call.branch, program::kSumBranch);
+                             EXPECT_EQ(call.queue, program::Queue::communication);
                              return;
                            }
                            for (const ir::Use use : call.operands) {
@@ -139,7 +139,7 @@ TEST(SharedWeights, NoLayerWaitsForTheSumsOfTheOneBefore) {
     if (section.name != "block_backward") continue;
     for (const Call& call : section.calls) {
       if (gathers_a_layer(c, call)) order += "gather ";
-      if (call.kind == Call::Kind::reduce_scatter) order += "sum ";
+      if (program::is<program::ReduceScatter>(call)) order += "sum ";
     }
   }
   EXPECT_EQ(order, "gather sum ");

@@ -299,6 +299,7 @@ const std::vector<Case> kCases = {
      {"train.micro_batch_size=64", "optimizations.recompute=none"}},
     {"optimizations.offload.activations", "true", Shows::refusal, kTokens, {}, "option-unsupported"},
     {"optimizations.offload.optimizer_state", "true", Shows::emitted, kHopper},
+    {"optimizations.offload.optimizer_state", "0.5", Shows::emitted, kHopper},
     {"optimizations.offload.weights", "1", Shows::emitted, kHopper},
     {"optimizations.offload.weights", "1", Shows::refusal, kTokens, {}, "option-unsupported"},
     {"optimizations.offload.optimizer_state", "true", Shows::refusal, kTokens, {}, "option-unsupported"},

@@ -74,7 +74,7 @@ TEST(Knobs, BeginAtWhatFitChose) {
   spec::Spec chosen = spec;
   chosen.optimizations.recompute = {.mode = spec::Recompute::Mode::list, .act = true};
   chosen.optimizations.loss = spec::LossKernel::chunked;
-  chosen.optimizations.offload.optimizer_state = true;
+  chosen.optimizations.offload.optimizer_state = 1;
   take_chosen_keys(spec, chosen);
   EXPECT_FALSE(waits_for_fit(spec));
   const auto knobs = knobs_of(spec, true, {}, Effort::quick);
@@ -91,7 +91,7 @@ TEST(Knobs, LeaveWhatTheSpecWritesToFit) {
   spec::Spec chosen = spec_with({"target=h100", "optimizations.loss=chunked"});
   take_chosen_keys(spec, chosen);
   EXPECT_EQ(spec.optimizations.recompute.mode, spec::Recompute::Mode::block);
-  EXPECT_TRUE(spec.optimizations.offload.optimizer_state);
+  EXPECT_TRUE(spec.optimizations.offload.optimizer_state.any());
   EXPECT_EQ(spec.optimizations.loss, spec::LossKernel::chunked);
   const auto knobs = knobs_of(spec, true, {}, Effort::quick);
   EXPECT_EQ(values_of(knobs, "optimizations.recompute"), nullptr);

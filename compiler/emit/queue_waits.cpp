@@ -1,4 +1,4 @@
-#include "emit/branch_waits.h"
+#include "emit/queue_waits.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include "codegen/operand_names.h"
 #include "driver/accesses.h"
 #include "emit/kernels.h"
-#include "program/branches.h"
 #include "program/for_each_call.h"
 
 namespace hydrac::emit {
@@ -18,7 +17,7 @@ namespace hydrac::emit {
 namespace {
 
 struct Unrolled {
-  std::vector<program::BranchStep> steps;
+  std::vector<program::QueueStep> steps;
   std::vector<CallPosition> positions;
   std::vector<const program::Call*> calls;
   std::vector<int> layers;
@@ -28,7 +27,7 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
   Unrolled all;
   program::for_each_call(function,
                          [&](const program::Section& section, const program::Call& call, int, int layer) {
-                           all.steps.push_back({driver::accesses(compiled, call, layer), call.branch});
+                           all.steps.push_back({driver::accesses(compiled, call, layer), call.queue});
                            all.positions.emplace_back(static_cast<int>(&section - function.sections.data()),
                                                       static_cast<int>(&call - section.calls.data()));
                            all.calls.push_back(&call);
@@ -39,9 +38,10 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
 
 // Whether a call writes an argument: scratch memory that it counts among what it makes it may only read.
 bool writes(const driver::Compiled& compiled, const program::Call& call, size_t argument) {
-  if (!call.writes[argument] || call.kind != program::Call::Kind::launch) return call.writes[argument];
+  const auto* launch = std::get_if<program::Launch>(&call.work);
+  if (!call.writes[argument] || !launch) return call.writes[argument];
   const std::vector<Parameter> parameters =
-      parameters_of(compiled.program.kernels[static_cast<size_t>(call.kernel)]);
+      parameters_of(compiled.program.kernels[static_cast<size_t>(launch->kernel)]);
   return !parameters.at(argument).type.starts_with("const ");
 }
 
@@ -83,21 +83,21 @@ std::set<CallPosition> awaited_by_turns(const Unrolled& all, const std::vector<s
 
 // A kernel's name, or that of the tensor that a matmul makes.
 std::string name_of_call(const driver::Compiled& compiled, const program::Call& call) {
-  if (call.kind == program::Call::Kind::launch)
-    return compiled.program.kernels[static_cast<size_t>(call.kernel)].name;
+  if (const auto* launch = std::get_if<program::Launch>(&call.work))
+    return compiled.program.kernels[static_cast<size_t>(launch->kernel)].name;
   return codegen::identifier(call.label);
 }
 
 }  // namespace
 
-BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function) {
-  BranchWaits result;
+QueueWaits queue_waits(const driver::Compiled& compiled, const program::Function& function) {
+  QueueWaits result;
   for (const program::Section& section : function.sections)
     for (const program::Call& call : section.calls)
-      if (call.branch > 0) result.forks.insert(call.branch);
+      if (call.queue != program::Queue::main) result.forks.insert(call.queue);
   if (result.forks.empty()) return result;
   const Unrolled all = unroll(compiled, function);
-  const std::vector<std::vector<int>> waits = program::waits_between_branches(all.steps);
+  const std::vector<std::vector<int>> waits = program::waits_between_queues(all.steps);
   for (size_t i = 0; i < waits.size(); ++i) {
     for (const int step : waits[i]) {
       const auto awaited = static_cast<size_t>(step);

@@ -1,4 +1,4 @@
-// Which calls of a function wait for which of its other branches, said once for every iteration of a loop.
+// Which calls of a function wait for which of its other queues, said once for every iteration of a loop.
 #pragma once
 #include <map>
 #include <set>
@@ -19,9 +19,9 @@ struct WaitReason {
   bool own_writes = false, other_writes = false;
 };
 
-struct BranchWaits {
-  std::set<int> forks;  // the branches that leave the first one (Call::branch)
-  // For each call that waits, those of other branches whose latest run it waits for. In a loop that is what
+struct QueueWaits {
+  std::set<program::Queue> forks;  // the queues that leave the main one
+  // For each call that waits, those of other queues whose latest run it waits for. In a loop that is what
   // any of its iterations needs, and the reason is that of the first that waits.
   std::map<CallPosition, std::map<CallPosition, WaitReason>> waits;
   // The calls that others wait for: the name of the point behind them, "after_" and what the call is named.
@@ -31,6 +31,6 @@ struct BranchWaits {
   std::set<CallPosition> by_turns;
 };
 
-BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function);
+QueueWaits queue_waits(const driver::Compiled& compiled, const program::Function& function);
 
 }  // namespace hydrac::emit

@@ -1,0 +1,224 @@
+// A call: one piece of a program's work, and its tensors. What it does is one of a few alternatives, and each
+// says what the call's arguments are. Readers visit them with a handler for each (Overloaded), so that one
+// that does not know a new alternative does not compile.
+#pragma once
+#include <compare>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ops/attention_rules.h"
+#include "program/queues.h"
+
+namespace hydrac::runtime {
+enum class RankGroup;  // runtime/parallel/ranks.h
+}
+
+namespace hydrac::program {
+
+// The blocks of one launch.
+struct Grid {
+  int64_t blocks = 1;
+  std::string text;  // as an expression of Program::dimensions: "B * T / 4"
+  std::string rows;  // of the rows that the launch works on, likewise: "B * T"
+  bool operator==(const Grid&) const = default;
+};
+
+// C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
+struct GemmShape {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t batch = 1;  // matmuls of matrices that lie side by side, see runtime/batch_stride.h
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;        // adds to what C holds
+  bool first_overwrites = false;  // but not in the first iteration of the call's section
+  bool bias = false;              // adds a row of C's type
+  bool beside = false;            // runs on the side queue
+  bool fast_sums = false;         // of 8-bit operands: sums keep the few bits that the matrix units add with
+  ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
+
+  bool is_f8() const { return ir::is_f8(a); }
+  bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+// softmax(scores of q k^T, masked) v or its gradients. Strides in elements; the last dimension is contiguous.
+// lse is float [B,H,T].
+struct AttentionShape {
+  struct Strides {
+    int64_t batch = 0, token = 0, head = 0;
+    auto operator<=>(const Strides&) const = default;
+  };
+  bool backward = false;
+  int64_t batch = 0, tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 0, dropout = 0;
+  ops::AttentionRules rules;
+  ir::DType dtype = ir::DType::bf16;
+  Strides q, k, v, out, d_out, d_q, d_k, d_v;
+  auto operator<=>(const AttentionShape&) const = default;
+};
+
+// The alternatives. Templates name a call's arguments: T is ir::Use, or what a reader has made of each of
+// them, such as a pointer; what a call does not have is a T{}.
+
+// A kernel of the program; arguments in the order of its parameters.
+struct Launch {
+  static constexpr bool is_collective = false;
+  int kernel = -1;                  // position in Program::kernels
+  Grid grid;                        // on a GPU
+  std::optional<GemmShape> matmul;  // where the kernel computes one matmul, of its first two arguments
+};
+
+// A matmul, by a library. Arguments: A, B, C. On a GPU then a workspace, the bias if there is one, and of
+// 8-bit operands what A's and B's elements are multiplied by.
+struct Gemm {
+  static constexpr bool is_collective = false;
+  GemmShape shape;
+
+  template <typename T>
+  struct Operands {
+    T a, b, c, workspace = {}, bias = {}, a_scale = {}, b_scale = {};
+  };
+  template <typename T>
+  Operands<T> operands(const std::vector<T>& arguments) const {
+    Operands<T> named{arguments.at(0), arguments.at(1), arguments.at(2)};
+    size_t next = 3;
+    if (arguments.size() > next) named.workspace = arguments[next++];
+    if (shape.bias) named.bias = arguments.at(next++);
+    if (shape.is_f8()) {
+      named.a_scale = arguments.at(next++);
+      named.b_scale = arguments.at(next++);
+    }
+    return named;
+  }
+};
+
+// Attention, by cuDNN. Arguments: q, k, v, out, lse, workspace; of gradients d_out, out, lse, q, k, v, d_q,
+// d_k, d_v, workspace. A GPU's.
+struct Attention {
+  static constexpr bool is_collective = false;
+  AttentionShape shape;
+
+  template <typename T>
+  struct Tensors {
+    T q, k, v, out, lse, workspace, d_out = {}, d_q = {}, d_k = {}, d_v = {};
+  };
+  template <typename T>
+  Tensors<T> tensors(const std::vector<T>& a) const {
+    if (!shape.backward) return {a.at(0), a.at(1), a.at(2), a.at(3), a.at(4), a.at(5)};
+    return {a.at(3), a.at(4), a.at(5), a.at(1), a.at(2), a.at(9), a.at(0), a.at(6), a.at(7), a.at(8)};
+  }
+};
+
+// The tensor whose bytes become zero. A GPU's.
+struct Zero {
+  static constexpr bool is_collective = false;
+};
+
+template <typename T>
+struct FromTo {
+  T from, to;
+};
+
+// A dense tensor, and where it is copied to; one of them is in the host's memory. A GPU's.
+struct Copy {
+  static constexpr bool is_collective = false;
+
+  template <typename T>
+  FromTo<T> tensors(const std::vector<T>& arguments) const {
+    return {arguments.at(0), arguments.at(1)};
+  }
+};
+
+// Dense tensors that become their sums over all ranks, or the largest of the ranks' numbers; on the cpu sums
+// of f32.
+struct AllReduce {
+  static constexpr bool is_collective = true;
+  runtime::RankGroup ranks;
+  bool largest = false;
+};
+
+// A tensor, then the one that becomes the sum of all ranks'.
+struct SumOverRanks {
+  static constexpr bool is_collective = true;
+  runtime::RankGroup ranks;
+
+  template <typename T>
+  FromTo<T> tensors(const std::vector<T>& arguments) const {
+    return {arguments.at(0), arguments.at(1)};
+  }
+};
+
+// A tensor, and the part that a rank has of it: rank r's is the r-th.
+template <typename T>
+struct WholeAndPart {
+  T whole, part;
+};
+
+// What works on whole tensors and a rank's parts of them: one half of the arguments each, all of them dense.
+struct OfParts {
+  runtime::RankGroup ranks;
+  bool parts_first = false;
+
+  template <typename T>
+  std::vector<WholeAndPart<T>> tensors(const std::vector<T>& arguments) const {
+    const size_t count = arguments.size() / 2, whole = parts_first ? count : 0, part = count - whole;
+    std::vector<WholeAndPart<T>> pairs;
+    for (size_t i = 0; i < count; ++i) pairs.push_back({arguments[whole + i], arguments[part + i]});
+    return pairs;
+  }
+};
+// Tensors, then as many that become a part of the sums over ranks of these.
+struct ReduceScatter : OfParts {
+  static constexpr bool is_collective = true;
+  explicit ReduceScatter(runtime::RankGroup group) : OfParts{group} {}
+};
+// Parts, then the tensors that become all ranks' parts.
+struct AllGather : OfParts {
+  static constexpr bool is_collective = true;
+  explicit AllGather(runtime::RankGroup group) : OfParts{group, true} {}
+};
+// Tensors, then as many that become a part of these.
+struct OwnPart : OfParts {
+  static constexpr bool is_collective = false;
+  explicit OwnPart(runtime::RankGroup group) : OfParts{group} {}
+};
+
+struct Call {
+  using Work = std::variant<Launch, Gemm, Attention, Zero, Copy, AllReduce, SumOverRanks, ReduceScatter,
+                            AllGather, OwnPart>;
+  Work work;
+  std::vector<ir::Use> arguments;
+  std::vector<bool> writes;  // which of them; empty on cpu
+  // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
+  std::vector<ir::Use> operands, results;
+  Queue queue = Queue::main;
+  bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
+  double flop = 0;
+  double bytes = 0;    // each operand once
+  std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"
+  std::string origin;  // the spec key that asked for it
+};
+
+// Handlers of a visit, one for each alternative.
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+template <typename Alternative>
+bool is(const Call& call) {
+  return std::holds_alternative<Alternative>(call.work);
+}
+
+// Whether ranks exchange its tensors.
+bool is_collective(const Call& call);
+
+// The group of ranks whose tensors it works on; none where it knows only its own.
+std::optional<runtime::RankGroup> ranks_of(const Call& call);
+
+// The one matmul that it computes, by a library or by a kernel of ours; null of other calls.
+const GemmShape* matmul_of(const Call& call);
+
+}  // namespace hydrac::program
