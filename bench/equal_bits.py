@@ -13,6 +13,10 @@ CASES = [
     ("moments on the host, int8, accumulation", f"{GPT2} {SMALL} optimizations.optimizer_state=int8 train.gradient_accumulation_steps=2", OFFLOAD),
     ("moments on the host, muon, fp16", f"{HYDRA} {SMALL} optimizations.precision=fp16 train.optimizer.name=muon", OFFLOAD),
     ("moments on the host, all state in bf16", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16", OFFLOAD),
+    ("weights of two layers on the host", f"{LLAMA} {SMALL} optimizations.fused_matmuls=none", "optimizations.offload.weights=2"),
+    ("weights on the host, accumulation, fp16", f"{GPT2} {SMALL} optimizations.precision=fp16 optimizations.fused_matmuls=none model.dropout=0.1 train.gradient_accumulation_steps=2 'train.freeze=[transformer.h.0.*]'", "optimizations.offload.weights=3"),
+    ("weights on the host, no graph, one stream", f"{HYDRA} {SMALL} optimizations.fused_matmuls=none optimizations.cuda_graph=false optimizations.streams=1 optimizations.recompute=block", "optimizations.offload.weights=3"),
+    ("all of lora's base on the host", f"{LLAMA} {SMALL} optimizations.fused_matmuls=none adapter.type=lora", "optimizations.offload.weights=3"),
     ("everything recomputed", f"{HYDRA} {SMALL} optimizations.fused_matmuls=none", "optimizations.recompute=block"),
     ("no graph", f"{GPT2} {SMALL} model.dropout=0.1", "optimizations.cuda_graph=false"),
 ]

@@ -45,6 +45,20 @@ ZERO_CASES = [
     ("clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),
 ]
 
+# Likewise of 3, beside 0 and 2. Matmuls of weights that layers gather are the library's where others of ours read weights before
+# the kernel in front of them has ended (fused_matmuls: none: everywhere), which may add up in another order.
+ZERO3_LEVELS = (2, 3)
+ZERO3_CASES = [
+    ("fp32, dropout", f"{GPT2} {SMALL} {DROPOUT} optimizations.precision=fp32 train.max_grad_norm=0", True),
+    ("bf16", f"{LLAMA} {SMALL} train.gradient_accumulation_steps=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("bf16, two micro-batches each", f"{HYDRA} {SMALL} train.gradient_accumulation_steps=2 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("fp16, recomputed, head in parts", f"{GPT2} {SMALL} optimizations.precision=fp16 optimizations.recompute=block optimizations.loss=fused_linear optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("bf16 weights, state and gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 optimizations.gradients=compute optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("frozen layer, offloaded", f"{GPT2} {SMALL} 'train.freeze=[transformer.h.0.*]' optimizations.offload.optimizer_state=true optimizations.offload.activations=true optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("our matmuls, clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),
+]
+
 
 # Ranks that share layers: losses are those of one GPU but for the order of sums, bits those of every run.
 TENSOR_CASES = [
@@ -81,37 +95,39 @@ def check_tensor(runner, report, place: Place, ranks: int, number: int, case: tu
     report.note(what, outcome, f"losses {apart:.1e} from one GPU's; {memory[0]:.3f} GiB, a rank {memory[1]:.3f}")
 
 
-def check_zero(runner, report, place: Place, ranks: int, number: int, case: tuple):
-    """Each level from the start, and from a checkpoint of the level before it."""
+def check_zero(runner, report, place: Place, ranks: int, family: str, levels: tuple, number: int, case: tuple):
+    """Each level from the start, and from a checkpoint of the level before it; beside 0."""
     name, spec, exact = case
     each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
     several = f"parallel.data={ranks}"
-    runs = [f"zero-{number}-{level}" for level in (0, *ZERO_LEVELS)]
-    commands = {run: place.words(spec, run, several, f"parallel.zero={level}") for level, run in enumerate(runs)}
-    for level in ZERO_LEVELS:
+    runs = {level: f"{family}-{number}-{level}" for level in (0, *levels)}
+    commands = {run: place.words(spec, run, several, f"parallel.zero={level}") for level, run in runs.items()}
+    for level in levels:
         begun = level - 1 if each == 1 else level  # sums of two micro-batches are others: a resume would say so
-        mixed = f"zero-{number}-{level}-mixed"
+        mixed = f"{family}-{number}-{level}-mixed"
         commands[mixed] = place.words(spec, mixed, several, f"parallel.zero={begun}", "train.max_steps=3")
         commands[f"{mixed}, resumed"] = place.words(spec, mixed, several, f"parallel.zero={level}", "--resume")
-    what, outcome = f"zero: {name}", None
+    what, outcome = f"{family}: {name}", None
     for run, command in commands.items():
-        outcome = runner.run(f"zero {number} {run}", [*command, "-q"])
+        outcome = runner.run(f"{family} {number} {run}", [*command, "-q"])
         if outcome.problem or runner.dry:
             return report.note(f"{what}, {run}", outcome)
-    last = [place.folder / run / "checkpoint-6" for run in runs]
+    last = {level: place.folder / run / "checkpoint-6" for level, run in runs.items()}
     details = []
-    for level in ZERO_LEVELS:
+    for level in levels:
         same = difference(last[0], last[level])
-        resumed = difference(last[level], place.folder / f"zero-{number}-{level}-mixed" / "checkpoint-6")
+        resumed = difference(last[level], place.folder / f"{family}-{number}-{level}-mixed" / "checkpoint-6")
         apart = losses_apart(place.folder / runs[0], place.folder / runs[level])
-        if exact and same and (level == 1 or each == 1):
-            outcome.problem = outcome.problem or f"not the bits of zero: 0 with {level}: {same}"
+        alike = 0 if level == 1 or each == 1 else 2  # which sums each micro-batch by itself too
+        other = difference(last[alike], last[level]) if exact and level != alike else None
+        if other:
+            outcome.problem = outcome.problem or f"not the bits of zero: {alike} with {level}: {other}"
         elif exact and resumed:
             outcome.problem = outcome.problem or f"other bits with zero: {level} when it goes on from a checkpoint: {resumed}"
         elif apart > 5e-3:
             outcome.problem = outcome.problem or f"the losses of zero: {level} are {apart:.1e} from those of 0"
         details.append(f"{level}: losses {apart:.1e} apart, {'other' if same else 'the same'} bits")
-    memory = ", ".join(f"{metrics(place.folder / run)[-1]['memory_gib']:.3f}" for run in runs)
+    memory = ", ".join(f"{metrics(place.folder / run)[-1]['memory_gib']:.3f}" for run in runs.values())
     report.note(what, outcome, f"{'; '.join(details)}; GiB by level {memory}")
 
 
@@ -196,7 +212,7 @@ def check_launchers(runner, report, place: Place, ranks: int):
 
 
 def check_built(runner, report, place: Place, ranks: int):
-    for level in (0, 2):
+    for level in (0, 2, 3):
         spec = f"{LLAMA} {SMALL} parallel.data={ranks} parallel.zero={level}"
         folder, jit, built = place.folder / f"program-{level}", f"jit-{level}", place.folder / f"built-{level}"
         outcome = runner.run(f"ranks jit {level}", [*place.words(spec, jit), "-q"])
@@ -254,9 +270,10 @@ def run_ranks(runner, report, args, hydrac, where: dict, run_peer):
             for number, case in enumerate(CASES):
                 if re.search(args.only, case[0]):
                     check_case(runner, report, place, ranks, number, case)
-            for number, case in enumerate(ZERO_CASES):
-                if re.search(args.only, f"zero {case[0]}"):
-                    check_zero(runner, report, place, ranks, number, case)
+            for family, levels, cases in (("zero", ZERO_LEVELS, ZERO_CASES), ("zero3", ZERO3_LEVELS, ZERO3_CASES)):
+                for number, case in enumerate(cases):
+                    if re.search(args.only, f"{family} {case[0]}"):
+                        check_zero(runner, report, place, ranks, family, levels, number, case)
             for number, case in enumerate(TENSOR_CASES):
                 if re.search(args.only, f"tensor {case[0]}"):
                     check_tensor(runner, report, place, ranks, number, case)

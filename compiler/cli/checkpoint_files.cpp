@@ -165,6 +165,7 @@ bool decides_results(const std::string& key) {
       "optimizations.memory_limit",
       "optimizations.offload.activations",
       "optimizations.offload.optimizer_state",
+      "optimizations.offload.weights",
       "model.from",
       "adapter.from",
   };

@@ -35,6 +35,7 @@ std::optional<models::Generation> plan_generation(spec::Spec& spec, const Genera
   spec.parallel.data = spec.parallel.tensor = 1;
   spec.objective.name = spec::ObjectiveName::none;
   spec.parallel.zero = 0;
+  spec.optimizations.offload.weights = 0;
   const bool fits = needs.longest_prompt + needs.new_tokens <= needs.context_limit;
   const auto context = [&](int64_t tokens) { return std::min(needs.context_limit, rounded(tokens)); };
   spec.train.sequence_len = fits ? context(needs.longest_prompt + needs.new_tokens) : needs.context_limit;

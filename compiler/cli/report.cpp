@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -30,9 +31,11 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 
 std::string held_by_host(const driver::Compiled& c) {
   const auto& offload = c.spec.optimizations.offload;
-  return !offload.activations            ? "optimizer state"
-         : offload.optimizer_state.any() ? "optimizer state, activations"
-                                         : "activations";
+  std::vector<std::string> parts;
+  if (offload.optimizer_state.any()) parts.emplace_back("optimizer state");
+  if (offload.activations) parts.emplace_back("activations");
+  if (offload.weights > 0) parts.push_back(fmt::format("weights of {} layers", offload.weights));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -52,9 +55,13 @@ namespace {
 
 // What a rank has of some parameters alone.
 std::string shared_of(const models::Pack& pack) {
-  std::string text = "the optimizer's state";
-  if (pack.is_divided) text += pack.shards_gradients ? ", fp32 values" : " and fp32 values";
-  return text + (pack.shards_gradients ? " and gradients" : "");
+  std::vector<std::string> parts = {"the optimizer's state"};
+  if (pack.is_divided && pack.matmuls != ir::DType::f32) parts.emplace_back("fp32 values");
+  if (pack.shards_gradients) parts.emplace_back("gradients");
+  if (pack.shards_weights) parts.emplace_back("layers' weights");
+  const std::string last = parts.back();
+  parts.pop_back();
+  return parts.empty() ? last : fmt::format("{} and {}", fmt::join(parts, ", "), last);
 }
 
 }  // namespace

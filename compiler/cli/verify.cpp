@@ -84,7 +84,8 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   const auto& offload = spec.optimizations.offload;
   if (offload.activations || offload.optimizer_state.any()) {
     other = spec;
-    other.optimizations.offload = {};
+    // Matmuls of weights that are fetched may be other kernels.
+    other.optimizations.offload = {.weights = offload.weights};
     compare("with and without offload", other);
   }
   return computed;

@@ -165,7 +165,8 @@ class CudaProgramBuilder {
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
     if (is_collective(call) || node.optional_flag("of_ranks")) {
-      const bool is_beside = function_ == "micro_step" && ranks_of(call) != runtime::RankGroup::tensor;
+      const bool is_beside = (function_ == "micro_step" && ranks_of(call) != runtime::RankGroup::tensor) ||
+                             node.optional_flag("beside");
       call.queue = is_beside ? Queue::communication : Queue::main;
       return;
     }

@@ -102,6 +102,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
     types.shards_gradients = overlaps_sums(c, c.decisions);
+  types.gathers_ahead = is_gpu;
   return types;
 }
 
@@ -353,6 +354,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
+  }
+  if ((c.pack.shards_weights || spec.optimizations.offload.weights > 0) && !target.is_cpu()) {
+    passes::fetch_ahead(c.graph, c.decisions);
+    after("fetch-ahead");
   }
   if (c.pack.shards_gradients) {
     passes::shard_gradients(c.graph, c.pack, {.accumulates = accumulates, .beside = !target.is_cpu()},

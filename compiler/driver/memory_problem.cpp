@@ -27,7 +27,8 @@ class Remedies {
     std::vector<std::string> ways;
     if (const int64_t most = largest_batch(spec_, choice_); most > 0)
       ways.push_back(fmt::format("train.micro_batch_size: {}", most));
-    for (int64_t level = spec_.parallel.zero + 1; can_share_update() && level <= kMostShared; ++level) {
+    const int64_t most_shared = spec::can_share_weights(spec_) ? 3 : 2;
+    for (int64_t level = spec_.parallel.zero + 1; can_share_update() && level <= most_shared; ++level) {
       if (!fits(sharing(level), choice_)) continue;
       ways.push_back(fmt::format("parallel.zero: {}", level));
       break;
@@ -190,7 +191,6 @@ class Remedies {
     return {fmt::format("{}", fmt::join(keys, " and "))};
   }
 
-  static constexpr int64_t kMostShared = 2;  // of parallel.zero
   static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
   static constexpr const char* kOffload = "optimizations.offload.optimizer_state: true";
   static std::string recompute_key(const RecomputeChoice& choice) {

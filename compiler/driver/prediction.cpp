@@ -31,13 +31,27 @@ int64_t moments_on_host(const Compiled& compiled) {
   return bytes;
 }
 
+namespace {
+
+// That the update writes, of weights.
+int64_t copies_on_host(const Compiled& compiled) {
+  int64_t bytes = 0;
+  for (const auto& [id, placement] : compiled.plan.placements) {
+    const ir::Value& value = compiled.graph.value(id);
+    if (value.on_host && value.role == ir::Role::working_copy) bytes += placement.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
 double predicted_seconds(const Compiled& compiled) {
   const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
   if (work.copied_bytes > 0) seconds = std::max(seconds, work.copied_bytes / rates.host_bytes_per_second);
-  if (const int64_t moments = moments_on_host(compiled); moments > 0)
-    seconds += static_cast<double>(moments) / rates.host_bytes_per_second;
+  if (const int64_t moved = moments_on_host(compiled) + copies_on_host(compiled); moved > 0)
+    seconds += static_cast<double>(moved) / rates.host_bytes_per_second;
   return seconds;
 }
 

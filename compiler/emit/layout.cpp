@@ -329,6 +329,7 @@ std::string LayoutText::print() {
   const bool copies = std::ranges::any_of(compiled_.program.functions,
                                           [](const program::Function& f) { return f.name == "load"; });
   if (copies) out_.line("layout.working_copies = true;");
+  if (compiled_.pack.shards_weights) out_.line("layout.gathers_weights = true;");
   flop();
   out_.line("// For messages: what each call reads and makes, and the key of the spec that it comes from.");
   // An #include begins its line.

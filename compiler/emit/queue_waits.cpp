@@ -116,8 +116,13 @@ QueueWaits queue_waits(const driver::Compiled& compiled, const program::Function
   for (const auto& [name, positions] : named) {
     std::map<std::string, int> taken;
     for (const CallPosition& position : positions) {
-      const std::string own =
-          positions.size() == 1 ? name : name + "_of_" + codegen::identifier(call_at(position).label);
+      const std::string label = codegen::identifier(call_at(position).label);
+      std::string own = name;
+      if (positions.size() > 1)
+        own +=
+            name != "after_" + label
+                ? "_of_" + label
+                : "_in_" + codegen::identifier(function.sections[static_cast<size_t>(position.first)].name);
       const int count = ++taken[own];
       result.marks[position] = count == 1 ? own : fmt::format("{}_{}", own, count);
       if (result.by_turns.contains(position)) result.marks[position] += "_by_turns";

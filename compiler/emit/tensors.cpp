@@ -101,6 +101,10 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
   if (compiled.pack.is_divided)
     groups_[kWeights].comment =
         "The parameters, which no rank has whole: addresses behind the arena stand for them.";
+  if (compiled.pack.shards_weights)
+    groups_[kCopies].comment =
+        "What matmuls read: the parameters that all ranks have whole, and the rank's part of what layers "
+        "gather.";
   for (const ir::Value& value : compiled.graph.values) {
     const ir::ValueId storage = storage_of(compiled.graph, value.id);
     const bool placed = compiled.plan.placements.contains(storage) || compiled.plan.divided.contains(storage);
@@ -140,7 +144,9 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
 
 bool Tensors::is_packed(size_t group) const {
   if (group == kGradients) return compiled_.pack.groups.size() == 1 && !compiled_.pack.shards_gradients;
-  return group == kWeights || group == kCopies;
+  const bool has_all_copies =
+      !compiled_.pack.shards_weights && compiled_.spec.optimizations.offload.weights == 0;
+  return group == kWeights || (group == kCopies && has_all_copies);
 }
 
 // All parameters, or a value for each of them, packed as they are.

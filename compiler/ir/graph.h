@@ -102,6 +102,7 @@ struct ParameterInfo {
   std::optional<Nf4Storage> nf4;
   // Absent where a rank has all of it. `checkpoint` counts the rows of the whole.
   std::optional<Split> split;
+  bool on_host = false;           // what layers read of it lies in the host's memory: passes/weight_copies.h
   bool partial_gradient = false;  // what ranks that share layers compute of its gradient are terms of a sum
   WholePlace whole_place = {};    // of trained ones, where ranks share layers
 };

@@ -23,8 +23,9 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
     for (const Names& part : names)
       value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
   }
+  ir::Value whole = value;
   const ValueId id = add(std::move(value));
-  if (in_block) matrices_.push_back(id);
+  if (in_block) matrices_.emplace_back(id, std::move(whole));
   return id;
 }
 
@@ -119,13 +120,20 @@ ir::Value part_of(const ir::Value& whole, const SlotRun& run, int slots) {
 }  // namespace
 
 ValueId Declarer::add(ir::Value value) {
-  std::vector<bool> frozen;
-  for (int slot = 0; slot < value.slots; ++slot) frozen.push_back(is_frozen(spec_, value, slot));
+  struct Kind {
+    bool is_frozen, on_host;
+    bool operator==(const Kind&) const = default;
+  };
+  const int64_t on_device = value.slots - spec_.optimizations.offload.weights;
+  std::vector<Kind> kinds;
+  for (int slot = 0; slot < value.slots; ++slot)
+    kinds.push_back({is_frozen(spec_, value, slot), slot >= on_device && !value.parameter->matrices.empty()});
   std::vector<SlotRun> runs;
   for (int first = 0, end = 0; first < value.slots; first = end) {
-    while (end < value.slots && frozen[end] == frozen[first]) ++end;
+    while (end < value.slots && kinds[end] == kinds[first]) ++end;
     ir::Value part = part_of(value, {first}, end - first);
-    if (frozen[first]) part.role = ir::Role::frozen;
+    if (kinds[first].is_frozen) part.role = ir::Role::frozen;
+    part.parameter->on_host = kinds[first].on_host;
     runs.push_back({first, graph_.add(std::move(part))});
   }
   const ValueId id = runs[0].value;
@@ -135,11 +143,11 @@ ValueId Declarer::add(ir::Value value) {
 
 std::map<ValueId, Adapter> Declarer::declare_adapters() {
   std::map<ValueId, Adapter> adapters;
-  for (const ValueId matrix : matrices_) {
-    std::vector<CheckpointPart> targets = graph_.value(matrix).parameter->checkpoint;
+  for (const auto& [matrix, whole] : matrices_) {
+    std::vector<CheckpointPart> targets = whole.parameter->checkpoint;
     std::erase_if(targets, [&](const CheckpointPart& part) { return !adapts(spec_, module_of(part)); });
     if (targets.empty()) continue;
-    adapters[matrix] = declare_adapter(matrix, targets);
+    adapters[matrix] = declare_adapter(whole, targets);
     adapters[matrix].site = static_cast<int64_t>(adapters.size()) - 1;
   }
   return adapters;
@@ -172,8 +180,7 @@ void divide_adapter(const ir::Value& weight, ir::Value& a, ir::Value& b) {
 }  // namespace
 
 // Named as PEFT names them, and drawn as there: A uniformly within 1 / sqrt(in), B zeros.
-Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPart>& targets) {
-  const ir::Value weight = graph_.value(matrix);
+Adapter Declarer::declare_adapter(const ir::Value& weight, const std::vector<CheckpointPart>& targets) {
   const int64_t rank = spec_.adapter.r;
   const std::string name = weight.name.substr(0, weight.name.rfind('.'));
   const double bound = 1 / std::sqrt(static_cast<double>(whole_shape(weight)[1].size));

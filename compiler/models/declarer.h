@@ -1,7 +1,7 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
 // describe their parameters with. Those that train.freeze names become values of their own: a parameter of
-// which some layers are frozen is one value for each run of layers that are alike. Beside adapters all are
-// frozen.
+// which some layers are frozen, or whose weights some layers find in the host's memory, is one value for each
+// run of layers that are alike. Beside adapters all are frozen.
 #pragma once
 #include <map>
 #include <optional>
@@ -57,12 +57,12 @@ class Declarer {
                                         bool transposed) const;
   void divide(ir::Value& value, const std::vector<Names>& names, Division division) const;
   ir::ValueId add(ir::Value value);
-  Adapter declare_adapter(ir::ValueId matrix, const std::vector<ir::CheckpointPart>& targets);
+  Adapter declare_adapter(const ir::Value& weight, const std::vector<ir::CheckpointPart>& targets);
 
   ir::Graph& graph_;
   const spec::Spec& spec_;
   bool gpt2_;
-  std::vector<ir::ValueId> matrices_;  // of blocks
+  std::vector<std::pair<ir::ValueId, ir::Value>> matrices_;  // of blocks: the first run, and all of it
   std::map<ir::ValueId, std::vector<SlotRun>> runs_;
 };
 

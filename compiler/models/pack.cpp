@@ -241,7 +241,8 @@ bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
 }
 
 void pack_frozen(ir::Graph& graph, const PackTypes& types) {
-  std::map<ir::DType, std::vector<ValueId>> by_type;
+  using Kind = std::pair<ir::DType, bool>;  // and whether it lies in the host's memory
+  std::map<Kind, std::vector<ValueId>> by_kind;
   for (ir::Value& value : graph.values) {
     if (!value.parameter || value.trains()) continue;
     if (value.parameter->nf4) {
@@ -249,12 +250,16 @@ void pack_frozen(ir::Graph& graph, const PackTypes& types) {
       value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
       continue;
     }
-    by_type[is_operand(graph, value) ? types.matmuls : types.parameters].push_back(value.id);
+    by_kind[{is_operand(graph, value) ? types.matmuls : types.parameters, value.parameter->on_host}]
+        .push_back(value.id);
     value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
   }
-  for (const auto& [dtype, members] : by_type) {
-    const std::string name = by_type.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+  for (const auto& [kind, members] : by_kind) {
+    const auto [dtype, on_host] = kind;
+    std::string name = by_kind.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+    if (on_host) name = "frozen.host";
     const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
+    graph.value(pack).on_host = on_host;
     Packer packer(graph, pack, dtype);
     packer.place(members);
     graph.value(pack).shape = pack_shape(packer.elements(), name);
@@ -281,6 +286,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   if (spec.parallel.zero > 0) types.sharing_ranks = spec.parallel.data;
   types.shards_gradients = types.sharing_ranks > 1 && spec.parallel.zero > 1;
+  types.shards_weights = types.sharing_ranks > 1 && spec.parallel.zero > 2;
   types.tensor_ranks = spec.parallel.tensor;
   return types;
 }
@@ -358,14 +364,14 @@ void place_gradients(ir::Graph& graph, ParameterGroup& group, int64_t row, ir::D
 }
 
 // What a rank has of the group's rows. An activation lives in the update alone.
-ValueId own_part(ir::Graph& graph, const ParameterGroup& group, const std::string& name, ir::Dim row,
-                 ir::DType dtype, ir::Role role) {
+ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim row, ir::DType dtype,
+                   ir::Role role) {
   int64_t rows = 0;
   for (const Stretch& stretch : group.stretches) rows += stretch.slots * stretch.own;
   ir::Value part = pack_value(name + (group.name.empty() ? "" : "." + group.name), role, dtype,
                               {{rows, rows_symbol(group.name, "Own")}, std::move(row)});
   part.exact = true;
-  return graph.add(std::move(part));
+  return part;
 }
 
 }  // namespace
@@ -373,12 +379,14 @@ ValueId own_part(ir::Graph& graph, const ParameterGroup& group, const std::strin
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
   std::set<ValueId> narrow;
   if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
-  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
-            .sharing_ranks = types.sharing_ranks,
-            .matmuls = types.matmuls,
-            .is_divided = types.sharing_ranks > 1 && types.parameters != types.matmuls,
-            .shards_gradients = types.shards_gradients,
-            .tensor_ranks = types.tensor_ranks};
+  Pack pack{
+      .row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow,
+      .sharing_ranks = types.sharing_ranks,
+      .matmuls = types.matmuls,
+      .is_divided = types.shards_weights || (types.sharing_ranks > 1 && types.parameters != types.matmuls),
+      .shards_gradients = types.shards_gradients,
+      .shards_weights = types.shards_weights,
+      .tensor_ranks = types.tensor_ranks};
   pack.parameters =
       graph.add(pack_value("parameters", pack.is_divided ? ir::Role::divided : ir::Role::parameter,
                            types.parameters, pack_shape(0, "")));
@@ -397,10 +405,15 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     group.own_gradients = group.gradients;
     if (pack.sharing_ranks == 1) continue;
     const ir::Dim row = graph.value(pack.parameters).shape[1];
-    group.own_parameters = own_part(graph, group, "own_parameters", row, types.parameters,
-                                    pack.is_divided ? ir::Role::master : ir::Role::activation);
-    group.own_gradients = own_part(graph, group, "own_gradients", row, gradients,
-                                   pack.shards_gradients ? ir::Role::gradient : ir::Role::activation);
+    if (types.shards_weights && types.gathers_ahead) group.rows_ahead = rows_ahead_of(group);
+    ir::Value own = own_part(group, "own_parameters", row, types.parameters,
+                             pack.is_divided ? ir::Role::master : ir::Role::activation);
+    const bool is_read = types.parameters == types.matmuls;  // by layers, else copies of it are
+    group.own_parameters =
+        is_read ? add_behind_rows_ahead(graph, group, std::move(own)) : graph.add(std::move(own));
+    group.own_gradients =
+        graph.add(own_part(group, "own_gradients", row, gradients,
+                           pack.shards_gradients ? ir::Role::gradient : ir::Role::activation));
     if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
     divide_rows(graph, pack, group);
   }

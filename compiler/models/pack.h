@@ -35,6 +35,8 @@ struct PackTypes {
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
   int64_t sharing_ranks = 1;           // that share the update, see Pack
   bool shards_gradients = false;       // each of them keeps its part of the gradients alone, see Pack
+  bool shards_weights = false;         // and of the weights that matmuls read, see Pack
+  bool gathers_ahead = false;          // in the backward pass: passes/fetch_ahead
   int64_t tensor_ranks = 1;            // that share layers
 };
 
@@ -77,6 +79,9 @@ struct ParameterGroup {
   int64_t first_row = 0;  // in the pack
   ir::Dim rows;           // of the group, padding included
   int64_t used_rows = 0;  // those without padding
+  // In front of what a rank has of the group: room for the layer below the first one, which a loop that
+  // gathers the layer below its own reads in its last iteration, and nobody uses.
+  int64_t rows_ahead = 0;
   // Of these, at their start; and of the rows that a rank updates.
   int64_t decayed_rows = 0, own_decayed_rows = 0;
   std::vector<Stretch> stretches;  // where ranks share the update: all rows, in order
@@ -91,6 +96,9 @@ struct ParameterGroup {
 //
 // `shards_gradients`: a rank keeps own_gradients, and sums micro-batches there (Role::gradient). A parameter
 // that is a stretch of its own has its gradient in memory that activations have at other times.
+//
+// `shards_weights`: is_divided, whatever the types. What layers read of parameters that are stretches of
+// their own is gathered by each of them, see passes/weight_copies.h.
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;
@@ -99,7 +107,7 @@ struct Pack {
   std::vector<ParameterGroup> groups;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
   bool is_divided = false;
-  bool shards_gradients = false;
+  bool shards_gradients = false, shards_weights = false;
   int64_t tensor_ranks = 1;  // that share layers
   int64_t whole_rows = 0;    // of the pack that one process has, in which ParameterInfo::whole_place counts
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -60,10 +61,9 @@ struct Storage {
 
 }  // namespace
 
-ValueId whole_rows_of(ir::Graph& graph, const Pack& pack, const ParameterGroup& group, const Stretch& stretch,
-                      ValueId packed) {
-  return slots_of(graph, stretch, packed, group.first_row + stretch.first_row,
-                  stretch.own * pack.sharing_ranks);
+ValueId whole_rows_of(ir::Graph& graph, const Pack& pack, const Stretch& stretch, ValueId packed,
+                      int64_t first_row) {
+  return slots_of(graph, stretch, packed, first_row, stretch.own * pack.sharing_ranks);
 }
 
 ValueId own_rows_of(ir::Graph& graph, const Stretch& stretch, ValueId own) {
@@ -120,11 +120,29 @@ void shard_gradients(ir::Graph& graph, const Pack& pack, ParameterGroup& group, 
   }
 }
 
+int64_t rows_ahead_of(const ParameterGroup& group) {
+  int64_t rows = 0;
+  for (const Stretch& stretch : group.stretches)
+    if (stretch.slots > 1) rows = std::max(rows, stretch.own - stretch.first_own_row);
+  return rows;
+}
+
+ValueId add_behind_rows_ahead(ir::Graph& graph, const ParameterGroup& group, Value rows) {
+  if (group.rows_ahead == 0) return graph.add(std::move(rows));
+  Value all = rows;
+  all.name += ".and_ahead";
+  all.shape[0] = {rows.shape[0].size + group.rows_ahead, rows.shape[0].symbol + "ahead"};
+  const int64_t before = group.rows_ahead * rows.shape[1].size;
+  rows.view = ir::View{graph.add(std::move(all)), before, 0, contiguous_strides(rows.shape)};
+  return graph.add(std::move(rows));
+}
+
 void divide_rows(ir::Graph& graph, const Pack& pack, ParameterGroup& group) {
   for (Stretch& stretch : group.stretches) {
     const bool is_member = stretch.member != ir::kNoValue;
     stretch.parameters =
-        is_member ? stretch.member : whole_rows_of(graph, pack, group, stretch, pack.parameters);
+        is_member ? stretch.member
+                  : whole_rows_of(graph, pack, stretch, pack.parameters, group.first_row + stretch.first_row);
     stretch.own_gradients = own_rows_of(graph, stretch, group.own_gradients);
     if (pack.shards_gradients) continue;
     stretch.gradients = is_member ? gradient_of(graph, graph.value(stretch.member))
@@ -140,6 +158,7 @@ std::vector<ir::Region> regions_of_stretches(
   for (const ParameterGroup& group : pack.groups) {
     for (const Stretch& stretch : group.stretches) {
       const Moved tensors = moved(group, stretch);
+      if (tensors.to == ir::kNoValue) continue;
       const bool is_loop = stretch.slots > 1;
       auto [found, is_new] = regions.try_emplace(stretch.slots);
       ir::Region& region = found->second;

@@ -68,6 +68,11 @@ struct GradientShards {
 // Needs all other passes done, and a pack whose gradients are sharded. Behind the last node that writes a
 // gradient it is summed over ranks, of which each gets its part; those of a layer together in one node.
 void shard_gradients(ir::Graph& graph, const models::Pack& pack, const GradientShards& options, Log& log);
+// Needs in_place. The nodes that fetch a layer's weights from ranks or from the host may run while the layer
+// before it computes: at the start of their own iteration, in memory that the plan keeps for a layer more.
+// Those of a backward loop that gathers run an iteration earlier, so that they do not queue behind the sums
+// of the layer before. Before shard_gradients(). Bits do not change.
+void fetch_ahead(ir::Graph& graph, Log& log);
 // Storages of gradients that nobody but shard_gradients() reads: none where gradients are whole.
 std::set<ir::ValueId> sharded_gradients(const ir::Graph& graph, const models::Pack& pack);
 
@@ -80,7 +85,8 @@ struct Precision {
 // get the storage type; matmuls, embeddings and their gradients read working copies of f32 parameters, which
 // lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own, "load",
 // when parameters come from elsewhere. Parameters of the storage type they read themselves. f32 changes
-// nothing.
+// nothing. Where ranks share weights, whatever the type, or the host holds some, a region of layers begins
+// with nodes that fetch what it reads of them (passes/weight_copies.h).
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
 // Needs `precision`. Matrices that are kept as 4-bit codes (ParameterInfo::nf4) become activations: each

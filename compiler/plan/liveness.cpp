@@ -56,6 +56,18 @@ std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Func
   return steps;
 }
 
+// The steps by which storages live longer that a layer's weights are fetched into while the layer before
+// computes: that layer's slot is another one. What is fetched an iteration ahead overlaps as it is.
+std::map<ir::ValueId, int> layers_of_fetched(const ir::Function& function, const ir::Graph& graph) {
+  std::map<ir::ValueId, int> steps;
+  for (const ir::Region& region : function.regions)
+    for (const ir::Node& node : region.nodes)
+      if (node.optional_flag("weights_of_layer") && node.optional_flag("beside"))
+        steps[storage_of(graph, node.outputs[0].value)] =
+            node.optional_flag("ahead") ? 0 : static_cast<int>(region.nodes.size());
+  return steps;
+}
+
 }  // namespace
 
 Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
@@ -72,12 +84,14 @@ Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& linger
         }
       }
     }
-    const std::map<ir::ValueId, int> sent = layers_of_sent(graph, function);
+    const std::map<ir::ValueId, int> sent = layers_of_sent(graph, function),
+                                     fetched = layers_of_fetched(function, graph);
     for (auto& [storage, life] : liveness.lives) {
       if (life.function != function.name) continue;
       int longer = lingers.contains(storage) ? half_a_layer(function) : 0;
       if (const auto found = sent.find(storage); found != sent.end())
         longer = std::max(longer, found->second);
+      if (const auto found = fetched.find(storage); found != fetched.end()) longer = found->second;
       for (auto& [slot, interval] : life.slots)
         interval.last = std::min(interval.last + longer, liveness.steps);
     }

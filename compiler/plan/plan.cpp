@@ -46,16 +46,20 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   return offset;
 }
 
-// And ends with what the host's memory holds, but for the first `kept` bytes of it.
+// And ends with what the host's memory holds, moments first, but for the first `kept` bytes of it.
 void place_on_host(const ir::Graph& graph, Plan& plan, int64_t kept) {
   const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
   int64_t bytes = 0;
-  for (const ir::Value& value : graph.values) {
-    if (!value.on_host || value.view) continue;
-    if (bytes == 0) plan.arena_bytes = pages(plan.arena_bytes);
-    plan.placements[value.id] = {plan.arena_bytes + bytes, slot_bytes(value), value.slots};
-    bytes += plan.placements[value.id].bytes();
-  }
+  const auto place = [&](bool moments) {
+    for (const ir::Value& value : graph.values) {
+      if (!value.on_host || value.view || (value.role == ir::Role::optimizer_state) != moments) continue;
+      if (bytes == 0) plan.arena_bytes = pages(plan.arena_bytes);
+      plan.placements[value.id] = {plan.arena_bytes + bytes, slot_bytes(value), value.slots};
+      bytes += plan.placements[value.id].bytes();
+    }
+  };
+  place(true);
+  place(false);
   plan.kept_bytes = std::min(kept, bytes) / kPage * kPage;
   plan.host_bytes = pages(bytes) - plan.kept_bytes;
   plan.arena_bytes += pages(bytes);

@@ -27,6 +27,7 @@ void check(Draft& draft) {
   check_model(draft);
   check_run(draft);
   check_tensor(draft);
+  check_fetched(draft);
   check_objective(draft);
   check_target(draft);
   advise(draft);

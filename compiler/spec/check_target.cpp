@@ -69,6 +69,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.offload.optimizer_state", "true", "false");
   if (draft.usable({"optimizations.offload.activations"}) && o.offload.activations)
     refuse(draft, "optimizations.offload.activations", "true", "false");
+  if (draft.usable({"optimizations.offload.weights"}) && o.offload.weights > 0)
+    refuse(draft, "optimizations.offload.weights", std::to_string(o.offload.weights), "0");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.exact_accumulation"}) && !o.exact_accumulation)

@@ -117,6 +117,11 @@ inline int64_t rank_count(const SpecKeys& spec) {
   return spec.parallel.data * spec.parallel.tensor;
 }
 
+// Whether layers of this model can gather their weights from ranks (parallel.zero: 3).
+inline bool can_share_weights(const SpecKeys& spec) {
+  return spec.optimizations.precision != Precision::fp8 && spec.adapter.type == AdapterType::none;
+}
+
 inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }

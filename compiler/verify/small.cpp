@@ -96,6 +96,8 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
     overrides.add("model.weights=none");  // which a smaller model has no place for
   if (spec::begins_with_adapter(spec)) overrides.add("adapter.weights=none");
   overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
+  overrides.shrink("optimizations.offload.weights", spec.optimizations.offload.weights,
+                   std::min(kLayers, m.num_hidden_layers));
   // So that there are layers of both kinds, and tokens that the window hides.
   overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);
   overrides.shrink("model.sliding_window", m.sliding_window, kWindow);

@@ -63,12 +63,13 @@ int train_step(train_program* program, const train_batch* batch, train_result* r
 int train_backward(train_program* program, const train_batch* batch);
 int train_update(train_program* program, train_result* result);
 /* The loss of one micro-batch without dropout. Changes nothing. Of a program with parallel.zero: together
-   where parameters were written, or a checkpoint loaded, since the last step. */
+   where parameters were written, or a checkpoint loaded, since the last step; with parallel.zero: 3 always.
+ */
 int train_evaluate(train_program* program, const train_batch* batch, float* loss);
 
 /* Parameters by the names and in the shapes that a checkpoint has them, as float32 whatever they are stored
-   as. With parallel.zero a rank of a GPU may have a part of them alone: then reading fails, train_save()
-   works, and every rank writes the same. */
+   as. With parallel.zero a rank of a GPU, and of any program with parallel.zero: 3, may have a part of them
+   alone: then reading fails, train_save() works, and every rank writes the same. */
 int64_t train_tensor_count(train_program* program);
 const char* train_tensor_name(train_program* program, int64_t index); /* NULL where it fails */
 int64_t train_tensor_elements(train_program* program, const char* name);

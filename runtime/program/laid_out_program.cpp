@@ -203,7 +203,7 @@ void LaidOutProgram::run_checked(Function function) {
 // The update that follows ends where it would change parameters: at the first number that is not finite, or
 // never, when all are.
 std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
-  if (layout_.tensor_ranks > 1) return std::nullopt;  // a part of a layer gives no numbers of the model
+  if (computes_together()) return std::nullopt;  // a part of a layer gives no numbers of the model
   if (run.inputs.empty()) return step_through(Function::evaluate, true);
   const auto micro_batches = static_cast<int64_t>(run.inputs.size());
   Counters now = counters();

@@ -61,6 +61,7 @@ class LaidOutProgram : public StepProgram {
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
   std::vector<NamedTensor> encoder_parameters() override { return layout_.encoder_parameters; }
   std::vector<NamedTensor> optimizer_state() override { return layout_.optimizer_state; }
+  bool computes_together() const override { return layout_.tensor_ranks > 1 || layout_.gathers_weights; }
   bool shares_state() const override;
   void with_whole_state(const std::function<void()>& work) override;
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;

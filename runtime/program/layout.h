@@ -159,7 +159,9 @@ struct ProgramLayout {
   std::vector<GradientPlace> gradients;
 
   int64_t tensor_ranks = 1;  // that share layers: consecutive ones
-  int64_t vocabulary = 0;    // tokens; where ranks share layers
+  // Layers gather their weights, of which each rank has a part: no rank computes by itself.
+  bool gathers_weights = false;
+  int64_t vocabulary = 0;  // tokens; where ranks share layers
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
   CacheShape cache;

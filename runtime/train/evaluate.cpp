@@ -22,9 +22,11 @@ struct Part {
 };
 
 Part evaluate_batch(StepProgram& program, const Batch& batch) {
-  const double loss = batch.target_count == 0 ? 0 : program.evaluate(batch);
+  const bool is_empty = batch.target_count == 0;
+  double loss = 0;
+  if (!is_empty || program.computes_together()) loss = program.evaluate(batch);
   const std::optional<int64_t> hits = program.evaluated_hits();
-  return {loss, batch.target_count, !hits ? -1 : batch.target_count == 0 ? 0 : *hits};
+  return {is_empty ? 0 : loss, batch.target_count, !hits ? -1 : is_empty ? 0 : *hits};
 }
 
 // The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is
@@ -41,10 +43,10 @@ std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader
   return parts;
 }
 
-// The same where ranks share layers: all groups of them evaluate as many batches, because on processors they
-// wait for each other. Of a group the first one counts.
-std::vector<Part> evaluate_share_of_group(StepProgram& program, const BatchLoader& loader, int64_t batches,
-                                          const Ranks& ranks) {
+// The same where ranks compute together: all of them evaluate as many batches. Of ranks that share layers the
+// first one counts.
+std::vector<Part> evaluate_together(StepProgram& program, const BatchLoader& loader, int64_t batches,
+                                    const Ranks& ranks) {
   std::vector<Part> parts;
   Batch batch;
   const int64_t groups = ranks.size(RankGroup::data);
@@ -77,10 +79,10 @@ std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& load
                                    Ranks* ranks) {
   const int64_t batches = std::min(max_batches, loader.eval_batches());
   if (batches <= 0) return std::nullopt;
-  const bool in_groups = ranks && ranks->size(RankGroup::tensor) > 1;
-  std::vector<Part> parts = in_groups ? evaluate_share_of_group(program, loader, batches, *ranks)
-                                      : evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0,
-                                                       ranks ? ranks->size() : 1);
+  const bool together = ranks && program.computes_together();
+  std::vector<Part> parts = together ? evaluate_together(program, loader, batches, *ranks)
+                                     : evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0,
+                                                      ranks ? ranks->size() : 1);
   if (ranks) parts = all_parts(*ranks, parts);
   double loss = 0;
   int64_t targets = 0, hits = 0;

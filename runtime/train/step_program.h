@@ -255,6 +255,9 @@ class StepProgram {
   virtual std::vector<NamedTensor> encoder_parameters() { return {}; }
   // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
   virtual std::vector<NamedTensor> optimizer_state() = 0;
+  // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
+  // each together.
+  virtual bool computes_together() const { return false; }
   // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
   virtual bool shares_state() const { return false; }
   // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls

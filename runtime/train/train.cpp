@@ -59,7 +59,6 @@ class Trainer {
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
   // Those that share a step's micro-batches, and which of them this one is, or its group.
   int data_ranks() const { return options_.ranks ? options_.ranks->size(RankGroup::data) : 1; }
-  bool shares_layers() const { return options_.ranks && options_.ranks->size(RankGroup::tensor) > 1; }
   bool all_go_on();
   std::string explain_divergence();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
@@ -378,9 +377,9 @@ void Trainer::save() {
 }
 
 void Trainer::write_sample() {
-  const bool takes_part = leads() || shares_layers();  // of whom all compute it, and one writes
-  if (!takes_part || !wants_sample() || options_.quiet) return;
-  if (shares_layers() ? options_.ranks->any(stop_requested()) : stop_requested()) return;
+  const bool together = options_.ranks && program_.computes_together();  // and one writes
+  if ((!leads() && !together) || !wants_sample() || options_.quiet) return;
+  if (together ? options_.ranks->any(stop_requested()) : stop_requested()) return;
   const auto write = [this](std::string_view text) {
     if (leads()) console_.text(text);
   };

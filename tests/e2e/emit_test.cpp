@@ -265,5 +265,37 @@ TEST(Emit, ASharedUpdateIsEmitted) {
     EXPECT_NE(layout.find(line), std::string::npos) << line;
 }
 
+// The next layer's weights come, from ranks or from the host, while one computes: a call waits for those of
+// the layer before last, and a backward loop that gathers begins behind a function of its own.
+TEST(Emit, WeightsThatLayersFetchAreEmitted) {
+  const Workplace place;
+  const auto emitted = [&](const std::string& folder, const Words& words) {
+    const Outcome outcome = place.run(
+        with({"emit", hydrac::test::source_dir() + "/specs/llama-1b.yaml", "-o", folder, "-q", "target=h200"},
+             words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  const auto expect_lines = [&](const std::string& file, const Words& lines) {
+    const std::string text = slurp(place / file);
+    for (const std::string& line : lines)
+      EXPECT_NE(text.find(line), std::string::npos) << file << ": " << line;
+  };
+  emitted("gathered", {"parallel.data=4", "parallel.zero=3", "train.micro_batch_size=2"});
+  expect_lines("gathered/forward.cpp", {"communication.wait(run.after_mlp_out_by_turns[l % 2]);",
+                                        "shared_elements(act.attn_qkv_weight_block[l], "
+                                        "copies.own_parameters_bf16_attn_qkv_weight[l], "});
+  expect_lines("gathered/backward.cpp",
+               {"void block_backward_gather(", "act.mlp_down_weight_block_backward[l + 1]",
+                "communication.mark(run.after_mlp_down_weight_block_backward_in_block_backward);"});
+  expect_lines("gathered/memory.h",
+               {"Slots<bf16> weights_block = ", "  // [C,F], in turn, inside weights_block"});
+  expect_lines("gathered/layout.cpp", {"layout.gathers_weights = true;"});
+  emitted("held", {"optimizations.offload.weights=4"});
+  expect_lines("held/forward.cpp",
+               {"host_copies.copy(act.attn_qkv_weight_12_block12[l], copies.attn_qkv_weight_12[l], ",
+                "host_copies.wait(run.after_attn_qkv_by_turns[l % 2]);"});
+  expect_lines("held/optimizer.cpp", {"copies.host_parameters_bf16_from"});
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

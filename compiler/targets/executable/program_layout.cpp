@@ -229,8 +229,9 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
   std::vector<runtime::SharedBytes> all;
   if (!compiled_.pack.is_divided) return all;
   for (const models::ParameterGroup& group : compiled_.pack.groups) {
-    const int64_t row = compiled_.pack.row * 4;  // bytes
-    const int64_t whole = place(group.parameters).offset, own = place(group.own_parameters).offset;
+    const int64_t row = compiled_.pack.row * size_of(graph_.value(group.parameters).dtype);  // bytes
+    const int64_t whole = place_of_any_type(group.parameters, 0).offset,
+                  own = place_of_any_type(group.own_parameters, 0).offset;
     for (const models::Stretch& stretch : group.stretches) {
       const int64_t rows = stretch.own * compiled_.pack.sharing_ranks;
       for (int slot = 0; slot < stretch.slots; ++slot)
@@ -276,6 +277,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
     return f.name == to_string(runtime::Function::load);
   });
   layout.tensor_ranks = compiled_.spec.parallel.tensor;
+  layout.gathers_weights = compiled_.pack.shards_weights;
   layout.vocabulary = compiled_.spec.model.vocab_size;
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
   layout.context_length = compiled_.spec.train.sequence_len;

@@ -204,6 +204,13 @@ TEST(MemoryProblem, NamesASharedUpdateWhereSeveralRanksTrain) {
     return memory_problem(compile(of(overrides), CompileOptions{}), within(shared))->suggestion;
   };
   EXPECT_TRUE(suggestion({}).starts_with("it fits with parallel.zero: 1")) << suggestion({});
+  const auto of_three = [&](std::vector<std::string> overrides) {
+    overrides.emplace_back("model.num_hidden_layers=12");
+    return memory_problem(compile(of(overrides), CompileOptions{}),
+                          within(bytes_of(of({"parallel.zero=3", "model.num_hidden_layers=12"}))))
+        ->suggestion;
+  };
+  EXPECT_TRUE(of_three({}).starts_with("it fits with parallel.zero: 3")) << of_three({});
   const std::string muon = suggestion({"train.optimizer.name=muon"});
   EXPECT_EQ(muon.find("zero"), std::string::npos) << muon;
 }

@@ -157,7 +157,9 @@ TEST(SharedUpdate, ARankKeepsItsPartOfTheGradientsAlone) {
            with(kSharded, {"optimizations.precision=fp16", "model.norm=layernorm"}),
            with(kSharded, {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all"}),
            with(kSharded, {"train.freeze=[model.layers.0.*]", "model.attention_bias=true"}),
-           with(kSharded, {"adapter.type=lora"})}) {
+           with(kSharded, {"adapter.type=lora"}),
+           {"parallel.zero=3"},
+           {"parallel.zero=3", "train.gradient_accumulation_steps=2"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
     const Compiled c = compiled_for(2, overrides);
     ASSERT_TRUE(c.pack.shards_gradients);

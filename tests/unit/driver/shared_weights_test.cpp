@@ -1,0 +1,149 @@
+// Programs for GPUs whose layers gather their weights from ranks (parallel.zero: 3).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "driver/accesses.h"
+#include "driver/compile.h"
+#include "program/queues.h"
+#include "program/for_each_call.h"
+#include "tests/unit/driver/fetched_weights.h"
+#include "tests/unit/support/spec_of_text.h"
+
+namespace hydrac::driver {
+namespace {
+
+using program::Call;
+using Words = std::vector<std::string>;
+
+Compiled compiled_for(const Words& overrides) {
+  const spec::Spec spec = test::spec_of_text(
+      "name: test\n"
+      "target: h100\n"
+      "model: {hidden_size: 256, num_hidden_layers: 5, num_attention_heads: 4, vocab_size: 512}\n"
+      "data: {path: corpus.txt}\n"
+      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+      "parallel: {data: 2, zero: 3}\n",
+      overrides);
+  return compile(spec, CompileOptions{});
+}
+
+bool gathers_a_layer(const Compiled& c, const Call& call) {
+  return program::is<program::AllGather>(call) &&
+         c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
+}
+
+// The rank's rows of what the use is of.
+int64_t own_rows_of(const Compiled& c, ir::Use use, int layer) {
+  const ir::DType dtype = c.graph.value(use).dtype;
+  const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
+                              ? c.pack.groups[0].own_parameters
+                              : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
+  const auto stretch =
+      std::ranges::find(c.pack.groups[0].stretches, parameter_of(c, use), &models::Stretch::name);
+  return plan::address(c.graph, c.plan, {own, {}}, 0) +
+         (stretch->first_own_row + layer * stretch->own) * c.pack.row * size_of(dtype);
+}
+
+// Returns how often layers read weights that were gathered, of which each must be that layer's own.
+int check_reads_of_ranks(const Compiled& c, const std::string& name) {
+  Fetched fetched(c);
+  int reads = 0;
+  program::for_each_call(function_of(c, name),
+                         [&](const program::Section&, const Call& call, int, int layer) {
+                           fetched.run(call, layer);
+                           if (gathers_a_layer(c, call)) {
+                             EXPECT_EQ(call.queue, program::Queue::communication);
+                             return;
+                           }
+                           for (const ir::Use use : call.operands) {
+                             if (!is_of_layer(c, use)) continue;
+                             ++reads;
+                             EXPECT_EQ(fetched.origin(use, layer), own_rows_of(c, use, layer))
+                                 << call.label << " of layer " << layer;
+                           }
+                         });
+  return reads;
+}
+
+int64_t bytes_of_role(const Compiled& c, ir::Role role) {
+  int64_t bytes = 0;
+  for (const auto& [id, placement] : c.plan.placements)
+    if (c.graph.value(id).role == role) bytes += placement.bytes();
+  return bytes;
+}
+
+// Memory for two layers, forward and backward: one computes while the other is gathered.
+TEST(SharedWeights, LayersGatherTheirOwn) {
+  for (const Words& overrides : std::vector<Words>{
+           {},
+           {"model.vocab_size=32768"},
+           {"optimizations.precision=fp16", "model.norm=layernorm", "model.attention_bias=true"},
+           {"optimizations.precision=tf32"},
+           {"optimizations.weights=bf16"},
+           {"optimizations.recompute=block", "optimizations.loss=fused_linear",
+            "train.gradient_accumulation_steps=2"},
+           {"optimizations.fused_matmuls=all"},
+           {"optimizations.offload.activations=true", "optimizations.offload.optimizer_state=true",
+            "train.sequence_len=512"},
+           {"optimizations.streams=1"}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+    const Compiled c = compiled_for(overrides);
+    for (const ir::Value& value : c.graph.values) {
+      if (!value.name.starts_with("weights.") || value.view) continue;
+      EXPECT_EQ(c.plan.placements.at(value.id).slots, 2) << value.name;
+    }
+    const int layers = 5, matrices = 4;
+    EXPECT_GE(check_reads_of_ranks(c, "micro_step"), 2 * layers * matrices);
+    EXPECT_EQ(check_reads_of_ranks(c, "evaluate"), layers * matrices);
+    EXPECT_EQ(check_reads_of_ranks(c, "generate"), layers * matrices);
+    for (const program::Function& function : c.program.functions)
+      program::for_each_call(function, [&](const program::Section&, const Call& call, int, int layer) {
+        for (const program::Access& access : accesses(c, call, layer))
+          EXPECT_TRUE(access.first >= 0 && access.last <= c.plan.arena_bytes) << call.label;
+      });
+  }
+}
+
+// What is of no layer is whole on every rank, and layers of which only some train have values of their own.
+TEST(SharedWeights, ARankHasItsPartOfTheRest) {
+  const Compiled whole = compiled_for({"parallel.zero=2"}), shared = compiled_for({});
+  const int64_t embedding = 512 * 256 * 2;
+  const int64_t copies = bytes_of_role(whole, ir::Role::working_copy) - embedding;
+  EXPECT_NEAR(static_cast<double>(bytes_of_role(shared, ir::Role::working_copy)),
+              static_cast<double>(copies) / 2 + 1.5 * embedding,
+              384 << 10);  // rows ahead of the first layer's
+  EXPECT_EQ(bytes_of_role(whole, ir::Role::master), bytes_of_role(shared, ir::Role::master));
+  const Compiled frozen = compiled_for({"train.freeze=[model.layers.1.*]"});
+  EXPECT_TRUE(frozen.pack.shards_weights);
+  const auto gathers = [&](const std::string& name) {
+    int count = 0;
+    program::for_each_call(function_of(frozen, name),
+                           [&](const program::Section&, const Call& call, int, int) {
+                             count += gathers_a_layer(frozen, call) ? 1 : 0;
+                           });
+    return count;
+  };
+  EXPECT_EQ(gathers("evaluate"), 4);
+  EXPECT_EQ(gathers("micro_step"), 4 + 1 + 3 + 1);  // backward, one for nobody: of three layers, and of one
+}
+
+// NCCL's calls run in their order: the next layer's weights are gathered before this one's gradients are
+// summed, which are finished last.
+TEST(SharedWeights, NoLayerWaitsForTheSumsOfTheOneBefore) {
+  const Compiled c = compiled_for({});
+  std::string order;
+  for (const program::Section& section : function_of(c, "micro_step").sections) {
+    if (section.name != "block_backward") continue;
+    for (const Call& call : section.calls) {
+      if (gathers_a_layer(c, call)) order += "gather ";
+      if (program::is<program::ReduceScatter>(call)) order += "sum ";
+    }
+  }
+  EXPECT_EQ(order, "gather sum ");
+}
+
+}  // namespace
+}  // namespace hydrac::driver
