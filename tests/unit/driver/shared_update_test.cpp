@@ -47,7 +47,7 @@ std::vector<std::string> collectives_of(const Compiled& c, const std::string& na
   std::vector<std::string> names;
   const auto function = std::ranges::find(c.program.functions, name, &program::Function::name);
   program::for_each_call(*function, [&](const program::Section&, const Call& call, int, int) {
-    if (call.is_collective()) names.push_back(name_of(c.program, call) + " " + call.label);
+    if (is_collective(call)) names.push_back(name_of(c.program, call) + " " + call.label);
   });
   return names;
 }
