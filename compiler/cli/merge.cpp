@@ -201,8 +201,9 @@ Source open_source(const std::string& from) {
     throw InputError(fmt::format("{} is no language model, and only those are merged", from));
   Arguments arguments;
   arguments.positional = {runtime::spec_path(source.run).string()};
-  // The run may lie anywhere, and its cores are those of the machine that trained.
-  arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string()), "train.cpu_affinity=none"};
+  // The run may lie anywhere, and its cores and its encoder are those of the machine that trained.
+  arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string()), "train.cpu_affinity=none",
+                         "objective.embed=model"};
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) throw Reported{kBadInput};
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");

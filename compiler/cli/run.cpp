@@ -6,6 +6,7 @@
 #include "cli/build_program.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
+#include "cli/reply_encoder.h"
 #include "cli/resumed_keys.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
@@ -74,11 +75,17 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
   if (!leads) locked.choices = runtime::choices_of_rank_0(*ranks);
   if (resume_option(arguments) != runtime::Resume::never) keep_keys_of_checkpoint(*spec);
+  // Before data is read: tokenizing a corpus takes minutes.
+  std::optional<OpenedEncoder> encoder = open_reply_encoder(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
   if (spec->data.chat_template != spec::ChatFormat::none)
     settings.train.objective.end_tokens = corpus.tokenizer->encode(
         runtime::ChatTemplate::named(to_string(spec->data.chat_template)).reply_end());
+  if (encoder) {
+    settings.train.objective.encoder = std::move(encoder->encoder);
+    settings.train.identity["objective.embed"] = encoder->identity;
+  }
   settings.train.resume = resume_option(arguments);
   settings.train.exact = arguments.has("--exact");
   settings.train.quiet = quiet;
@@ -95,6 +102,7 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
     if (leads && recorded == locked.choices)
       compare_with_lock(arguments, locked, built.program->steps().choices());
     if (arguments.has("--check-kernels")) built.program->steps().check_kernels();
+    require_reply_encoder(*spec, built.program->steps());
     return built.program->steps();
   };
   return train_run(std::move(settings), corpus, make, ranks);

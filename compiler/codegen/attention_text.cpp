@@ -1,16 +1,16 @@
 #include "codegen/attention_text.h"
 
-#include <fmt/format.h>
+#include "ops/dropout.h"
 
 namespace hydrac::codegen {
 
-std::string heads_text(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use,
-                       const std::string& pointer, const ir::Dim& head_dim) {
+Code heads_code(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use, const std::string& pointer,
+                const ir::Dim& head_dim) {
   const std::vector<int64_t> strides = resolved_view(graph, use.value).strides;
   const int64_t head = strides.size() == 4 ? strides[2] : head_dim.size;
-  const auto text = [&](int64_t stride) { return stride_size(dimensions, graph, use.value, stride).text; };
-  return fmt::format("{{{}, {}, {}, {}}}", pointer, text(strides[0]), text(strides[1]),
-                     head == head_dim.size ? dimensions.of(head_dim).text : text(head));
+  const auto size = [&](int64_t stride) { return stride_size(dimensions, graph, use.value, stride); };
+  return code("{{{}, {}, {}, {}}}", pointer, size(strides[0]), size(strides[1]),
+              head == head_dim.size ? dimensions.of(head_dim) : size(head));
 }
 
 std::string softmax_formula(const ops::AttentionRules& rules) {
@@ -26,24 +26,34 @@ std::string constant_shape(const ops::AttentionRules& rules) {
   return rules.varies_by_layer() ? "every_layer" : rules.documents ? "sequence" : "shape";
 }
 
-std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
-                             const std::string& members, const std::string& tokens, const std::string& behind,
-                             const std::string& documents, const std::string& packed_type) {
-  std::string all = members;
-  if (rules.window > 0 || rules.softcap > 0) all += fmt::format(", {}", rules.window);
-  if (rules.softcap > 0) all += fmt::format(", {:#}f", static_cast<float>(rules.softcap));
-  if (!behind.empty()) all = fmt::format("{{{}}}, {}", all, behind);
-  std::string text = fmt::format("  constexpr {} {}{{{}}};\n", type, constant_shape(rules), all);
+void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
+                  const Size& tokens, const Code& behind, const Code& documents) {
+  const std::string constant = constant_shape(rules);
+  const bool varies = rules.varies_by_layer();
+  Code all = members;
+  if (rules.window > 0 || rules.softcap > 0) all = code("{}, {}", all, rules.window);
+  if (rules.softcap > 0) all = code("{}, {:#}f", all, static_cast<float>(rules.softcap));
+  if (!behind.empty()) all = code("{{{}}}, {}", all, behind);
+  body.line("constexpr {} {}{{{}}};", types.type, constant, all);
   if (rules.documents) {
-    text += fmt::format("  {}{} shape{{{}, {}}};\n", rules.varies_by_layer() ? "" : "const ", packed_type,
-                        constant_shape(rules), documents);
-  } else if (rules.varies_by_layer()) {
-    text += fmt::format("  {} shape = every_layer;\n", type);
+    body.line("{}{} shape{{{}, {}}};", varies ? "" : "const ", types.packed, constant, documents);
+  } else if (varies) {
+    body.line("{} shape = every_layer;", types.type);
   }
-  if (!rules.varies_by_layer()) return text;
-  return text +
-         fmt::format("  if ((layer + 1) % {} == 0) shape.window = {};  // it sees all tokens before it\n",
-                     rules.window_period, tokens);
+  if (varies)
+    body.line("if ((layer + 1) % {} == 0) shape.window = {};", rules.window_period, tokens).comment =
+        "it sees all tokens before it";
+}
+
+void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+                    const char* wrap) {
+  if (probability == 0) {
+    body.line("constexpr {} dropout{{0, 0, 1.0f}};", type);
+  } else {
+    body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {}u + layer),{}{}u, {}f}};", type,
+              node.integer("site") * ops::kSiteStride, wrap, ops::dropout_threshold(probability),
+              static_cast<float>(1 / (1 - probability)));
+  }
 }
 
 }  // namespace hydrac::codegen

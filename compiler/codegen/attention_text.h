@@ -3,27 +3,36 @@
 #include <string>
 
 #include "codegen/dimensions.h"
+#include "codegen/statement.h"
 #include "ops/attention_rules.h"
 
 namespace hydrac::codegen {
 
 // A [B,T,heads,D] or [B,T,heads D] tensor as the templates take it, "{q, T * H * D, H * D, D}": pointer,
 // batch, token and head stride.
-std::string heads_text(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use,
-                       const std::string& pointer, const ir::Dim& head_dim);
+Code heads_code(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use, const std::string& pointer,
+                const ir::Dim& head_dim);
 
 // "softmax(scale q k^T, causal)"
 std::string softmax_formula(const ops::AttentionRules& rules);
 
-// Defines `shape`, a constant of `type`, from `members`, which end with the scale; what the rules need
+// How a kernel calls the shape of its attention.
+struct ShapeTypes {
+  const char* type;
+  const char* packed = "";  // with documents
+};
+// Defines `shape`, a constant of the type, from `members`, which end with the scale; what the rules need
 // follows them, then `behind`. Where layers differ it reads the kernel's parameter `layer`, and is no
-// compile-time constant. `tokens` is the sequence's length as text.
-// With documents it is no constant either, but a `packed_type` with the constant; `documents` is the pointer
-// to those that the kernel works on.
-std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
-                             const std::string& members, const std::string& tokens,
-                             const std::string& behind = "", const std::string& documents = "",
-                             const std::string& packed_type = "");
+// compile-time constant. `tokens` is the sequence's length.
+// With documents it is no constant either, but of the packed type with the constant; `documents` is the
+// pointer to those that the kernel works on.
+void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
+                  const Size& tokens, const Code& behind = {}, const Code& documents = {});
+
+// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step where `probability` is not 0.
+// `wrap`: what stands between the key and the rest.
+void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+                    const char* wrap);
 
 // The name of the compile-time constant that has all of the shape but a window that varies and documents.
 std::string constant_shape(const ops::AttentionRules& rules);

@@ -1,4 +1,4 @@
-// Where elements lie, as text: addresses of loads and stores, and of the partial sums of columns.
+// Where elements lie: addresses of loads and stores, and of the partial sums of columns.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +19,13 @@ Address BodyNames::address(int operand, const ir::Index& index, const Expression
   for (size_t d = 0; d < index.size(); ++d) {
     flat = flat + index[d].affine * view.strides[d];
     if (index[d].gather < 0) continue;
-    std::string at = text.of(index[d].gather);
+    Code at = text.of(index[d].gather);
     if (view.strides[d] != 1) {
       const Size stride = size_in(operand, view.strides[d]);  // digits are no 64-bit number
-      const bool is_number = stride.text == std::to_string(stride.value);
-      at = fmt::format("{} * {}", parenthesized(at),
-                       is_number ? fmt::format("std::int64_t{{{}}}", stride.text) : as_factor(stride));
+      at = code("{} * {}", parenthesized(at),
+                stride.is_literal() ? code("std::int64_t{{{}}}", stride) : as_factor(stride));
     }
-    result.gathered += (result.gathered.empty() ? "" : " + ") + at;
+    result.gathered = sum_of(result.gathered, at);
   }
   result.columns.constant = flat.constant;
   for (const auto& term : flat.terms)
@@ -34,7 +33,7 @@ Address BodyNames::address(int operand, const ir::Index& index, const Expression
   return result;
 }
 
-std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) const {
+Code BodyNames::rows_code(const Affine& rows, const Numbers& numbers) const {
   int64_t step = 0, below = 1;
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
@@ -44,39 +43,39 @@ std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) con
     flat = flat && coefficient == step * below;
     below *= body_.variables[v].size;
   }
-  if (flat) return step == 0 ? "" : step == 1 ? "r" : "r * " + numbers(step);
-  needs_row_variables_ = true;
-  return affine_text(rows, variables_, numbers);
+  if (!flat) return affine_code(rows, variables_, numbers);
+  if (step == 0) return {};
+  return step == 1 ? named("r") : code("{} * {}", named("r"), as_factor(numbers(step)));
 }
 
-std::string BodyNames::rows_text(int operand, const Affine& rows) const {
-  return rows_text(rows, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+Code BodyNames::rows_offset(int operand, const Affine& rows) const {
+  return rows_code(rows, [&](int64_t value) { return size_in(operand, value); });
 }
 
-std::string BodyNames::position_text(const Affine& position) const {
+Code BodyNames::columns_offset(int operand, const Affine& columns) const {
+  return columns_code(columns, [&](int64_t value) { return size_in(operand, value); });
+}
+
+Code BodyNames::position_code(const Affine& position) const {
   // As the width of columns first: rows may be as many.
   const auto number = [&](int64_t value) {
     for (int space = static_cast<int>(body_.spaces.size()); space-- > kRowSpace;) {
       ir::Shape shape = body_.row_shape();
       for (const ir::Dim& dim : body_.space_shape(space)) shape.push_back(dim);
       for (size_t d = shape.size(); d-- > 0;) {
-        if (const Size size = dimensions_.of(shape, d); size.value == value) return as_factor(size);
+        if (const Size size = dimensions_.of(shape, d); size.value == value) return size;
       }
     }
-    return std::to_string(value);
+    return literal(value);
   };
   Affine rows, columns{position.constant, {}};
   for (const auto& term : position.terms)
     (term.first < body_.row_variables ? rows : columns).terms.push_back(term);
-  const std::string row = rows_text(rows, number);
-  if (columns == Affine{} && !row.empty()) return row;
-  const std::string column = columns_text(columns, number);
-  if (row.empty()) return column;
-  return column.starts_with("-") ? row + " - " + column.substr(1) : row + " + " + column;
-}
-
-std::string BodyNames::affine(int operand, const Affine& affine) const {
-  return columns_text(affine, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+  const Code row = rows_code(rows, number);
+  if (row.empty()) return columns_code(columns, number);
+  if (columns == Affine{}) return row;
+  if (columns.terms.empty() && columns.constant < 0) return code("{} - {}", row, -columns.constant);
+  return sum_of(row, columns_code(columns, number));
 }
 
 bool BodyNames::is_flat_column(const Affine& columns) const {
@@ -96,17 +95,16 @@ bool BodyNames::is_flat_column(const Affine& columns) const {
   });
 }
 
-std::string BodyNames::columns_text(const Affine& columns, const Numbers& numbers) const {
-  if (flat_column_.empty() || !is_flat_column(columns)) return affine_text(columns, variables_, numbers);
-  const std::string& last = variables_[columns.terms.back().first];
-  return flat_column_ + (last.ends_with(" + j") ? " + j" : "");
+Code BodyNames::columns_code(const Affine& columns, const Numbers& numbers) const {
+  if (flat_column_.empty() || !is_flat_column(columns)) return affine_code(columns, variables_, numbers);
+  return columns.terms.back().first == element_variable_ ? code("{} + j", flat_column_) : flat_column_;
 }
 
 // An offset within a row is a width of columns.
 Size BodyNames::size_in(int operand, int64_t value) const {
   const ir::ValueId id = use_of(operand).value;
   const Size stride = stride_size(dimensions_, graph_, id, value);
-  if (stride.text != std::to_string(value)) return stride;
+  if (!stride.is_literal()) return stride;
   for (size_t v = body_.row_variables; v < body_.variables.size(); ++v) {
     if (body_.variables[v].size == value) return dimensions_.of(body_.variables[v]);
   }
@@ -138,6 +136,10 @@ Size BodyNames::sum_offset_size(const Store& wanted) const {
   return sum_of(widths);
 }
 
+Code BodyNames::sum_offset_code(const Store& wanted) const {
+  return sum_offset(wanted) == 0 ? Code() : sum_offset_size(wanted).code;
+}
+
 int64_t BodyNames::sum_offset(const Store& wanted) const {
   int64_t offset = 0;
   for (int s : sums_) {
@@ -157,10 +159,6 @@ Affine BodyNames::sum_position(const Store& store) const {
     stride *= body_.variables[space[v]].size;
   }
   return flat;
-}
-
-std::string parenthesized(const std::string& text) {
-  return text.find_first_of(" ") == std::string::npos ? text : "(" + text + ")";
 }
 
 }  // namespace hydrac::codegen

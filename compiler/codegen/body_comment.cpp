@@ -17,11 +17,9 @@ std::string BodyNames::comment() const {
   if (const auto formula = node_.attributes.find("formula"); formula != node_.attributes.end())
     text = std::get<std::string>(formula->second) + "\n";
   std::vector<std::string> spaces;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      const std::string symbols = symbols_of(body_.space_shape(loop.space));
-      if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
-    }
+  for (const Loop* loop : loops()) {
+    const std::string symbols = symbols_of(body_.space_shape(loop->space));
+    if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
   }
   if (body_.row_variables > 0) {
     text +=
@@ -30,6 +28,11 @@ std::string BodyNames::comment() const {
   } else {
     text += "Scalars.";
   }
+  return text;
+}
+
+std::vector<std::string> BodyNames::sharing() const {
+  std::vector<std::string> lines;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     for (size_t i = 0; i < body_.operands.size(); ++i) {
       const bool is_pair =
@@ -39,10 +42,10 @@ std::string BodyNames::comment() const {
         continue;
       if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
           storage_of(graph_, use_of(static_cast<int>(i)).value))
-        text += fmt::format("\n{} may lie where {} lies.", operand_names_[o], operand_names_[i]);
+        lines.push_back(fmt::format("{} may lie where {} lies.", operand_names_[o], operand_names_[i]));
     }
   }
-  return text;
+  return lines;
 }
 
 // Of the largest tensors: how many are read and written.
@@ -50,9 +53,9 @@ std::string BodyNames::traffic() const {
   int64_t most = 0;
   const ir::Operand* largest = nullptr;
   std::set<int> reads, writes;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const Expr& expr = body_.exprs[i];
-    if (live_[i] && expr.op == ExprOp::load && !is_matmul(expr.operand)) reads.insert(expr.operand);
+  for (size_t o = 0; o < body_.operands.size(); ++o) {
+    const int operand = static_cast<int>(o);
+    if (is_loaded(operand) && !is_matmul(operand)) reads.insert(operand);
   }
   for (const Store& store : body_.stores) {
     writes.insert(store.operand);

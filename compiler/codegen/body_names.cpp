@@ -41,6 +41,14 @@ bool is_expensive(ExprOp op) {
   }
 }
 
+std::vector<ExprId> numbers_of(const std::vector<bool>& live) {
+  std::vector<ExprId> numbers;
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (live[i]) numbers.push_back(static_cast<ExprId>(i));
+  }
+  return numbers;
+}
+
 }  // namespace
 
 BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::set<std::string>& reserved)
@@ -49,8 +57,8 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
       dimensions_(graph),
       body_(*node.body),
       deps_(dependences(body_)),
-      live_(live_expressions(body_)),
-      stages_(stages_of(body_, deps_, live_)),
+      live_(numbers_of(live_expressions(body_))),
+      stages_(stages_of(body_, deps_, live_expressions(body_))),
       operand_names_(operand_names(graph, node)),
       names_(body_.exprs.size()) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
@@ -67,19 +75,20 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
   }
 }
 
+bool BodyNames::is_loaded(int operand) const {
+  return std::ranges::any_of(live_, [&](ExprId id) {
+    return body_.exprs[id].op == ExprOp::load && body_.exprs[id].operand == operand;
+  });
+}
+
 bool BodyNames::is_used(int operand) const {
-  if (std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; })) return true;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return true;
-  }
-  return false;
+  return is_loaded(operand) ||
+         std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; });
 }
 
 bool BodyNames::is_only_summed(int operand) const {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return false;
-  }
-  return is_used(operand) && std::ranges::all_of(body_.stores, [&](const Store& store) {
+  return is_used(operand) && !is_loaded(operand) &&
+         std::ranges::all_of(body_.stores, [&](const Store& store) {
            return store.operand != operand || is_sum(store.kind);
          });
 }
@@ -92,6 +101,26 @@ ir::Use BodyNames::use_of(int operand) const {
 bool BodyNames::is_matmul(int operand) const {
   const int input = body_.operands[operand].input;
   return node_.matmul.value != ir::kNoValue && input >= 0 && node_.inputs[input] == node_.matmul;
+}
+
+bool BodyNames::takes_layer() const {
+  return std::ranges::any_of(live_, [&](ExprId id) { return body_.exprs[id].op == ExprOp::layer; });
+}
+
+std::vector<const Loop*> BodyNames::loops() const {
+  std::vector<const Loop*> all;
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops) all.push_back(&loop);
+  }
+  return all;
+}
+
+std::vector<ExprId> BodyNames::uniform_values() const {
+  std::vector<ExprId> values;
+  std::ranges::copy_if(live_, std::back_inserter(values), [&](ExprId id) {
+    return deps_[id].uniform && deps_[id].space == kRowSpace && deserves_name(id);
+  });
+  return values;
 }
 
 bool BodyNames::is_overwritten(int operand) const {
@@ -119,14 +148,13 @@ void BodyNames::name_variables() {
       wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
     if (row && body_.variables[v].size == 1) wanted = "b";  // one sequence's rows read like a batch's
     if (wanted == "k") wanted = "kv";                       // key and value heads; k counts chunks
-    variables_.push_back(unique(wanted));
+    variables_.push_back(named(unique(wanted)));
   }
 }
 
 void BodyNames::name_constants() {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && body_.exprs[i].op == ExprOp::constant && !body_.name_of(id).empty())
+  for (ExprId id : live_) {
+    if (body_.exprs[id].op == ExprOp::constant && !body_.name_of(id).empty())
       constant_names_[id] = unique(body_.name_of(id));
   }
 }
@@ -138,12 +166,12 @@ void BodyNames::count_uses() {
       if (dim.gather >= 0) uses_[dim.gather] += 1;
     }
   };
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (!live_[i]) continue;
+  for (ExprId id : live_) {
     // What a sum adds stands in its loop, like what is used once.
-    const bool sums = body_.exprs[i].op == ExprOp::sum;
-    for (ExprId arg : body_.exprs[i].args) uses_[arg] += !sums && deps_[arg].space != deps_[i].space ? 2 : 1;
-    count_index(body_.exprs[i].index);
+    const bool sums = body_.exprs[id].op == ExprOp::sum;
+    for (ExprId arg : body_.exprs[id].args)
+      uses_[arg] += !sums && deps_[arg].space != deps_[id].space ? 2 : 1;
+    count_index(body_.exprs[id].index);
   }
   for (const Store& store : body_.stores) {
     uses_[store.value] += deps_[store.value].space != store.space ? 2 : 1;
@@ -151,35 +179,38 @@ void BodyNames::count_uses() {
   }
 }
 
-std::string BodyNames::wanted_name(ExprId id) const {
+BodyNames::Wanted BodyNames::wanted(ExprId id) const {
   const Expr& expr = body_.exprs[id];
-  if (std::string name = body_.name_of(id); !name.empty()) return name;
+  if (std::string name = body_.name_of(id); !name.empty()) return {name};
   switch (expr.op) {
     case ExprOp::load:
-      return operand_names_[expr.operand] + "_value";
+      return {operand_names_[expr.operand], true};
     case ExprOp::sum:
-      return "sum";
+      return {"sum"};
     case ExprOp::maximum:
-      return "largest";
+      return {"largest"};
     case ExprOp::logsumexp:
-      return "lse";
+      return {"lse"};
     case ExprOp::random_key:
-      return "key";
+      return {"key"};
     case ExprOp::random_16_bits:
-      return "bits";
+      return {"bits"};
     case ExprOp::round_stochastically:
-      return wanted_name(expr.args[0]) + "_rounded";
+      return {wanted_name(expr.args[0]) + "_rounded"};
+    case ExprOp::round_to:
+      return {wanted(expr.args[0]).name + "_rounded"};
     default:
       break;
   }
-  if (expr.op == ExprOp::round_to) {
-    const std::string exact = wanted_name(expr.args[0]);
-    return exact.substr(0, exact.rfind("_value")) + "_rounded";
-  }
   for (const Store& store : body_.stores) {
-    if (store.value == id && store.kind == StoreKind::store) return operand_names_[store.operand] + "_value";
+    if (store.value == id && store.kind == StoreKind::store) return {operand_names_[store.operand], true};
   }
-  return std::string(to_string(expr.op)) + "_value";
+  return {std::string(to_string(expr.op)), true};
+}
+
+std::string BodyNames::wanted_name(ExprId id) const {
+  const Wanted name = wanted(id);
+  return name.is_value ? name.name + "_value" : name.name;
 }
 
 namespace {
@@ -204,13 +235,14 @@ bool BodyNames::reads_after_store(ExprId load) const {
   ExprId at = load;
   for (bool climbs = true; climbs;) {
     climbs = false;
-    for (size_t user = 0; user < body_.exprs.size() && !climbs; ++user) {
+    for (ExprId user : live_) {
       const Expr& expr = body_.exprs[user];
       const bool gathers = std::ranges::any_of(expr.index, [&](const auto& dim) { return dim.gather == at; });
-      if (!live_[user] || (!gathers && std::ranges::count(expr.args, at) == 0)) continue;
-      if (is_reduction(expr.op) || deserves_name(static_cast<ExprId>(user))) return false;
-      at = static_cast<ExprId>(user);
+      if (!gathers && std::ranges::count(expr.args, at) == 0) continue;
+      if (is_reduction(expr.op) || deserves_name(user)) return false;
+      at = user;
       climbs = true;
+      break;
     }
   }
   const ir::ValueId memory = storage_of(graph_, use_of(body_.exprs[load].operand).value);
@@ -223,27 +255,27 @@ bool BodyNames::reads_after_store(ExprId load) const {
 
 void BodyNames::forget(const std::vector<ExprId>& defined) {
   for (ExprId id : defined) {
-    taken_.erase(names_[id]);
-    names_[id].clear();
+    taken_.erase(names_[id].text);
+    names_[id] = {};
   }
 }
 
-std::string BodyNames::constant_text(ExprId constant, ExprId beside) const {
+Code BodyNames::constant_code(ExprId constant, ExprId beside) const {
   const Expr& expr = body_.exprs[constant];
   if (const auto name = constant_names_.find(constant); name != constant_names_.end()) return name->second;
-  if (beside < 0 || body_.exprs[beside].op != ExprOp::sum || expr.type != ir::ExprType::f32) return "";
+  if (beside < 0 || body_.exprs[beside].op != ExprOp::sum || expr.type != ir::ExprType::f32) return {};
   const Size width = width_of(body_.exprs[beside].space);
   const auto columns = static_cast<float>(width.value);
   const bool is_inverse = static_cast<float>(expr.number) == 1.0f / columns && width.value < (1 << 24);
-  if (!is_inverse || width.text == std::to_string(width.value)) return "";
-  return fmt::format("1.0f / {}", parenthesized(width.text));
+  if (!is_inverse || width.is_literal()) return {};
+  return code(Precedence::product, "1.0f / {}", parenthesized(width.code));
 }
 
-std::vector<std::string> BodyNames::named_constants() const {
-  std::vector<std::string> constants;
+Block BodyNames::named_constants(const char* storage) const {
+  Block constants;
   for (const auto& [id, name] : constant_names_) {
     const Expr& expr = body_.exprs[id];
-    constants.push_back(fmt::format("constexpr {} {} = {};", c_type(expr.type), name, literal_text(expr)));
+    constants.line("{}constexpr {} {} = {};", storage, c_type(expr.type), name, literal_text(expr));
   }
   return constants;
 }

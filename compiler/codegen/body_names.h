@@ -9,7 +9,7 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/stages.h"
-#include "codegen/writer.h"
+#include "codegen/statement.h"
 #include "ir/graph.h"
 
 namespace hydrac::codegen {
@@ -18,7 +18,7 @@ namespace hydrac::codegen {
 struct Address {
   ir::Affine rows;
   ir::Affine columns;
-  std::string gathered;  // "id * C" for indices that come from an expression
+  Code gathered;  // "id * C" for indices that come from an expression
 };
 
 class BodyNames {
@@ -30,28 +30,33 @@ class BodyNames {
  protected:
   ~BodyNames() = default;
 
+  bool is_loaded(int operand) const;
   bool is_used(int operand) const;
   // Whether the body does nothing with it but to add over rows.
   bool is_only_summed(int operand) const;
   ir::Use use_of(int operand) const;
   // Whether the operand is the matmul that an epilogue is given, and not loaded from memory.
   bool is_matmul(int operand) const;
+  bool takes_layer() const;
   // Whether a store goes to the operand's memory: the operand itself, or an output placed where it lies.
   bool is_overwritten(int operand) const;
 
   std::string unique(const std::string& wanted);
   std::string wanted_name(ir::ExprId id) const;
+  // The passes of all stages.
+  std::vector<const Loop*> loops() const;
+  // Values that are the same for all rows and columns, and deserve a variable.
+  std::vector<ir::ExprId> uniform_values() const;
   // Named by its formula, used more than once, or a load that must happen before what the same pass stores.
   bool deserves_name(ir::ExprId id) const;
   void forget(const std::vector<ir::ExprId>& defined);
 
   // `text` writes the expressions of gathers.
   Address address(int operand, const ir::Index& index, const ExpressionText& text) const;
-  // Rows as a multiple of the flat row number r, where they are one. Notes where it needs the row's
-  // variables.
-  std::string rows_text(int operand, const ir::Affine& rows) const;
-  std::string position_text(const ir::Affine& position) const;
-  std::string affine(int operand, const ir::Affine& affine) const;
+  // Rows as a multiple of the flat row number r, where they are one.
+  Code rows_offset(int operand, const ir::Affine& rows) const;
+  Code columns_offset(int operand, const ir::Affine& columns) const;
+  Code position_code(const ir::Affine& position) const;
   // Whether columns of a space of several variables follow each other as its elements do: then their flat
   // number is the offset.
   bool is_flat_column(const ir::Affine& columns) const;
@@ -61,13 +66,15 @@ class BodyNames {
   Size width_of(int space) const { return dimensions_.of(body_.space_shape(space)); }
   // The product of the row variables behind variable v.
   Size rows_below(int v) const;
-  // A constant's name, or 1 over the number of columns whose sum it is multiplied by; "" for its digits.
-  std::string constant_text(ir::ExprId constant, ir::ExprId beside) const;
-  // "constexpr float kEpsilon = 1e-05f;" and so on.
-  std::vector<std::string> named_constants() const;
+  // A constant's name, or 1 over the number of columns whose sum it is multiplied by; nothing for its digits.
+  Code constant_code(ir::ExprId constant, ir::ExprId beside) const;
+  // "constexpr float kEpsilon = 1e-05f;" and so on, each behind the storage class.
+  Block named_constants(const char* storage = "") const;
 
-  // The formula, rows and columns, what moves, and which tensors may share memory.
+  // The formula, rows and columns, and what moves.
   std::string comment() const;
+  // "y may lie where x lies." for each such pair of tensors.
+  std::vector<std::string> sharing() const;
   bool has_expensive_part(ir::ExprId id) const;
   // What a loop computes for itself: column values its roots need, short of those that `stop` says are at
   // hand.
@@ -80,38 +87,42 @@ class BodyNames {
 
   Size sums_size() const;  // of all column sums together
   Size sum_offset_size(const ir::Store& store) const;
+  Code sum_offset_code(const ir::Store& store) const;  // nothing for the first ones
 
   const ir::Graph& graph_;
   const ir::Node& node_;
   const Dimensions dimensions_;
   const ir::Body& body_;
   const std::vector<ir::Dependence> deps_;
-  const std::vector<bool> live_;
+  const std::vector<ir::ExprId> live_;  // in the order of evaluation
   const std::vector<Stage> stages_;
   const std::vector<std::string> operand_names_;
   VariableNames variables_;
-  std::vector<std::string> names_;  // of expressions that are in a variable now
+  std::vector<Code> names_;  // of expressions that are in a variable now
   std::map<ir::ExprId, std::string> constant_names_;
   std::vector<int> uses_;
   std::set<std::string> taken_;
-  // The flat column of a space of several variables, where the text has it.
-  std::string flat_column_;
-  mutable bool needs_row_variables_ = false;  // the text so far names them
-  std::vector<int> sums_;                     // the stores that are column sums
+  // The flat column of a space of several variables, where the code has it.
+  Code flat_column_;
+  int element_variable_ = -1;  // the variable to which a loop over the elements of a vector adds j
+  std::vector<int> sums_;      // the stores that are column sums
   int64_t sum_width_ = 0;
 
  private:
-  using Numbers = std::function<std::string(int64_t)>;
-  std::string rows_text(const ir::Affine& rows, const Numbers& numbers) const;
-  std::string columns_text(const ir::Affine& columns, const Numbers& numbers) const;
+  using Numbers = std::function<Size(int64_t)>;
+  // A name, or that of a tensor or an operation whose value the expression is.
+  struct Wanted {
+    std::string name;
+    bool is_value = false;
+  };
+  Wanted wanted(ir::ExprId id) const;
+  Code rows_code(const ir::Affine& rows, const Numbers& numbers) const;
+  Code columns_code(const ir::Affine& columns, const Numbers& numbers) const;
   void name_variables();
   void name_constants();
   void count_uses();
   std::string traffic() const;
   bool reads_after_store(ir::ExprId load) const;
 };
-
-// In parentheses unless it is one word.
-std::string parenthesized(const std::string& text);
 
 }  // namespace hydrac::codegen

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/cost.h"
 #include "runtime/parallel/ranks.h"
 
 namespace hydrac::codegen {
@@ -95,9 +96,7 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
-  call.multiplies_matrices = node.op == ir::Op::gemm || node.op == ir::Op::fused_matmul ||
-                             node.op == ir::Op::weight_gradients || node.op == ir::Op::attention ||
-                             node.op == ir::Op::attention_backward || node.op == ir::Op::attention_decode;
+  call.multiplies_matrices = program::multiplies_matrices(node);
   call.origin = node.origin;
 }
 

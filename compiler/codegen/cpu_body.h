@@ -9,6 +9,6 @@ namespace hydrac::codegen {
 
 inline constexpr int kRowBlocks = 32;
 
-KernelSource cpu_kernel(const ir::Graph& graph, const ir::Node& fused);
+CpuKernel cpu_kernel(const ir::Graph& graph, const ir::Node& fused);
 
 }  // namespace hydrac::codegen

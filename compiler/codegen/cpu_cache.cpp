@@ -1,90 +1,73 @@
 #include "codegen/cpu_cache.h"
 
-#include <fmt/format.h>
-
 #include "codegen/attention_text.h"
-#include "codegen/parameter_list.h"
 #include "cpu/attention_decode.h"
 
 namespace hydrac::codegen {
 
-namespace {
-
-void take(const ir::Graph& graph, KernelSource& source, ParameterList& list, const std::string& type,
-          const std::string& name, ir::Use use) {
-  list.add(fmt::format("{}* {}", type, name), graph.value(use).shape);
-  source.arguments.push_back(use);
-  source.parameters.push_back(name);
-}
-
-}  // namespace
-
-KernelSource cpu_cache_append(const ir::Graph& graph, const ir::Node& node) {
+CpuKernel cpu_cache_append(const ir::Graph& graph, const ir::Node& node) {
   const Dimensions dimensions(graph);
   const ir::Use k = node.inputs[0], v = node.inputs[1], keys = node.outputs[0], values = node.outputs[1];
   const ir::Shape &prompts = graph.value(k).shape, &cache = graph.value(keys).shape;
-  KernelSource source;
-  source.name = "cache_append";
-  source.header = "cpu/cache_append.h";
-  source.comment = "The keys and values of prompts into the cache";
-  ParameterList list;
-  take(graph, source, list, "const float", "k", k);
-  take(graph, source, list, "const float", "v", v);
-  take(graph, source, list, "const std::int32_t", "rows", node.inputs[2]);
-  take(graph, source, list, "float", "keys", keys);
-  take(graph, source, list, "float", "values", values);
-  const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim).text; };
-  source.text = fmt::format(
-      "static void {}{}"
-      "  constexpr cpu::CacheShape shape{{{}, {}, {}, {}}};\n"
-      "  cpu::cache_append<{}>(shape, {}, {}, rows, keys, values);\n}}\n",
-      kNamePlaceholder, list.text(), size(prompts[0]), size(prompts[1]), size(prompts[2]), size(cache[2]),
-      size(cache[3]), heads_text(dimensions, graph, k, "k", cache[3]),
-      heads_text(dimensions, graph, v, "v", cache[3]));
-  return source;
+  CpuKernel kernel;
+  kernel.name = "cache_append";
+  kernel.header = "cpu/cache_append.h";
+  kernel.comment = "The keys and values of prompts into the cache";
+  kernel.read(graph, "k", k);
+  kernel.read(graph, "v", v);
+  kernel.read(graph, "rows", node.inputs[2]);
+  kernel.write(graph, "keys", keys);
+  kernel.write(graph, "values", values);
+  const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
+  Block& body = kernel.text.body;
+  body.line("constexpr cpu::CacheShape shape{{{}, {}, {}, {}}};", size(prompts[0]), size(prompts[1]),
+            size(prompts[2]), size(cache[2]));
+  body.line("cpu::cache_append<{}>(shape, {}, {}, rows, keys, values);", size(cache[3]),
+            heads_code(dimensions, graph, k, "k", cache[3]), heads_code(dimensions, graph, v, "v", cache[3]));
+  return kernel;
 }
 
-KernelSource cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int threads) {
+CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int threads) {
   const Dimensions dimensions(graph);
   const ops::AttentionRules rules = ops::attention_rules(node);
   const ir::Use q = node.inputs[0], k = node.inputs[1], v = node.inputs[2], out = node.outputs[0];
   const ir::Shape &queries = graph.value(q).shape, &cache = graph.value(node.outputs[1]).shape;
-  KernelSource source;
-  source.name = "attention_decode";
-  source.header = "cpu/attention_decode.h";
-  source.comment =
+  CpuKernel kernel;
+  kernel.name = "attention_decode";
+  kernel.header = "cpu/attention_decode.h";
+  kernel.comment =
       fmt::format("out = {} v over the cache, to which k and v are added", softmax_formula(rules));
-  source.takes_layer = rules.varies_by_layer();
-  ParameterList list;
-  take(graph, source, list, "const float", "q", q);
-  take(graph, source, list, "const float", "k", k);
-  take(graph, source, list, "const float", "v", v);
-  take(graph, source, list, "const std::int32_t", "positions", node.inputs[3]);
-  take(graph, source, list, "float", "keys", node.outputs[1]);
-  take(graph, source, list, "float", "values", node.outputs[2]);
-  take(graph, source, list, "float", "out", out);
-  list.add("void* workspace");
-  if (source.takes_layer) list.add("int layer");
+  kernel.takes_layer = rules.varies_by_layer();
+  kernel.read(graph, "q", q);
+  kernel.read(graph, "k", k);
+  kernel.read(graph, "v", v);
+  kernel.read(graph, "positions", node.inputs[3]);
+  kernel.write(graph, "keys", node.outputs[1]);
+  kernel.write(graph, "values", node.outputs[2]);
+  kernel.write(graph, "out", out);
+  kernel.text.take("void*", "workspace");
+  if (kernel.takes_layer) kernel.text.take("int", "layer");
   const auto scale = static_cast<float>(node.number("scale"));
   const cpu::AttentionShape shape{queries[0].size, cache[2].size, queries[2].size, cache[1].size, scale};
-  source.workspace_bytes = static_cast<int64_t>(cpu::attention_decode_workspace<8>(shape, threads));
-  const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim).text; };
+  kernel.workspace_bytes = static_cast<int64_t>(cpu::attention_decode_workspace<8>(shape, threads));
+  const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
   const auto heads = [&](ir::Use use, const std::string& name) {
-    return heads_text(dimensions, graph, use, name, queries[3]);
+    return heads_code(dimensions, graph, use, name, queries[3]);
   };
-  const std::string members = fmt::format("{}, {}, {}, {}, {}f", size(queries[0]), size(cache[2]),
-                                          size(queries[2]), size(cache[1]), scale);
-  source.text = fmt::format(
-      "static void {}{}{}"
-      "  constexpr int kThreads = {};  // that the workspace is for\n"
-      "  static_assert(cpu::attention_decode_workspace<{}>({}, kThreads) <= {});\n"
-      "  cpu::attention_decode<{}, {}, {}>(shape, {}, {}, {},\n      positions, keys, values, {}, "
-      "{{workspace, "
-      "kThreads}});\n}}\n",
-      kNamePlaceholder, list.text(), shape_definition(rules, "cpu::AttentionShape", members, size(cache[2])),
-      threads, size(queries[3]), constant_shape(rules), source.workspace_bytes, size(queries[3]),
-      mask_type(rules), scores_type(rules), heads(q, "q"), heads(k, "k"), heads(v, "v"), heads(out, "out"));
-  return source;
+  Block& body = kernel.text.body;
+  define_shape(
+      body, rules, {"cpu::AttentionShape"},
+      code("{}, {}, {}, {}, {}f", size(queries[0]), size(cache[2]), size(queries[2]), size(cache[1]), scale),
+      size(cache[2]));
+  body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
+  body.line("static_assert(cpu::attention_decode_workspace<{}>({}, kThreads) <= {});", size(queries[3]),
+            constant_shape(rules), kernel.workspace_bytes);
+  body.line(
+      "cpu::attention_decode<{}, {}, {}>(shape, {}, {}, {},\n      positions, keys, values, {}, "
+      "{{workspace, kThreads}});",
+      size(queries[3]), mask_type(rules), scores_type(rules), heads(q, "q"), heads(k, "k"), heads(v, "v"),
+      heads(out, "out"));
+  return kernel;
 }
 
 }  // namespace hydrac::codegen

@@ -5,7 +5,7 @@
 
 namespace hydrac::codegen {
 
-KernelSource cpu_cache_append(const ir::Graph& graph, const ir::Node& node);
-KernelSource cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int threads);
+CpuKernel cpu_cache_append(const ir::Graph& graph, const ir::Node& node);
+CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int threads);
 
 }  // namespace hydrac::codegen

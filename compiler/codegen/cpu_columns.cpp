@@ -10,7 +10,6 @@
 namespace hydrac::codegen {
 
 using ir::Affine;
-using ir::Expr;
 using ir::ExprId;
 using ir::ExprOp;
 using ir::kRowSpace;
@@ -63,13 +62,12 @@ void CpuBodyPrinter::note_reuse(ExprId id) {
   }
   reused_.insert(id);
   row_buffers_[id] = unique("kept");
-  out_.line(fmt::format("float {}[{}];", row_buffers_[id], width_of(deps_[id].space).text));
+  out_.line("float {}[{}];", row_buffers_[id], width_of(deps_[id].space));
 }
 
-std::string CpuBodyPrinter::reuse_text(ExprId id) {
-  if (auto buffer = row_buffers_.find(id); buffer != row_buffers_.end()) {
-    return fmt::format("{}[{}]", buffer->second, variables_[body_.spaces[deps_[id].space][0]]);
-  }
+Code CpuBodyPrinter::reuse_code(ExprId id) {
+  if (auto buffer = row_buffers_.find(id); buffer != row_buffers_.end())
+    return code("{}[{}]", buffer->second, variables_[body_.spaces[deps_[id].space][0]]);
   const Store* store = stored(id);
   return element(store->operand, store->index);
 }
@@ -85,7 +83,7 @@ void CpuBodyPrinter::print_loop(const Loop& loop, int level) {
   for (ExprId id : largest) declare_reduction(id, "-HUGE_VALF");
   for (ExprId id : lse) {
     peaks[id] = unique("peak");
-    out_.line(fmt::format("float {} = -HUGE_VALF;", peaks[id]));
+    out_.line("float {} = -HUGE_VALF;", peaks[id]);
   }
   open_loop(loop, reduction_clause(sums, largest, peaks));
   print_columns(loop, level, sums, largest, peaks);
@@ -95,15 +93,15 @@ void CpuBodyPrinter::print_loop(const Loop& loop, int level) {
 
 void CpuBodyPrinter::declare_reduction(ExprId id, const char* start) {
   names_[id] = unique(wanted_name(id));
-  out_.line(fmt::format("float {} = {};", names_[id], start));
+  out_.line("float {} = {};", names_[id], start);
 }
 
 std::string CpuBodyPrinter::reduction_clause(const std::vector<ExprId>& sums,
                                              const std::vector<ExprId>& largest,
                                              const std::map<ExprId, std::string>& peaks) const {
   std::vector<std::string> add, max;
-  for (ExprId id : sums) add.push_back(names_[id]);
-  for (ExprId id : largest) max.push_back(names_[id]);
+  for (ExprId id : sums) add.push_back(names_[id].text);
+  for (ExprId id : largest) max.push_back(names_[id].text);
   for (const auto& [id, name] : peaks) max.push_back(name);
   std::string clause;
   if (!add.empty()) clause += fmt::format(" reduction(+ : {})", fmt::join(add, ", "));
@@ -114,9 +112,8 @@ std::string CpuBodyPrinter::reduction_clause(const std::vector<ExprId>& sums,
 void CpuBodyPrinter::open_loop(const Loop& loop, const std::string& clause) {
   const std::vector<int>& space = body_.spaces[loop.space];
   for (size_t v = 0; v < space.size(); ++v) {
-    if (v + 1 == space.size()) out_.line("#pragma omp simd" + clause);
-    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[v]],
-                          dimensions_.of(body_.variables[space[v]]).text));
+    if (v + 1 == space.size()) out_.line("#pragma omp simd{}", clause);
+    out_.open_loop("int", variables_[space[v]], dimensions_.of(body_.variables[space[v]]).code);
   }
 }
 
@@ -133,7 +130,7 @@ std::vector<ExprId> CpuBodyPrinter::print_column_values(const std::set<ExprId>& 
   for (ExprId id : ids) {
     if (taken_from_memory(id, level)) {
       names_[id] = unique(wanted_name(id));
-      out_.line(fmt::format("const {} {} = {};", c_type(body_.exprs[id].type), names_[id], reuse_text(id)));
+      out_.line("const {} {} = {};", codegen::c_type(body_.exprs[id].type), names_[id], reuse_code(id));
     } else if (deserves_name(id) || row_buffers_.contains(id)) {
       define(id);
     } else {
@@ -165,44 +162,43 @@ void CpuBodyPrinter::print_columns(const Loop& loop, int level, const std::vecto
   const std::set<ExprId> ids = in_loop(loop, level);
   const std::vector<ExprId> defined = print_column_values(ids, level);
   for (ExprId id : ids) {
-    if (row_buffers_.contains(id) && !taken_from_memory(id, level)) {
-      out_.line(fmt::format("{} = {};", reuse_text(id), names_[id]));
-    }
+    if (row_buffers_.contains(id) && !taken_from_memory(id, level))
+      out_.line("{} = {};", reuse_code(id), names_[id]);
   }
-  for (ExprId id : sums) out_.line(fmt::format("{} += {};", names_[id], text_.of(body_.exprs[id].args[0])));
+  for (ExprId id : sums) out_.line("{} += {};", names_[id], text_.of(body_.exprs[id].args[0]));
   for (ExprId id : largest) print_maximum(names_[id], body_.exprs[id].args[0]);
   for (const auto& [id, peak] : peaks) print_maximum(peak, body_.exprs[id].args[0]);
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (store.kind == StoreKind::store) {
-      out_.line(fmt::format("{} = {};", element(store.operand, store.index), stored_text(store)));
+      print_row_store(store);
     } else {
       Affine column = sum_position(store);
       column.constant = 0;
-      const std::string offset = sum_offset(store) == 0 ? "" : sum_offset_size(store).text + " + ";
-      out_.line(fmt::format("sums[{}{}] += {};", offset, position_text(column), text_.of(store.value)));
+      const Code offset = sum_offset_code(store);
+      out_.line("sums[{}] += {};", sum_of(offset, position_code(column)), text_.of(store.value));
     }
   }
   forget(defined);
   for (ExprId id : ids) computed_.insert(id);
 }
 
-void CpuBodyPrinter::print_maximum(const std::string& name, ExprId value) {
-  out_.line(fmt::format("{0} = {1} > {0} ? {1} : {0};", name, parenthesized(text_.of(value))));
+void CpuBodyPrinter::print_maximum(const Code& name, ExprId value) {
+  out_.line("{0} = {1} > {0} ? {1} : {0};", name, parenthesized(text_.of(value)));
 }
 
 void CpuBodyPrinter::print_exponential_sum(const Loop& loop, int level, ExprId id, const std::string& peak) {
   const std::string total = unique("exp_sum");
-  out_.line(fmt::format("float {} = 0.0f;", total));
+  out_.line("float {} = 0.0f;", total);
   const ExprId argument = body_.exprs[id].args[0];
   const Loop only{loop.space, {id}, {}};
   open_loop(only, fmt::format(" reduction(+ : {})", total));
   const std::vector<ExprId> defined = print_column_values(in_loop(only, level), level);
-  out_.line(fmt::format("{} += exp({} - {});", total, text_.of(argument), peak));
+  out_.line("{} += exp({} - {});", total, text_.of(argument), peak);
   forget(defined);
   close_loop(only);
   names_[id] = unique(wanted_name(id));
-  out_.line(fmt::format("const float {} = {} + log({});", names_[id], peak, total));
+  out_.line("const float {} = {} + log({});", names_[id], peak, total);
 }
 
 }  // namespace hydrac::codegen

@@ -1,16 +1,11 @@
 #include "codegen/cpu_library.h"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <utility>
 
 #include "codegen/attention_text.h"
 #include "codegen/cpu_cache.h"
-#include "codegen/dimensions.h"
-#include "codegen/parameter_list.h"
 #include "cpu/attention.h"
-#include "ops/dropout.h"
 
 namespace hydrac::codegen {
 
@@ -47,73 +42,54 @@ class CpuAttentionText {
 
   // `tensors`: names of the inputs and outputs. `arguments`: what the template takes between shape and
   // dropout.
-  KernelSource kernel(const std::string& name, int threads, const std::vector<std::string>& tensors,
-                      const std::string& arguments) const {
-    KernelSource source;
-    source.name = name;
-    source.header = "cpu/attention.h";
-    source.workspace_bytes = workspace(threads, name == "attention_backward");
-    source.takes_layer = drops() || rules_.varies_by_layer();
-    ParameterList list;
+  CpuKernel kernel(const std::string& name, int threads, const std::vector<std::string>& tensors,
+                   const Code& arguments) const {
+    CpuKernel kernel;
+    kernel.name = name;
+    kernel.header = "cpu/attention.h";
+    kernel.workspace_bytes = workspace(threads, name == "attention_backward");
+    kernel.takes_layer = drops() || rules_.varies_by_layer();
     const size_t inputs = static_cast<size_t>(q_) + 3;  // rng_step, rng_seed and documents follow
-    for (size_t i = 0; i < inputs + node_.outputs.size(); ++i) {
-      const bool is_input = i < inputs;
-      const ir::Use use = is_input ? node_.inputs[i] : node_.outputs[i - inputs];
-      list.add(fmt::format("{}float* {}", is_input ? "const " : "", tensors[i]), shape_of(use));
-      source.arguments.push_back(use);
-    }
-    source.parameters = tensors;
-    if (rules_.documents) {
-      list.add("const std::int32_t* documents", shape_of(node_.inputs[inputs + 2]));
-      source.arguments.push_back(node_.inputs[inputs + 2]);
-      source.parameters.push_back("documents");
-    }
+    for (size_t i = 0; i < inputs; ++i) kernel.read(graph_, tensors[i], node_.inputs[i]);
+    for (size_t i = inputs; i < tensors.size(); ++i)
+      kernel.write(graph_, tensors[i], node_.outputs[i - inputs]);
+    if (rules_.documents) kernel.read(graph_, "documents", node_.inputs[inputs + 2]);
     if (drops()) {
       for (size_t i = inputs; i < inputs + 2; ++i) {
-        list.add(fmt::format("const std::uint32_t* {}", i == inputs ? "rng_step" : "rng_seed"));
-        source.arguments.push_back(node_.inputs[i]);
+        kernel.text.take("const std::uint32_t*", i == inputs ? "rng_step" : "rng_seed");
+        kernel.arguments.push_back(node_.inputs[i]);
       }
     }
-    list.add("void* workspace");
-    if (source.takes_layer) list.add("int layer");
-    source.text = fmt::format(
-        "static void {0}{1}"
-        "{2}{3}"
-        "  constexpr int kThreads = {4};  // that the workspace is for\n"
-        "  static_assert(cpu::{5}_workspace<{6}>({12}, kThreads) <= {7});\n"
-        "  cpu::{5}<{6}, {8}, {9}, {10}>(shape, {11}, dropout,\n"
-        "      {{workspace, kThreads}});\n}}\n",
-        kNamePlaceholder, list.text(), shape(), dropout(), threads, name, head_dim_text(),
-        source.workspace_bytes, mask_type(rules_), scores_type(rules_), drops(), arguments,
-        constant_shape(rules_));
-    return source;
+    kernel.text.take("void*", "workspace");
+    if (kernel.takes_layer) kernel.text.take("int", "layer");
+    Block& body = kernel.text.body;
+    define_shape(body);
+    define_dropout(body, node_, dropout_, "cpu::AttentionDropout", " ");
+    body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
+    body.line("static_assert(cpu::{}_workspace<{}>({}, kThreads) <= {});", name, head_dim(),
+              constant_shape(rules_), kernel.workspace_bytes);
+    body.line("cpu::{}<{}, {}, {}, {}>(shape, {}, dropout,\n      {{workspace, kThreads}});", name,
+              head_dim(), mask_type(rules_), scores_type(rules_), drops(), arguments);
+    return kernel;
   }
 
   // {pointer, batch stride, token stride, head stride}
-  std::string heads(const std::string& pointer, ir::Use use) const {
-    return heads_text(dimensions_, graph_, use, pointer, shape_of(node_.inputs[q_])[3]);
+  Code heads(const std::string& pointer, ir::Use use) const {
+    return heads_code(dimensions_, graph_, use, pointer, shape_of(node_.inputs[q_])[3]);
   }
 
  private:
   const ir::Shape& shape_of(ir::Use use) const { return graph_.value(use).shape; }
   bool drops() const { return dropout_ > 0; }
-  std::string head_dim_text() const { return dimensions_.of(shape_of(node_.inputs[q_])[3]).text; }
+  Size head_dim() const { return dimensions_.of(shape_of(node_.inputs[q_])[3]); }
 
-  std::string shape() const {
+  void define_shape(Block& body) const {
     const ir::Shape& q = shape_of(node_.inputs[q_]);
-    const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim).text; };
-    const std::string members = fmt::format("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
-                                            size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
-    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]), "", "documents",
-                            "cpu::PackedShape");
-  }
-
-  std::string dropout() const {
-    if (!drops()) return "  constexpr cpu::AttentionDropout dropout{0, 0, 1.0f};\n";
-    return fmt::format(
-        "  const cpu::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer), {}u, {}f}};\n",
-        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_),
-        static_cast<float>(1 / (1 - dropout_)));
+    const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim); };
+    const Code members = code("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
+                              size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
+    codegen::define_shape(body, rules_, {"cpu::AttentionShape", "cpu::PackedShape"}, members, size(q[1]), {},
+                          "documents");
   }
 
   int64_t workspace(int threads, bool backward) const {
@@ -133,52 +109,47 @@ class CpuAttentionText {
   ops::AttentionRules rules_;
 };
 
-KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int threads) {
+CpuKernel attention_forward(const ir::Graph& graph, const ir::Node& node, int threads) {
   const CpuAttentionText text(graph, node, 0);
-  const std::string arguments = fmt::format("{}, {}, {},\n      {}, lse", text.heads("q", node.inputs[0]),
-                                            text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]),
-                                            text.heads("out", node.outputs[0]));
-  KernelSource source = text.kernel("attention_forward", threads, {"q", "k", "v", "out", "lse"}, arguments);
-  source.comment = fmt::format("out = {} v; lse keeps the softmax's denominators for the backward pass",
+  const Code arguments =
+      code("{}, {}, {},\n      {}, lse", text.heads("q", node.inputs[0]), text.heads("k", node.inputs[1]),
+           text.heads("v", node.inputs[2]), text.heads("out", node.outputs[0]));
+  CpuKernel kernel = text.kernel("attention_forward", threads, {"q", "k", "v", "out", "lse"}, arguments);
+  kernel.comment = fmt::format("out = {} v; lse keeps the softmax's denominators for the backward pass",
                                softmax_formula(ops::attention_rules(node)));
-  return source;
+  return kernel;
 }
 
 // Inputs: d_out, out, lse, then the forward's.
-KernelSource attention_backward(const ir::Graph& graph, const ir::Node& node, int threads) {
+CpuKernel attention_backward(const ir::Graph& graph, const ir::Node& node, int threads) {
   const CpuAttentionText text(graph, node, 3);
-  const std::string arguments = fmt::format(
-      "{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}", text.heads("q", node.inputs[3]),
-      text.heads("k", node.inputs[4]), text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]),
-      text.heads("d_out", node.inputs[0]), text.heads("d_q", node.outputs[0]),
-      text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]));
-  KernelSource source = text.kernel("attention_backward", threads,
-                                    {"d_out", "out", "lse", "q", "k", "v", "d_q", "d_k", "d_v"}, arguments);
-  source.comment = "d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse";
-  return source;
+  const Code arguments = code("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}",
+                              text.heads("q", node.inputs[3]), text.heads("k", node.inputs[4]),
+                              text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]),
+                              text.heads("d_out", node.inputs[0]), text.heads("d_q", node.outputs[0]),
+                              text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]));
+  CpuKernel kernel = text.kernel("attention_backward", threads,
+                                 {"d_out", "out", "lse", "q", "k", "v", "d_q", "d_k", "d_v"}, arguments);
+  kernel.comment = "d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse";
+  return kernel;
 }
 
-KernelSource embedding_backward(const ir::Graph& graph, const ir::Node& node) {
+CpuKernel embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   const Dimensions dimensions(graph);
   const ir::Shape& ids = graph.value(node.inputs[0]).shape;
   const ir::Shape& table = graph.value(node.outputs[0]).shape;
-  KernelSource source;
-  source.name = "embedding_backward";
-  source.header = "cpu/embedding.h";
-  source.comment = "d_table[id] += d_y, rows in order";
-  source.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
-  source.parameters = {"ids", "d_y", "d_table"};
-  ParameterList list;
-  list.add("const std::int32_t* ids", ids);
-  list.add("const float* d_y", graph.value(node.inputs[1]).shape);
-  list.add("float* d_table", table);
-  const std::string zero = node.flag("accumulate") ? ""
-                                                   : fmt::format("  cpu::zero_gradient(d_table, {});\n",
-                                                                 dimensions.of(table).text);
-  source.text =
-      fmt::format("static void {}{}{}  cpu::embedding_backward(ids, d_y, d_table, {}, {});\n}}\n",
-                  kNamePlaceholder, list.text(), zero, dimensions.of(ids).text, dimensions.of(table[1]).text);
-  return source;
+  CpuKernel kernel;
+  kernel.name = "embedding_backward";
+  kernel.header = "cpu/embedding.h";
+  kernel.comment = "d_table[id] += d_y, rows in order";
+  kernel.read(graph, "ids", node.inputs[0]);
+  kernel.read(graph, "d_y", node.inputs[1]);
+  kernel.write(graph, "d_table", node.outputs[0]);
+  Block& body = kernel.text.body;
+  if (!node.flag("accumulate")) body.line("cpu::zero_gradient(d_table, {});", dimensions.of(table));
+  body.line("cpu::embedding_backward(ids, d_y, d_table, {}, {});", dimensions.of(ids),
+            dimensions.of(table[1]));
+  return kernel;
 }
 
 }  // namespace
@@ -187,7 +158,7 @@ bool cpu_attention_supports(int64_t head_dim) {
   return head_dim % kHeadDimStep == 0 && head_dim <= kHeadDimStep * kHeadDims;
 }
 
-KernelSource cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads) {
+CpuKernel cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads) {
   if (node.op == ir::Op::attention) return attention_forward(graph, node, threads);
   if (node.op == ir::Op::attention_backward) return attention_backward(graph, node, threads);
   if (node.op == ir::Op::embedding_backward) return embedding_backward(graph, node);

@@ -7,7 +7,7 @@ namespace hydrac::codegen {
 
 // `node` is attention, attention_backward or embedding_backward. `threads`: the most threads that will run
 // it.
-KernelSource cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads);
+CpuKernel cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads);
 
 // Head widths that the attention templates take: multiples of 8 up to 256.
 bool cpu_attention_supports(int64_t head_dim);

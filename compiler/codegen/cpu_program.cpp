@@ -59,15 +59,14 @@ class CpuProgramBuilder {
   }
 
   Call launch(const ir::Region& region, ir::Node& node) {
-    KernelSource source =
+    const CpuKernel source =
         node.op == ir::Op::fused ? cpu_kernel(graph_, node) : cpu_library_kernel(graph_, node, threads_);
     Call call{.arguments = source.arguments};
     if (source.workspace_bytes > 0)
       call.arguments.push_back(add_workspace(graph_, region, node, source.name, source.workspace_bytes));
-    const int kernel = kernels_.add(
-        {source.name, source.comment, source.text, node.origin, source.header, source.takes_layer}, 1,
-        {function_, region.name, node.scope, graph_.value(node.outputs[0]).name, sources_of(graph_, node),
-         source.parameters});
+    const int kernel = kernels_.add({.origin = node.origin}, source, 1,
+                                    {function_, region.name, node.scope, graph_.value(node.outputs[0]).name,
+                                     sources_of(graph_, node), source.parameters});
     call.work = program::Launch{.kernel = kernel};
     return call;
   }
@@ -119,12 +118,14 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
     }
   }
   std::string definitions;
+  Names names;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
     definitions += definition_text(kernel) + "\n" + launcher(graph, kernel, *first_call[k]);
+    names.insert(kernel.names.begin(), kernel.names.end());
   }
   return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", includes,
-                     dimension_constants(program.dimensions, definitions), definitions);
+                     dimension_constants(program.dimensions, names), definitions);
 }
 
 }  // namespace hydrac::codegen

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <map>
 #include <numeric>
 #include <ranges>
@@ -10,10 +8,6 @@ namespace hydrac::codegen {
 
 using ir::Expr;
 using ir::ExprId;
-
-std::string CudaBodyPrinter::c_type(int operand) const {
-  return std::string(codegen::c_type(body_.operands[operand].dtype, kCudaDialect));
-}
 
 // Whether offsets in a tensor count as the flat index does, and begin with the thread's first element.
 bool CudaBodyPrinter::counts_as_flat_index(const ir::Affine& offset) const {
@@ -33,81 +27,47 @@ bool CudaBodyPrinter::counts_as_flat_index(const ir::Affine& offset) const {
   return coefficients.empty();
 }
 
-// Whether the text is inside a loop over the elements of a thread's vector.
+// Whether the code is inside a loop over the elements of a thread's vector.
 bool CudaBodyPrinter::is_in_vector() const {
-  return flat_space_ != ir::kRowSpace && variables_[body_.spaces[flat_space_].back()].ends_with(" + j");
+  return flat_space_ != ir::kRowSpace && body_.spaces[flat_space_].back() == element_variable_;
 }
 
-// Whether the address is that of the thread's first element in a tensor which lies as the flat index counts.
-bool CudaBodyPrinter::is_dense(const Address& at) const {
-  return at.gathered.empty() && counts_as_flat_index(at.rows + at.columns) && !is_in_vector();
+// Of the thread's first element in a tensor which lies as the flat index counts.
+Code CudaBodyPrinter::named_offset(const Address& at) const {
+  const bool is_dense = at.gathered.empty() && counts_as_flat_index(at.rows + at.columns) && !is_in_vector();
+  return is_dense ? named("first") : Code();
 }
 
 // "first + j" where that is the position's element.
-std::string CudaBodyPrinter::position(const ir::Affine& position) const {
-  if (!counts_as_flat_index(position)) return position_text(position);
-  return is_in_vector() ? "first + j" : "first";
+Code CudaBodyPrinter::position(const ir::Affine& position) const {
+  if (!counts_as_flat_index(position)) return position_code(position);
+  return is_in_vector() ? code("{} + j", named("first")) : named("first");
 }
 
-// Pointers to rows are declared once; what expressions or columns add stands where it is used.
-std::string CudaBodyPrinter::pointer(int operand, const ir::Index& index) {
-  const Address at = address(operand, index, text_);
-  if (is_dense(at)) return operand_names_[operand] + " + first";
-  const std::string columns = at.columns == ir::Affine{} ? "" : affine(operand, at.columns);
-  const std::string rows = rows_text(operand, at.rows);
-  std::string text = operand_names_[operand];
-  auto append = [&](const std::string& more) {
-    if (!more.empty()) text += " + " + more;
-  };
-  if (!rows.empty() && at.gathered.empty() && !at.columns.terms.empty()) {
-    text = row_pointer(operand, rows);
-  } else {
-    append(at.gathered);
-    append(rows);
-  }
-  append(columns);
-  return text;
+Code CudaBodyPrinter::widened(int operand, const Code& element) const {
+  return is_narrow_float(body_.operands[operand].dtype) ? code("to_float({})", element) : element;
 }
 
-std::string CudaBodyPrinter::element(int operand, const ir::Index& index) {
-  const std::string at = pointer(operand, index);
-  const size_t name_end = at.find(" + ");
-  if (name_end == std::string::npos) return at + "[0]";
-  return fmt::format("{}[{}]", at.substr(0, name_end), at.substr(name_end + 3));
-}
-
-std::string CudaBodyPrinter::row_pointer(int operand, const std::string& rows) {
-  auto [found, is_new] = row_pointers_.try_emplace({operand, rows});
-  if (is_new) found->second = unique(operand_names_[operand] + "_row");
-  return found->second;
-}
-
-std::string CudaBodyPrinter::widened(int operand, const std::string& text) const {
-  return is_narrow_float(body_.operands[operand].dtype) ? fmt::format("to_float({})", text) : text;
-}
-
-std::string CudaBodyPrinter::narrowed(int operand, const std::string& text) const {
+Code CudaBodyPrinter::narrowed(int operand, const Code& value) const {
   const ir::DType dtype = body_.operands[operand].dtype;
-  if (dtype == ir::DType::u8) return fmt::format("static_cast<{}>({})", c_type(operand), text);
-  return is_narrow_float(dtype) ? fmt::format("from_float<{}>({})", to_string(dtype), text) : text;
+  if (dtype == ir::DType::u8) return code("static_cast<{}>({})", c_type(operand), value);
+  return is_narrow_float(dtype) ? code("from_float<{}>({})", to_string(dtype), value) : value;
 }
 
-std::string CudaBodyPrinter::load_text(const Expr& expr) {
+Code CudaBodyPrinter::load_code(const Expr& expr) {
   const auto id = static_cast<ExprId>(&expr - body_.exprs.data());
   const auto found = columns_.find(id);
   if (found == columns_.end()) return widened(expr.operand, element(expr.operand, expr.index));
-  const ColumnLayout& layout = columns(deps_[id].space);
-  std::string text = found->second.name;
-  if (layout.chunks > 1) text += "[k]";
-  if (found->second.access.kind != ColumnAccess::Kind::constant && layout.vector > 1) {
-    // Words pay where a block walks many rows; for a block's one row the assembler for sm_80 spills with
-    // them.
-    const bool one_row = layout_.shape == CudaLayout::Shape::rows && !walks_rows_;
-    if (!one_row && size_of(body_.operands[expr.operand].dtype) == 2)
-      return fmt::format("element({}, {})", text, element_in(found->second.access));
-    text += fmt::format(".at[{}]", element_in(found->second.access));
-  }
-  return widened(expr.operand, text);
+  const auto& [name, access] = found->second;
+  const int space = deps_[id].space;
+  const Code chunk = of_chunk(name, space);
+  if (access.kind == ColumnAccess::Kind::constant || columns(space).vector == 1)
+    return widened(expr.operand, chunk);
+  // Words pay where a block walks many rows; for a block's one row the assembler for sm_80 spills with them.
+  const bool one_row = layout_.shape == CudaLayout::Shape::rows && !walks_rows_;
+  if (!one_row && size_of(body_.operands[expr.operand].dtype) == 2)
+    return code("element({}, {})", chunk, element_in(access));
+  return widened(expr.operand, code("{}.at[{}]", chunk, element_in(access)));
 }
 
 }  // namespace hydrac::codegen

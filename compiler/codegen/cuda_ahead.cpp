@@ -1,10 +1,6 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
-#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -38,7 +34,7 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
     if (expr.op != ExprOp::load || deps_[id].space != loop.space || is_invariant(id)) continue;
     const bool gathers =
         std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; });
-    const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, loop.space, deps_);
+    const ColumnAccess access = access_of(id);
     const int64_t size = size_of(body_.operands[expr.operand].dtype);
     if (gathers || access.kind != ColumnAccess::Kind::consecutive ||
         std::min(access.width, layout.vector) * size < 8)
@@ -78,107 +74,90 @@ void CudaBodyPrinter::declare_ahead() {
     const int operand = body_.exprs[id].operand;
     const int space = deps_[id].space;
     ahead_[id] = unique(operand_names_[operand] + "_ahead");
-    out_.line(fmt::format("auto* const {} = reinterpret_cast<Vector<{}, {}>*>(shared{}) + threadIdx.x;",
-                          ahead_[id], c_type(operand), vector(space).text, ahead_offset_));
+    out_.line("auto* const {} = reinterpret_cast<Vector<{}, {}>*>({}) + threadIdx.x;", ahead_[id],
+              c_type(operand), vector(space), sum_of("shared", ahead_offset_));
     const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id, steps_ahead_);
-    const Size places = steps_ahead_ > 0 ? ahead(space)
-                        : columns(space).steps > 1
-                            ? width_of(space)
-                            : Size{bytes / element, fmt::format("{} * kRows", step(space).text)};
+    const Size places =
+        steps_ahead_ > 0 ? ahead(space)
+        : columns(space).steps > 1
+            ? width_of(space)
+            : Size{bytes / element, code(Precedence::product, "{} * {}", step(space), block_rows())};
     ahead_bytes_ += bytes;
-    ahead_offset_ += places.value * element == bytes
-                         ? fmt::format(" + {} * sizeof({})", as_factor(places), c_type(operand))
-                         : fmt::format(" + {}", bytes);
+    ahead_offset_ = sum_of(ahead_offset_, places.value * element == bytes
+                                              ? code("{} * sizeof({})", as_factor(places), c_type(operand))
+                                              : Code(std::to_string(bytes)));
   }
   const int space = deps_[loads[0]].space;
   last_ahead_ = &stages_[0].loops[0];
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      if (columns(space).steps == 1 || loop.space != space) continue;
-      const std::set<ExprId> ids = needed(loop, [](ExprId) { return false; });
-      if (std::ranges::any_of(loads, [&](ExprId id) { return ids.contains(id); })) last_ahead_ = &loop;
-    }
+  for (const Loop* loop : loops()) {
+    if (columns(space).steps == 1 || loop->space != space) continue;
+    const std::set<ExprId> ids = needed(*loop, [](ExprId) { return false; });
+    if (std::ranges::any_of(loads, [&](ExprId id) { return ids.contains(id); })) last_ahead_ = loop;
   }
 }
 
-std::string CudaBodyPrinter::place_ahead(ExprId id) const {
-  const ColumnLayout& layout = columns(deps_[id].space);
-  std::string place = start_.empty() ? "" : fmt::format("{} / {}", start_, vector(deps_[id].space).text);
-  if (layout.chunks > 1) place += fmt::format("{}k * kThreads", place.empty() ? "" : " + ");
-  return fmt::format("{}[{}]", ahead_.at(id), place.empty() ? "0" : place);
+Code CudaBodyPrinter::place_ahead(ExprId id) const {
+  const int space = deps_[id].space;
+  const Code step = start_.empty() ? Code() : code("{} / {}", start_, vector(space));
+  const Code place = sum_of(step, columns(space).chunks > 1 ? "k * kThreads" : "");
+  return code("{}[{}]", ahead_.at(id), place.empty() ? "0" : place);
 }
 
 // `const auto name = [&](std::int64_t r, int start) {...};`, with the parameters that the body names: returns
 // whether r is one. It has row pointers and row variables of its own.
 bool CudaBodyPrinter::print_function(const std::string& name, const std::function<void()>& print_body) {
-  const bool needs_row_variables = needs_row_variables_;
-  Writer outside = std::move(out_);
-  out_ = Writer(outside.indent() + 1);
-  print_body();
-  const std::string body = out_.text();
-  out_ = Writer(outside.indent() + 1);
-  const std::string pointers = row_pointers();
-  print_row_variables(pointers + body);
-  const std::string text = out_.text() + pointers + body;
-  out_ = std::move(outside);
-  const bool takes_row = ir::has_word(text, "r");
-  std::vector<std::string> parameters;
-  if (takes_row) parameters.push_back("std::int64_t r");
-  if (ir::has_word(text, "start")) parameters.push_back("int start");
-  out_.open(fmt::format("const auto {} = [&]({}) {{", name, fmt::join(parameters, ", ")));
-  out_.append(text);
+  Block body = with_row_pointers(written(print_body));
+  const Names used = body.drop_unused();
+  const bool takes_row = used.contains("r"), takes_start = used.contains("start");
+  out_.open("const auto {} = [&]({}{}{})", name, takes_row ? "std::int64_t r" : "",
+            takes_row && takes_start ? ", " : "", takes_start ? "int start" : "")
+      .binds = {"r", "start"};
+  out_.add(std::move(body));
   out_.close("};");
-  for (const auto& [key, pointer] : row_pointers_) taken_.erase(pointer);
-  row_pointers_.clear();
-  needs_row_variables_ = needs_row_variables;
   return takes_row;
 }
 
 // A vector of a row whose last steps have no room in shared memory.
-std::string CudaBodyPrinter::where_ahead(ExprId id, const std::string& there) {
+Code CudaBodyPrinter::where_ahead(ExprId id, const Code& there) {
   const ir::Expr& expr = body_.exprs[id];
   const int space = deps_[id].space;
-  const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, space, deps_);
-  return fmt::format("{} < {} ? {} : load_columns<{}{}>({})", start_, ahead(space).text, there,
-                     vector(space).text, narrower_access(access, columns(space)),
-                     pointer(expr.operand, expr.index));
+  const ColumnAccess access = access_of(id);
+  return code("{} < {} ? {} : load_columns<{}{}>({})", start_, ahead(space), there, vector(space),
+              narrower_access(access, columns(space)), pointer(expr.operand, expr.index));
 }
 
 // fetch(r) starts the copies of row r, fetch(r, start) those of a step.
 void CudaBodyPrinter::print_fetch() {
   const int space = deps_[ahead_.begin()->first].space;
-  const ColumnLayout& layout = columns(space);
-  const bool is_walked = layout.steps > 1;
-  out_.line("");
-  out_.line(fmt::format(
-      "// Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
+  const bool is_walked = columns(space).steps > 1;
+  out_.blank();
+  out_.comment(fmt::format(
+      "Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
       is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
-  if (steps_ahead_ > 0) out_.line("// Of steps that have no room there, to L2.");
-  if (is_walked) start_ = unique("start");
-  print_function("fetch", [&] {
-    open_chunks(space);
-    for (const auto& [id, name] : ahead_) {
-      const ir::Expr& expr = body_.exprs[id];
-      const int width =
-          std::min(column_access(graph_, node_, expr.operand, expr.index, space, deps_).width, layout.vector);
-      const std::string from = pointer(expr.operand, expr.index);
-      const std::string copy =
-          fmt::format("copy_columns<{}>({}, {});", access_text(space, width), place_ahead(id), from);
-      if (steps_ahead_ == 0) {
-        out_.line(copy);
-        continue;
-      }
-      out_.open(fmt::format("if ({} < {}) {{", start_, ahead(space).text));
-      out_.line(copy);
-      out_.outdent();
-      out_.open("} else {");
-      out_.line(fmt::format("prefetch({});", from));
-      out_.close();
-    }
-    close_chunks(space);
-  });
-  if (is_walked) taken_.erase(start_);
-  start_.clear();
+  if (steps_ahead_ > 0) out_.comment("Of steps that have no room there, to L2.");
+  const auto print = [&] {
+    print_function("fetch", [&] {
+      in_chunks(space, [&] {
+        for (const auto& [id, name] : ahead_) print_copy(id);
+      });
+    });
+  };
+  is_walked ? in_steps(print) : print();
+}
+
+// Of a chunk.
+void CudaBodyPrinter::print_copy(ExprId id) {
+  const ir::Expr& expr = body_.exprs[id];
+  const int space = deps_[id].space;
+  const ColumnAccess access = access_of(id);
+  const Code from = pointer(expr.operand, expr.index);
+  if (steps_ahead_ > 0) out_.open("if ({} < {})", start_, ahead(space));
+  out_.line("copy_columns<{}>({}, {});", access_width(space, std::min(access.width, columns(space).vector)),
+            place_ahead(id), from);
+  if (steps_ahead_ == 0) return;
+  out_.otherwise("else");
+  out_.line("prefetch({});", from);
+  out_.close();
 }
 
 // Whether a row that is walked in steps comes ahead: each step is a group of copies, and waited for by
@@ -190,11 +169,11 @@ bool CudaBodyPrinter::walks_ahead() const {
 void CudaBodyPrinter::fetch_first() {
   const int space = deps_[ahead_.begin()->first].space;
   if (!walks_ahead()) {
-    out_.line(fmt::format("if (first < {}) fetch(first);", rows_size().text));
+    out_.line("if (first < {}) fetch(first);", rows_size());
     return;
   }
-  out_.open(
-      fmt::format("for (int start = 0; start < {}; start += {}) {{", width_of(space).text, step(space).text));
+  const Code start = named("start");
+  out_.open_loop("int", start, "0", width_of(space).code, code("{} += {}", start, step(space)));
   out_.line("fetch(first, start);");
   out_.line("commit_copies();");
   if (overlaps_rows_) reduce_behind("first", "");
@@ -206,22 +185,23 @@ void CudaBodyPrinter::fetch_first() {
 // Where the next row's step is not fetched at once, an empty group takes its place, so that the number stays.
 void CudaBodyPrinter::await_step() {
   if (overlaps_rows_) {
-    out_.line("wait_copies_before<1>();  // this step's; the next one stays under way");
+    out_.line("wait_copies_before<1>();").comment = "this step's; the next one stays under way";
     return;
   }
-  out_.line(fmt::format("wait_copies_before<{} - 1>();  // this step's; the next ones stay under way",
-                        steps(deps_[ahead_.begin()->first].space).text));
-  if (last_ahead_ != &stages_[0].loops[0]) out_.line("commit_copies();  // an empty group in its place");
+  out_.line("wait_copies_before<{} - 1>();", steps(deps_[ahead_.begin()->first].space)).comment =
+      "this step's; the next ones stay under way";
+  if (last_ahead_ != &stages_[0].loops[0])
+    out_.line("commit_copies();").comment = "an empty group in its place";
 }
 
-std::string CudaBodyPrinter::next_row() const {
-  return fmt::format("r + {}", (blocks() * block_rows()).text);
+Code CudaBodyPrinter::next_row() const {
+  return code("{} + {}", named("r"), blocks() * block_rows());
 }
 
 // Once the row, or the step of it, has left shared memory for registers.
 void CudaBodyPrinter::fetch_next() {
-  out_.line(fmt::format("if ({0} < {1}) fetch({0}{2});", next_row(), rows_size().text,
-                        start_.empty() ? "" : ", " + start_));
+  out_.line("if ({0} < {1}) fetch({0}{2});", next_row(), rows_size(),
+            start_.empty() ? Code() : code(", {}", start_));
   if (walks_ahead()) out_.line("commit_copies();");
 }
 

@@ -1,19 +1,13 @@
 #include "codegen/cuda_attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <stdexcept>
 
 #include "codegen/attention_text.h"
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
-#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
-#include "codegen/parameter_list.h"
 #include "cuda/attention/geometry.h"
-#include "ir/words.h"
-#include "ops/dropout.h"
 #include "ops/op.h"
 
 namespace hydrac::codegen {
@@ -110,58 +104,42 @@ class CudaAttentionText {
   };
 
   // One kernel: `tensors` are its pointers, `arguments` what the template takes, both without the dropout's.
-  // `workspace`: how it declares that, "" where it has none.
+  // `workspace`: its type, "" where it has none.
   CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
-                    const std::string& arguments, const std::string& workspace = "") const {
+                    const Code& arguments, const std::string& workspace = "") const {
     const cuda::AttentionLaunch launch = attention_launch(problem_, which);
     CudaKernel kernel;
     kernel.name = function;
+    kernel.header = "cuda/attention/attention.cuh";
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
     const bool computes_scores = which != AttentionKernel::query_terms,
                drops = computes_scores && this->drops();
     kernel.takes_layer = drops || (computes_scores && shape_.rules.varies_by_layer());
     kernel.takes_workspace = !workspace.empty();
-    kernel.header = "cuda/attention/attention.cuh";
-    ParameterList list;
-    const auto take = [&](const Tensor& tensor) {
-      const ir::Value& value = graph_.value(tensor.use);
-      list.add(fmt::format("{}{}* {}", tensor.is_written ? "" : "const ", c_type(value.dtype, kCudaDialect),
-                           tensor.name),
-               value.shape);
-      kernel.arguments.push_back(tensor.use);
-      kernel.parameters.push_back(tensor.name);
-    };
-    std::ranges::for_each(tensors, take);
-    if (shape_.rules.documents) take({"documents", input(5)});
+    for (const Tensor& tensor : tensors) take(kernel, tensor);
+    if (shape_.rules.documents) take(kernel, {"documents", input(5)});
     if (drops) {
       kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
-      list.add("const std::uint32_t* rng_step");
-      list.add("const std::uint32_t* rng_seed");
+      kernel.text.take("const std::uint32_t*", "rng_step");
+      kernel.text.take("const std::uint32_t*", "rng_seed");
     }
-    if (kernel.takes_workspace) list.add(workspace);
-    if (kernel.takes_layer) list.add("int layer");
+    if (kernel.takes_workspace) kernel.text.take(workspace, "workspace");
+    if (kernel.takes_layer) kernel.text.take("int", "layer");
     if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
-    const std::string grid =
-        owns_rows(which)
-            ? ""
-            : fmt::format("constexpr int kBlocks = {};  // as many as run at once, or as have work\n",
-                          launch.grid);
-    kernel.text = fmt::format(
-        "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
-        "{}{});\n}}\n",
-        sizes_namespace(grid + block_constants(which, kernel.launch)), of_sizes("kThreads"),
-        launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
-        computes_scores ? dropout() : "", function, arguments, computes_scores ? ", dropout" : "");
+    define_block(kernel.text.sizes, which, kernel.launch);
+    kernel.text.attributes = kernel_attributes(fmt::format(", {}", launch.blocks_per_sm));
+    open_body(kernel.text, gpu_);
+    Block& body = kernel.text.body;
+    body.line("using Config = {};", config(which));
+    define_shape(body, which);
+    if (computes_scores) define_dropout(body, node_, shape_.dropout, "AttentionDropout", "\n      ");
+    body.line("cuda::{}<Config>(shape, {}{});", function, arguments, computes_scores ? ", dropout" : "");
     return kernel;
   }
 
   // {pointer, batch stride, token stride, head stride}
-  std::string heads(const Tensor& tensor, const AttentionShape::Strides& s) const {
-    const auto text = [&](int64_t stride) {
-      return stride == problem_.head_dim ? size(query()[3])
-                                         : stride_size(dimensions_, graph_, tensor.use.value, stride).text;
-    };
-    return fmt::format("{{{}, {}, {}, {}}}", tensor.name, text(s.batch), text(s.token), text(s.head));
+  Code heads(const Tensor& tensor) const {
+    return heads_code(dimensions_, graph_, tensor.use, tensor.name, query()[3]);
   }
   std::string type() const { return std::string(c_type(shape_.dtype, kCudaDialect)); }
   bool drops() const { return shape_.dropout > 0; }
@@ -171,7 +149,7 @@ class CudaAttentionText {
   // generation share it.
   void lay_out_grid_of_rows(AttentionKernel which, CudaLaunch& launch) const {
     const AttentionTile tile = attention_tile(problem_, which);
-    const Size tokens = dimensions_.of(query()[1]), tile_rows = {tile.rows(), "kRows"};
+    const Size tokens = dimensions_.of(query()[1]), tile_rows = named(tile.rows(), "kRows");
     const auto blocks = [&](const Size& rows, const Size& sequences) {
       const Size tiles = tokens.value % tile_rows.value == 0
                              ? exact_quotient(rows, tile_rows)
@@ -182,68 +160,58 @@ class CudaAttentionText {
     const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(heads), rows = sequences * tokens;
     const Size grid = blocks(rows, sequences);
     if (grid.value != launch.grid) throw std::logic_error("blocks of attention were counted in two ways");
-    launch.grid_text = grid.text;
+    launch.grid_text = grid.code;
     if (which != AttentionKernel::forward) return;
-    const Size any_rows = {rows.value, "rows"};
-    launch.rows = rows.text;
-    launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
+    const Size any_rows = named(rows.value, "rows");
+    launch.rows = rows.code;
+    launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).code;
   }
 
  private:
-  // What its launch names, from what the template says of a block.
-  std::string block_constants(AttentionKernel which, const CudaLaunch& launch) const {
-    std::string lines = fmt::format("constexpr AttentionBlock kBlock = cuda::block_of_{}<\n    {}>();\n",
-                                    name_of(which), config(which));
-    if (ir::has_word(launch.grid_text + " " + launch.grid_of_rows, "kRows"))
-      lines += "constexpr int kRows = kBlock.rows;\n";
-    lines += "constexpr int kThreads = kBlock.threads;\n";
-    if (launch.shared_bytes > 0) lines += "constexpr int kSharedBytes = kBlock.shared_bytes;\n";
-    return lines;
+  void take(CudaKernel& kernel, const Tensor& tensor) const {
+    tensor.is_written ? kernel.write(graph_, tensor.name, tensor.use)
+                      : kernel.read(graph_, tensor.name, tensor.use);
   }
 
-  std::string config(AttentionKernel which) const {
+  // What its launch names, from what the template says of a block.
+  void define_block(Block& sizes, AttentionKernel which, const CudaLaunch& launch) const {
+    if (!owns_rows(which))
+      sizes.line("constexpr int kBlocks = {};", launch.grid).comment =
+          "as many as run at once, or as have work";
+    sizes.line("constexpr AttentionBlock kBlock = cuda::block_of_{}<\n    {}>();", name_of(which),
+               config(which));
+    if (launch.grid_text.refers_to("kRows") || launch.grid_of_rows.refers_to("kRows"))
+      sizes.line("constexpr int kRows = kBlock.rows;");
+    sizes.line("constexpr int kThreads = kBlock.threads;");
+    if (launch.shared_bytes > 0) sizes.line("constexpr int kSharedBytes = kBlock.shared_bytes;");
+  }
+
+  Code config(AttentionKernel which) const {
     const ops::AttentionRules rules = rules_of(which);
-    return fmt::format("cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>", type(),
-                       size(query()[3]), name_of(attention_family(problem_)),
-                       text_of(attention_tile(problem_, which)), mask_type(rules), scores_type(rules),
-                       drops());
+    return code("cuda::AttentionConfig<{}, {}, AttentionFamily::{}, {}, {}, {}, {}>", type(),
+                size(query()[3]), name_of(attention_family(problem_)),
+                text_of(attention_tile(problem_, which)), mask_type(rules), scores_type(rules), drops());
   }
   // The query terms know no mask.
   ops::AttentionRules rules_of(AttentionKernel which) const {
     return which == AttentionKernel::query_terms ? ops::AttentionRules{} : shape_.rules;
   }
 
-  std::string setup(AttentionKernel which) const {
-    const AttentionShape& a = shape_;
-    const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]);
-    const std::string sequence =
-        fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
+  void define_shape(Block& body, AttentionKernel which) const {
+    const Size tokens = size(query()[1]);
     const ops::AttentionRules rules = rules_of(which);
-    std::string shape;
-    if (rules.documents) {
-      shape = shape_definition(
-          rules, "SequenceShape", sequence, tokens, "",
-          fmt::format("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
-                      which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules)),
-          "cuda::PackedShape");
-    } else if (takes_batch_from_grid(which)) {
-      shape = shape_definition(rules, "SequenceShape", sequence, tokens);
-    } else {
-      shape = shape_definition(rules, "AttentionShape", sequence, tokens, size(query()[0]));
-    }
-    return fmt::format("  using Config = {};\n{}", config(which), shape);
+    const bool takes_batch = !rules.documents && !takes_batch_from_grid(which);
+    const Code members =
+        code("{}, {}, {}, {}f", tokens, size(query()[2]), size(keys()[2]), static_cast<float>(shape_.scale));
+    const Code documents =
+        code("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
+             which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules));
+    codegen::define_shape(body, rules,
+                          {takes_batch ? "AttentionShape" : "SequenceShape", "cuda::PackedShape"}, members,
+                          tokens, takes_batch ? size(query()[0]).code : Code(), documents);
   }
 
-  std::string dropout() const {
-    if (!drops()) return "  constexpr AttentionDropout dropout{0, 0, 1.0f};\n";
-    const double p = shape_.dropout;
-    return fmt::format(
-        "  const AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
-        "      {}u, {}f}};\n",
-        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(p), static_cast<float>(1 / (1 - p)));
-  }
-
-  std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
+  Size size(const ir::Dim& dim) const { return dimensions_.of(dim); }
   const ir::Shape& query() const { return graph_.value(input(0)).shape; }
   const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
   // Of the forward node.
@@ -262,14 +230,13 @@ class CudaAttentionText {
 CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                    const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionShape& a = text.shape();
   const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
-  CudaKernel kernel =
-      text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
-                  fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
-                              text.heads(v, a.v), text.heads(out, a.out)));
-  kernel.comment = fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(a.rules));
+  CudaKernel kernel = text.kernel(
+      AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
+      code("{}, {}, {},\n      {}, lse", text.heads(q), text.heads(k), text.heads(v), text.heads(out)));
+  kernel.comment =
+      fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(text.shape().rules));
   return {{std::move(kernel)}, 0};
 }
 
@@ -299,7 +266,6 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                     const cuda::AttentionTiles& tiles) {
   const CudaAttentionText text(graph, node, gpu, tiles);
-  const AttentionShape& a = text.shape();
   const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
@@ -309,11 +275,10 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
     CudaKernel gradients =
         text.kernel(AttentionKernel::head_gradients, has_sums ? name + "_with_sums" : name,
                     {q, k, v, out, lse, d_out, d_q, d_k, d_v},
-                    fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q, a.q),
-                                text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
-                                text.heads(d_out, a.d_out), text.heads(d_q, a.d_q), text.heads(d_k, a.d_k),
-                                text.heads(d_v, a.d_v), sums),
-                    has_sums ? "float* workspace" : "");
+                    code("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q), text.heads(k),
+                         text.heads(v), text.heads(out), text.heads(d_out), text.heads(d_q), text.heads(d_k),
+                         text.heads(d_v), sums),
+                    has_sums ? "float*" : "");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
     if (!has_sums) return {{std::move(gradients)}, text.backward_workspace()};
     gradients.name = name;
@@ -325,33 +290,29 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
     return {{std::move(gradients), std::move(finish)}, text.sums_rows() * row_bytes};
   }
   if (text.fuses_gradients()) {
-    CudaKernel terms = text.kernel(
-        AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
-        fmt::format("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)),
-        "float* workspace");
+    CudaKernel terms =
+        text.kernel(AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
+                    code("{}, lse,\n      {}, workspace", text.heads(out), text.heads(d_out)), "float*");
     terms.comment = "For each query its lse and d_out . out; the workspace of attention_gradients made ready";
     CudaKernel gradients =
         text.kernel(AttentionKernel::gradients, "attention_gradients", {q, k, v, d_out, d_q, d_k, d_v},
-                    fmt::format("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q, a.q),
-                                text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                                text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
-                    "float* workspace");
+                    code("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q), text.heads(k),
+                         text.heads(v), text.heads(d_out), text.heads(d_q), text.heads(d_k), text.heads(d_v)),
+                    "float*");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
     return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
   }
   CudaKernel queries = text.kernel(
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
-      fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, reinterpret_cast<QueryTerms*>(workspace)",
-                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
-                  text.heads(d_out, a.d_out), text.heads(d_q, a.d_q)),
-      "float* workspace");
+      code("{}, {}, {},\n      {}, lse, {},\n      {}, reinterpret_cast<QueryTerms*>(workspace)",
+           text.heads(q), text.heads(k), text.heads(v), text.heads(out), text.heads(d_out), text.heads(d_q)),
+      "float*");
   queries.comment = "d_q, and for each query its lse and d_out . out";
   CudaKernel keys = text.kernel(
       AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
-      fmt::format("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
-                  text.heads(q, a.q), text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                  text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
-      "const float* workspace");
+      code("{}, {}, {},\n      {}, reinterpret_cast<const QueryTerms*>(workspace),\n      {}, {}",
+           text.heads(q), text.heads(k), text.heads(v), text.heads(d_out), text.heads(d_k), text.heads(d_v)),
+      "const float*");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }

@@ -1,13 +1,9 @@
 #include "codegen/cuda_body.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
 #include "codegen/kernel_table.h"
-#include "codegen/parameter_list.h"
-#include "ir/words.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
@@ -53,18 +49,13 @@ bool has_coarse_form(const ir::Expr& expr) {
 }  // namespace
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node, reserved_names(node)),
+    : BodyPrinter(graph, node, reserved_names(node), kCudaDialect),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
       from_16_bits_(from_16_bits(body_)),
       walks_rows_(!sums_.empty() || node.matmul.value != ir::kNoValue),
-      text_(
-          body_, [this](ExprId id) { return value_name(id); },
-          [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },
-          [this](ExprId constant, ExprId beside) { return constant_text(constant, beside); },
-          [this](const ir::Affine& at) { return position(at); }, variables_, kCudaDialect),
       reuse_(plan_reuse()) {
-  flat_column_ = "column";
+  flat_column_ = named("column");
 }
 
 CudaKernels CudaBodyPrinter::print() {
@@ -72,21 +63,19 @@ CudaKernels CudaBodyPrinter::print() {
   CudaKernels kernels;
   CudaKernel kernel;
   kernel.comment = comment();
+  kernel.sharing = sharing();
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
   kernel.takes_layer = takes_layer();
   kernel.launch.block = layout_.threads();
   lay_out_grid(kernel.launch);
   if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
     int64_t threads = body_.row_count();
-    for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops) threads *= vectors(loop.space).value;
-    }
+    for (const Loop* loop : loops()) threads *= vectors(loop->space).value;
     kernel.launch.block = static_cast<int>((threads + 31) / 32 * 32);
   }
   block_threads_ = kernel.launch.block;
-  const std::string head = fmt::format("extern \"C\" __global__ void {} {}{}", launch_bounds(),
-                                       kNamePlaceholder, parameters(kernel));
-  out_ = Writer(1);
+  any_rows_ = kernel.launch.rows.empty() ? rows_size() : named(rows_size().value, "rows");
+  take_parameters(kernel);
   print_uniform();
   declare_raised();
   if (layout_.shape == Shape::flat) {
@@ -98,12 +87,13 @@ CudaKernels CudaBodyPrinter::print() {
   }
   print_raised();
   kernel.launch.shared_bytes = ahead_bytes_;
-  const bool has_rows = !kernel.launch.rows.empty();
-  for (const std::string& bound : bounds_)
-    kernel.launch.bounds.insert(has_rows ? bound : ir::with_words(bound, {{"rows", rows_size().text}}));
-  const std::string body = out_.text();
-  kernel.text = sizes_namespace(sizes_text(body, kernel.launch)) + head + opening_text(gpu_) + using_sizes() +
-                constants_text() + body + "}\n";
+  kernel.launch.bounds = bounds_;
+  kernel.text.attributes = kernel_attributes(launch_bounds());
+  open_body(kernel.text, gpu_);
+  use_sizes(kernel.text);
+  kernel.text.body.add(named_constants());
+  kernel.text.body.add(std::move(out_));
+  kernel.text.sizes = sizes_for(kernel.text.body.drop_unused(), kernel.launch);
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
   kernels.kernels.push_back(std::move(kernel));
@@ -111,53 +101,32 @@ CudaKernels CudaBodyPrinter::print() {
   return kernels;
 }
 
-bool CudaBodyPrinter::takes_layer() const {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::layer) return true;
-  }
-  return false;
-}
-
 // Registers for as many blocks of a multiprocessor as the layout counts on.
 std::string CudaBodyPrinter::launch_bounds() const {
-  if (!walks_rows_) return fmt::format("__launch_bounds__({})", of_sizes("kThreads"));
-  return fmt::format("__launch_bounds__({}, {})", of_sizes("kThreads"), layout_.blocks_per_sm);
+  return walks_rows_ ? fmt::format(", {}", layout_.blocks_per_sm) : "";
 }
 
 // Pointers that alias nothing which is written say so; of the others, a kernel loads first and stores then.
-// What a kernel only reads says nothing where it waits for the kernel that writes it: see opening_text.
-std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
-  ParameterList list;
+// What a kernel only reads says nothing where it waits for the kernel that writes it: see open_body.
+void CudaBodyPrinter::take_parameters(CudaKernel& kernel) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     if (operand_names_[o].empty() || !is_used(operand)) continue;
     if (kernel.takes_workspace && is_only_summed(operand)) continue;  // the finishing kernel's
     const bool is_written = body_.operands[o].output >= 0;
     const ir::ValueId memory = storage_of(graph_, use_of(operand).value);
-    bool is_read_elsewhere = false;
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      const ir::Expr& expr = body_.exprs[i];
-      is_read_elsewhere |= live_[i] && expr.op == ExprOp::load && expr.operand != operand &&
-                           storage_of(graph_, use_of(expr.operand).value) == memory;
-    }
+    const bool is_read_elsewhere = std::ranges::any_of(live_, [&](ExprId id) {
+      const ir::Expr& expr = body_.exprs[id];
+      return expr.op == ExprOp::load && expr.operand != operand &&
+             storage_of(graph_, use_of(expr.operand).value) == memory;
+    });
     const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand) || waits_for_previous(gpu_);
-    list.add(fmt::format("{}{}* {}{}", is_written ? "" : "const ", c_type(operand),
-                         aliases ? "" : "__restrict__ ", operand_names_[o]),
-             body_.operands[o].shape);
-    kernel.arguments.push_back(use_of(operand));
-    kernel.parameters.push_back(operand_names_[operand]);
+    kernel.take(pointer_type(operand), operand_names_[o], body_.operands[o].shape, use_of(operand), !aliases);
   }
   if (kernel.takes_workspace)
-    list.add("float* __restrict__ workspace",
-             {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
-  if (kernel.takes_layer) list.add("int layer");
-  return list.text();
-}
-
-void CudaBodyPrinter::define(ExprId id) {
-  const std::string text = definition(id);
-  names_[id] = unique(wanted_name(id));
-  out_.line(fmt::format("const {} {} = {};", codegen::c_type(body_.exprs[id].type), names_[id], text));
+    kernel.text.take("float*", "workspace",
+                     {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}}, true);
+  if (kernel.takes_layer) kernel.text.take("int", "layer");
 }
 
 // The function for e^argument, or for argument's sigmoid.
@@ -167,47 +136,43 @@ std::string CudaBodyPrinter::function_name(ExprOp op, ExprId argument) const {
 
 // "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4: so neighbours
 // share their random bits. Otherwise the element.
-std::string CudaBodyPrinter::random_element(ExprId id) const {
+Code CudaBodyPrinter::random_element(ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
-  std::string text = text_.of(id);
   if (expr.op != ExprOp::position || !names_[id].empty() || deps_[id].space == kRowSpace ||
       columns(deps_[id].space).vector % 4 != 0)
-    return text;
+    return text_.of(id);
   const ir::Affine& position = expr.index[0].affine;
   const int inner = body_.spaces[deps_[id].space].back();
-  const bool begins_aligned =
-      position.constant % 4 == 0 && std::ranges::all_of(position.terms, [&](const auto& term) {
-        return term.first == inner ? term.second == 1
-                                   : term.second % 4 == 0 || body_.variables[term.first].size == 1;
-      });
-  const std::string end = text.ends_with('}') ? "}" : "", j = " + j" + end;
-  if (!begins_aligned || !text.ends_with(j)) return text;
-  text.resize(text.size() - j.size());
-  return text + end + ", j";
+  const bool begins_aligned = std::ranges::all_of(position.terms, [&](const auto& term) {
+    return term.first == inner ? term.second == 1
+                               : term.second % 4 == 0 || body_.variables[term.first].size == 1;
+  });
+  const bool adds_element = element_variable_ == inner && position.constant == 0 && !position.terms.empty() &&
+                            position.terms.back().first == inner;
+  if (!begins_aligned || !adds_element) return text_.of(id);
+  const Code element = std::exchange(variables_[inner], first_element_);
+  element_variable_ = -1;
+  const Code chunk = text_.of(id);
+  variables_[inner] = element;
+  element_variable_ = inner;
+  return code("{}, j", chunk);
 }
 
-std::string CudaBodyPrinter::definition(ExprId id) const {
+Code CudaBodyPrinter::definition(ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   if (plain_.contains(id)) return plain_definition(id);
   if (expr.op == ExprOp::random_16_bits)
-    return fmt::format("random_16_bits({}, {})", text_.of(expr.args[0]), random_element(expr.args[1]));
+    return code("random_16_bits({}, {})", text_.of(expr.args[0]), random_element(expr.args[1]));
   if (!has_coarse_form(expr)) return text_.definition(id);
-  return fmt::format("{}({})", function_name(expr.op, expr.args[0]), text_.of(expr.args[0]));
+  return code("{}({})", function_name(expr.op, expr.args[0]), text_.of(expr.args[0]));
 }
 
-// The variable that holds a value, or its text where that differs from other targets'.
-std::string CudaBodyPrinter::value_name(ExprId id) const {
+// The variable that holds a value, or its code where that differs from other targets'.
+Code CudaBodyPrinter::value_name(ExprId id) {
   if (!names_[id].empty()) return names_[id];
-  if (plain_.contains(id)) return "(" + plain_definition(id) + ")";
+  if (plain_.contains(id)) return code("({})", plain_definition(id));
   const ir::Expr& expr = body_.exprs[id];
-  return has_coarse_form(expr) || expr.op == ExprOp::random_16_bits ? definition(id) : "";
-}
-
-void CudaBodyPrinter::print_uniform() {
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && deps_[i].uniform && deps_[i].space == kRowSpace && deserves_name(id)) define(id);
-  }
+  return has_coarse_form(expr) || expr.op == ExprOp::random_16_bits ? definition(id) : Code();
 }
 
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {

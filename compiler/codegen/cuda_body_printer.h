@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/body_names.h"
+#include "codegen/body_printer.h"
 #include "codegen/cuda_kernel.h"
 #include "codegen/cuda_layout.h"
 
@@ -20,7 +20,7 @@ struct CudaReuse {
   std::set<ir::ExprId> early;   // of the loads: made by the first pass though only later ones need them
 };
 
-class CudaBodyPrinter : BodyNames {
+class CudaBodyPrinter : BodyPrinter {
  public:
   CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
   CudaKernels print();
@@ -30,20 +30,20 @@ class CudaBodyPrinter : BodyNames {
  private:
   // A load that the chunks of a pass make together, before anything is computed: an array of the thread.
   struct Columns {
-    std::string name;
+    Code name;
     ColumnAccess access;
   };
-
-  // A constant before the kernel.
-  struct Constant {
-    std::string type, name, value, comment;
+  // The sums over rows of a thread: a variable or an array of them, and the element that a column adds to.
+  struct Sum {
+    std::string array;
+    Code element;
   };
 
   // cuda_constants.cpp: names for what the layout decided, declared before the kernel where it or its launch
   // uses them.
-  Size lanes() const { return {layout_.lanes, "kLanes"}; }
-  Size block_rows() const { return {layout_.rows, "kRows"}; }
-  Size blocks() const { return {layout_.blocks, "kBlocks"}; }
+  Size lanes() const { return named(layout_.lanes, "kLanes"); }
+  Size block_rows() const { return named(layout_.rows, "kRows"); }
+  Size blocks() const { return named(layout_.blocks, "kBlocks"); }
   Size vector(int space) const;
   Size chunks(int space) const;
   Size step(int space) const;     // columns of a step
@@ -51,56 +51,57 @@ class CudaBodyPrinter : BodyNames {
   Size ahead(int space) const;    // columns of a row that come ahead, where not all do
   Size vectors(int space) const;  // of a row
   Size tiles() const;
-  std::string sums_text() const;  // the length of a row of partial sums
+  Code partial_sums_of(const Code& block) const;  // where its row of partial sums begins
   std::set<int> walked_spaces() const;
   std::string of_space(const std::string& name, int space) const;
-  std::vector<Constant> constants() const;
-  std::string sizes_text(const std::string& body, const CudaLaunch& launch) const;
-  std::string constants_text() const;
+  Block sizes() const;  // all of them
+  Block sizes_for(Names used, const CudaLaunch& launch) const;
   Size grid(const Size& rows) const;
   void lay_out_grid(CudaLaunch& launch) const;
 
-  // cuda_body.cpp: the kernel around a row.
-  std::string parameters(CudaKernel& kernel);
+  // cuda_body.cpp: the kernel around a row, and how a GPU's expressions differ.
+  void take_parameters(CudaKernel& kernel);
   std::string launch_bounds() const;
-  bool takes_layer() const;
+  Code random_element(ir::ExprId id);
+  Code definition(ir::ExprId id) override;
+  Code value_name(ir::ExprId id) override;
+  std::string function_name(ir::ExprOp op, ir::ExprId argument) const;
+
+  // cuda_shapes.cpp: what is around a row.
   void print_flat();
   void print_rows();
   void print_row_walk();
   void print_lanes();
-  void print_uniform();
+  void print_column_variables(int space, const Code& column);
+
+  // cuda_row.cpp
   void print_row();
-  void print_row_values(int level);
-  void print_row_store(const ir::Store& store);
-  void print_row_variables(const std::string& named_by);
-  std::string row_pointers();
-  void print_column_variables(int space, const std::string& column, const std::string& named_by);
+  void before_loops(int level) override;
+  void print_row_store(const ir::Store& store) override;
+  bool has_narrow_rows() const override;
+  Code row_offset(int operand, const Code& rows) override;
   bool loads_shared_row_values(int level) const;
-  void define(ir::ExprId id);
-  std::string random_element(ir::ExprId id) const;
-  std::string definition(ir::ExprId id) const;
-  std::string value_name(ir::ExprId id) const;
-  std::string function_name(ir::ExprOp op, ir::ExprId argument) const;
 
   // cuda_matmul.cpp: the kernel of a matmul and the body behind it.
   CudaKernels print_matmul();
   CudaKernel matmul_kernel();
-  std::string config_text() const;
-  std::vector<std::string> partial_sums() const;
+  Block matmul_sizes(int64_t blocks) const;
+  std::vector<Code> partial_sums() const;
 
   // cuda_epilogue.cpp: the body's struct.
-  std::string epilogue_text();
+  Block epilogue();
+  Block epilogue_members() const;
   std::vector<int> epilogue_tensors() const;
-  std::string tensor_member(int operand) const;
   std::vector<std::string> take_matmuls();
-  std::vector<ir::ExprId> take_loads(bool invariant, std::set<std::string>& fields);
-  std::vector<ir::ExprId> take_row_loads(std::set<std::string>& fields);
+  std::vector<ir::ExprId> take_loads(bool invariant, Block& members, Names& fields);
+  std::vector<ir::ExprId> take_row_loads(Block& operands, Names& fields);
   int epilogue_space() const;
-  std::string in_32_bits(int operand, const std::string& number);
-  std::string first_definition(int space);
-  std::string begin_function(const std::vector<ir::ExprId>& loads);
-  std::string load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
-  std::string work_function(const std::vector<std::string>& matmuls);
+  const Code& epilogue_column() const { return variables_[body_.spaces[epilogue_space()][0]]; }
+  Code in_32_bits(int operand, const Code& number);
+  Block with_first_element(Block code);
+  Block begin_function(const std::vector<ir::ExprId>& loads);
+  Block load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
+  Block work_function(const std::vector<std::string>& matmuls);
   std::string load_member(ir::ExprId load, const std::string& name) const;
 
   // cuda_whole_rows.cpp: one that sums over its rows.
@@ -108,10 +109,10 @@ class CudaBodyPrinter : BodyNames {
   int reductions_of_a_pass() const;
   std::set<ir::ExprId> values_between_passes() const;
   void print_pass_values(int pass, const std::set<ir::ExprId>& between, std::vector<ir::ExprId>& defined);
-  std::string pass_text(int pass, const std::set<ir::ExprId>& between);
-  std::string apply_function(const std::vector<std::string>& matmuls);
-  std::string passes_members() const;
-  std::string kept_name(ir::ExprId id);
+  Block pass_code(int pass, const std::set<ir::ExprId>& between);
+  Block apply_function(const std::vector<std::string>& matmuls);
+  Block passes_members() const;
+  Code kept_name(ir::ExprId id);
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;
@@ -119,97 +120,100 @@ class CudaBodyPrinter : BodyNames {
   bool makes_room_ahead(const std::vector<ir::ExprId>& loads);
   void declare_ahead();
   bool print_function(const std::string& name, const std::function<void()>& print_body);
-  std::string where_ahead(ir::ExprId id, const std::string& there);
+  Code where_ahead(ir::ExprId id, const Code& there);
   void print_fetch();
+  void print_copy(ir::ExprId id);
   bool walks_ahead() const;
   void fetch_first();
   void await_step();
-  std::string next_row() const;
+  Code next_row() const;
   void fetch_next();
-  std::string place_ahead(ir::ExprId id) const;  // of the chunk
+  Code place_ahead(ir::ExprId id) const;  // of the chunk
 
   // cuda_overlap.cpp: a row's first pass within the last pass over the row before.
   bool overlaps_rows() const;
   bool is_reduced_ahead(const Loop& loop) const;
   void print_reduce();
   void take_reductions(const Loop& loop);
-  std::string reduce_call(const std::string& row, const std::string& start) const;
-  void reduce_behind(const std::string& row, const std::string& condition);
-  void reduce_last(const std::string& row);
+  Code reduce_call(const Code& row, const Code& start) const;
+  void reduce_behind(const Code& row, const Code& condition);
+  void reduce_last(const Code& row);
   void reduce_next_behind();
   void reduce_next_last();
 
-  // cuda_address.cpp: where elements lie, and their text.
-  std::string c_type(int operand) const;
-  std::string pointer(int operand, const ir::Index& index);
-  std::string element(int operand, const ir::Index& index);
-  std::string widened(int operand, const std::string& text) const;
-  std::string narrowed(int operand, const std::string& text) const;
-  std::string load_text(const ir::Expr& expr);
-  std::string row_pointer(int operand, const std::string& rows);
+  // cuda_address.cpp: what differs in a GPU's addresses and elements.
+  Code widened(int operand, const Code& element) const;
+  Code narrowed(int operand, const Code& value) const;
+  Code load_code(const ir::Expr& expr) override;
+  Code named_offset(const Address& at) const override;
+  Code position(const ir::Affine& position) const override;
   bool counts_as_flat_index(const ir::Affine& offset) const;
   bool is_in_vector() const;
-  bool is_dense(const Address& at) const;
-  std::string position(const ir::Affine& position) const;
 
   // cuda_pass.cpp: a pass over the columns of a space.
   std::set<ir::ExprId> in_pass(const Loop& loop) const;
   std::string pass_comment(const Loop& loop, const std::set<ir::ExprId>& ids) const;
-  void print_loop(const Loop& loop);
+  void print_loop(const Loop& loop, int level) override;
   void print_walk(const Loop& loop, const std::set<ir::ExprId>& ids);
+  void in_steps(const std::function<void()>& print);
   void print_step(const Loop& loop, const std::set<ir::ExprId>& ids);
 
-  // cuda_columns.cpp: what a pass loads, computes and stores.
+  // cuda_columns.cpp: a thread's share of the columns.
+  const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
+  ColumnAccess access_of(ir::ExprId load) const;
+  ColumnAccess access_of(const ir::Store& store) const;
+  Code of_chunk(const Code& name, int space) const;     // name[k]
+  Code per_element(const Code& name, int space) const;  // name[k][j]
+  Code array_of(const Code& name, int space) const;     // name[kChunks][kVector]
+  Code access_width(int space, int width) const;        // elements of an access, of a vector at most
+  Code access_width(int space, const ColumnAccess& access) const;
+  Code elements(int space, const ColumnAccess& access) const;  // that a thread moves: "kVector"
+  static std::string element_in(const ColumnAccess& access);   // "j", "2 * j + 1"
+  static ir::Index first_of_pair(ir::Index index, const ColumnAccess& access);
+  bool guards(int space) const;
+  Code flat_column_of(int space) const;
+  void print_columns_variables(int space);
   void declare_columns(int space);
-  void open_chunks(int space);
-  void close_chunks(int space);
   bool declares_columns(int space) const;
+  void in_chunks(int space, const std::function<void()>& print);
+  void in_elements(int space, const std::function<void()>& print);
   bool has_scope(int space) const;
   void forget_values(int space, const std::vector<ir::ExprId>& defined);
-  void open_elements(int space);
-  void close_elements(int space);
-  void print_columns_variables(int space);
-  bool names_variables(int space) const;
+
+  // cuda_loads.cpp: what a pass loads.
+  bool moves_row(int space) const;
+  std::optional<Code> row_start(int operand, const ir::Index& index);
+  Code row_end(int space) const;
+  static std::string narrower_access(const ColumnAccess& access, const ColumnLayout& layout);
+  Code load_definition(int space, ir::ExprId id);
   void print_loads(int space, const std::set<ir::ExprId>& ids);
   void print_load(int space, ir::ExprId id);
+  void forget_loads(const std::set<ir::ExprId>& ids);
+
+  // cuda_compute.cpp: what it computes, stores and keeps.
+  void declare_kept(int space, const std::set<ir::ExprId>& ids);
+  std::string kept_row(int store) const;
+  std::map<int, std::string> declare_outputs(const Loop& loop);
+  std::optional<int> half_of_pair(const Loop& loop, int store) const;
+  void find_kept_rows(const Loop& loop);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
   void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
+  void print_stores(const Loop& loop, const std::map<int, std::string>& outputs);
   void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
-  std::map<int, std::string> declare_outputs(const Loop& loop);
-  bool moves_row(int space) const;
-  std::optional<std::string> row_start(int operand, const ir::Index& index);
-  std::string row_end(int space) const;
-  static std::string narrower_access(const ColumnAccess& access, const ColumnLayout& layout);
-  std::string load_definition(int space, ir::ExprId id);
-  std::string kept_row(int store) const;
-  void find_kept_rows(const Loop& loop);
-  void declare_kept(int space, const std::set<ir::ExprId>& ids);
-  void forget_loads(const std::set<ir::ExprId>& ids);
-  const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
-  std::string per_element(const std::string& name, int space) const;  // name[k][j]
-  std::string array_of(const std::string& name, int space) const;     // name[kChunks][kVector]
-  std::string access_text(int space, int width) const;  // elements of an access, of a vector at most
-  std::string access_text(int space, const ColumnAccess& access) const;
-  bool guards(int space) const;
-  std::string elements_text(int space, const ColumnAccess& access) const;  // that a thread moves: "kVector"
-  static std::string element_in(const ColumnAccess& access);               // "j", "2 * j + 1"
-  static ir::Index first_of_pair(ir::Index index, const ColumnAccess& access);
-  std::optional<int> half_of_pair(const Loop& loop, int store) const;
 
   // cuda_plain.cpp: conditions on the column, asked of whole vectors.
   std::optional<int> compared_column(ir::ExprId condition, int space) const;
   std::vector<ir::ExprId> plain_conditions(int space, const std::set<ir::ExprId>& ids) const;
-  std::string compared_value(ir::ExprId condition, int space) const;
-  void open_plain_elements(int space, const std::set<ir::ExprId>& ids);
-  void close_plain_elements(int space);
-  std::string plain_definition(ir::ExprId condition) const;
+  Code compared_value(ir::ExprId condition, int space);
+  void in_plain_elements(int space, const std::set<ir::ExprId>& ids, const std::function<void()>& print);
+  Code plain_definition(ir::ExprId condition) const;
 
   // cuda_reductions.cpp: sums, maxima and logsumexp of a row.
   void declare_reductions(const Loop& loop, const std::string& prefix);
   std::string neutral(ir::ExprId reduction) const;
   void accumulate(const Loop& loop);
   void add_exponential(ir::ExprId logsumexp);
-  void print_maximum(const std::string& name, ir::ExprId value);
+  void print_maximum(const Code& name, ir::ExprId value);
   void print_peaks(const Loop& loop);
   void print_exponential_sums(const Loop& loop);
   void finish_reductions(const Loop& loop);
@@ -226,7 +230,8 @@ class CudaBodyPrinter : BodyNames {
   void add_to_sum(int store);
   void print_partial_sums();
   void print_partial(int store);
-  void print_direct(int store, const std::string& sum);
+  void print_direct(int store, const Code& sum);
+  void print_total_of(int store);
   std::optional<int> summed_by(ir::ExprId reduction) const;
   bool adds_before_reducing() const;
   bool sums_in_registers(int store) const;
@@ -243,23 +248,20 @@ class CudaBodyPrinter : BodyNames {
   const CudaLayout layout_;
   const std::vector<bool> from_16_bits_;  // by expression
   const bool walks_rows_;                 // a block sees many rows
-  Writer out_;
-  Writer outside_;  // of the chunk that is open
-  ExpressionText text_;
   CudaReuse reuse_;
-  std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
-  std::map<ir::ExprId, Columns> columns_;                            // loads at hand
-  std::map<int, std::string> kept_rows_;   // by store: the statements that store arrays of a pass
-  std::map<int, std::string> sum_names_;   // by store
-  std::map<int, std::string> raised_;      // by operand: the largest value that the thread has seen
-  std::vector<std::string> kept_members_;  // of an epilogue's row, from one pass to the next
+  std::map<ir::ExprId, Columns> columns_;          // loads at hand
+  std::map<ir::ExprId, std::string> kept_arrays_;  // of values that are kept for a later pass
+  std::map<int, Code> kept_rows_;                  // by store: the statements that store arrays of a pass
+  std::map<int, Sum> sum_names_;                   // by store
+  std::map<int, std::string> raised_;              // by operand: the largest value that the thread has seen
+  Block kept_members_;                             // of an epilogue's row, from one pass to the next
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places
   int block_threads_ = 0;
   std::set<std::string> bounds_;  // CudaLaunch::bounds
   int64_t ahead_bytes_ = 0;
-  std::string ahead_offset_;          // ahead_bytes_ as an expression
+  Code ahead_offset_;                 // ahead_bytes_ as an expression
   int64_t steps_ahead_ = 0;           // of a walked row, where not all of them come ahead
   const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
   bool has_whole_blocks_ = false;     // of a flat kernel: no thread of a block ends before the others
@@ -269,7 +271,9 @@ class CudaBodyPrinter : BodyNames {
   int flat_space_ = ir::kRowSpace;    // whose columns it counts beside the rows
   std::set<ir::ExprId> plain_;        // conditions of the pass that plain vectors need not ask
   std::set<int> declared_spaces_;     // whose column variables stand before the row
-  std::string start_;                 // the step's first column, in a row that is walked in steps
+  Code start_;                        // the step's first column, in a row that is walked in steps
+  Size any_rows_;                     // of a flat kernel: those of whatever call
+  Code first_element_;                // the column of a vector's first element, in a loop over these
 };
 
 }  // namespace hydrac::codegen

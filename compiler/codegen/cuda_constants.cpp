@@ -1,11 +1,8 @@
 // Names for the numbers of a layout, and the launch as an expression of them.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 
 #include "codegen/cuda_body_printer.h"
-#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -14,9 +11,7 @@ using Shape = CudaLayout::Shape;
 // Merging bodies may leave a space that no loop walks.
 std::set<int> CudaBodyPrinter::walked_spaces() const {
   std::set<int> spaces;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) spaces.insert(loop.space);
-  }
+  for (const Loop* loop : loops()) spaces.insert(loop->space);
   return spaces;
 }
 
@@ -33,96 +28,84 @@ std::string CudaBodyPrinter::of_space(const std::string& name, int space) const 
 
 Size CudaBodyPrinter::vector(int space) const {
   if (node_.matmul.value != ir::kNoValue) return literal(columns(space).vector);
-  return {columns(space).vector, of_space("kVector", space)};
+  return named(columns(space).vector, of_space("kVector", space));
 }
 
 Size CudaBodyPrinter::chunks(int space) const {
-  return {columns(space).chunks, of_space("kChunks", space)};
+  return named(columns(space).chunks, of_space("kChunks", space));
 }
 
 Size CudaBodyPrinter::step(int space) const {
-  return {int64_t{layout_.lanes} * columns(space).chunks * columns(space).vector, of_space("kStep", space)};
+  return named(int64_t{layout_.lanes} * columns(space).chunks * columns(space).vector,
+               of_space("kStep", space));
 }
 
 Size CudaBodyPrinter::steps(int space) const {
-  return {columns(space).steps, of_space("kSteps", space)};
+  return named(columns(space).steps, of_space("kSteps", space));
 }
 
 Size CudaBodyPrinter::ahead(int space) const {
-  return {steps_ahead_ * step(space).value, "kAhead"};
+  return named(steps_ahead_ * step(space).value, "kAhead");
 }
 
 Size CudaBodyPrinter::vectors(int space) const {
-  return {columns(space).width / columns(space).vector, of_space("kVectors", space)};
+  return named(columns(space).width / columns(space).vector, of_space("kVectors", space));
 }
 
 Size CudaBodyPrinter::tiles() const {
-  return {layout_.tiles, "kTiles"};
+  return named(layout_.tiles, "kTiles");
 }
 
-std::string CudaBodyPrinter::sums_text() const {
-  return sum_width_ == 1 ? "" : " * kSums";
+Code CudaBodyPrinter::partial_sums_of(const Code& block) const {
+  return sum_width_ == 1 ? block : code("{} * {}", block, named("kSums"));
 }
 
-std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
-  std::vector<Constant> list;
+Block CudaBodyPrinter::sizes() const {
+  Block sizes;
+  const auto declare = [&](const Size& size, const Code& value, const char* comment) {
+    sizes.declare_where_used("constexpr int", size.code.text, value, comment);
+  };
   const bool is_flat = layout_.shape == Shape::flat;
-  if (is_flat) list.push_back({"int", "kThreads", std::to_string(block_threads_), "of a block"});
-  if (!is_flat) {
-    list.push_back({"int", "kLanes", std::to_string(layout_.lanes), "threads of a row"});
-    list.push_back({"int", "kRows", std::to_string(layout_.rows), "rows of a block, side by side"});
-    list.push_back({"int", "kThreads", "kLanes * kRows", "of a block"});
-    list.push_back({"int", "kBlocks", std::to_string(layout_.blocks),
-                    layout_.shape == Shape::tiles ? "that share the rows of a tile" : "that share the rows"});
+  if (is_flat) {
+    sizes.line("constexpr int kThreads = {};", block_threads_).comment = "of a block";
+  } else {
+    declare(lanes(), std::to_string(layout_.lanes), "threads of a row");
+    declare(block_rows(), std::to_string(layout_.rows), "rows of a block, side by side");
+    sizes.line("constexpr int kThreads = {} * {};", lanes(), block_rows()).comment = "of a block";
+    declare(blocks(), std::to_string(layout_.blocks),
+            layout_.shape == Shape::tiles ? "that share the rows of a tile" : "that share the rows");
   }
   for (const int space : walked_spaces()) {
     const ColumnLayout& layout = columns(space);
     const Size width = width_of(space), one = vector(space);
-    list.push_back({"int", one.text, std::to_string(one.value), "columns that a thread moves at once"});
-    list.push_back({is_flat ? "unsigned" : "int", vectors(space).text,
-                    fmt::format("{} / {}", as_dividend(width), one.text), "of a row"});
+    declare(one, std::to_string(one.value), "columns that a thread moves at once");
+    sizes.declare_where_used(is_flat ? "constexpr unsigned" : "constexpr int", vectors(space).code.text,
+                             code("{} / {}", as_dividend(width), one), "of a row");
     if (is_flat) continue;
-    const Size pass = lanes() * one;
     const bool is_whole = layout.steps == 1 && layout_.shape == Shape::rows;
-    list.push_back({"int", chunks(space).text,
-                    is_whole ? ceiling_quotient(width, pass).text : std::to_string(layout.chunks),
-                    "vectors of a thread"});
-    list.push_back({"int", step(space).text, fmt::format("kLanes * {} * {}", chunks(space).text, one.text),
-                    "columns at a time"});
-    list.push_back({"int", steps(space).text, ceiling_quotient(width, step(space)).text, "of a row"});
-    list.push_back({"int", ahead(space).text, fmt::format("{} * {}", steps_ahead_, step(space).text),
-                    "columns of a row that shared memory has room for"});
+    declare(chunks(space),
+            is_whole ? ceiling_quotient(width, lanes() * one).code : Code(std::to_string(layout.chunks)),
+            "vectors of a thread");
+    declare(step(space), code("{} * {} * {}", lanes(), chunks(space), one), "columns at a time");
+    declare(steps(space), ceiling_quotient(width, step(space)).code, "of a row");
+    declare(ahead(space), code("{} * {}", steps_ahead_, step(space)),
+            "columns of a row that shared memory has room for");
     if (layout_.shape == Shape::tiles)
-      list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
+      declare(tiles(), ceiling_quotient(vectors(space), lanes()).code, "of kLanes vectors");
   }
-  if (!sums_.empty()) list.push_back({"std::int64_t", "kSums", sums_size().text, "partial sums of a block"});
+  sizes.declare_where_used("constexpr std::int64_t", "kSums", sums_size().code, "partial sums of a block");
   if (ahead_bytes_ > 0)
-    list.push_back({"int", "kSharedBytes", ahead_offset_.substr(std::string(" + ").size()),
-                    "of a block: what comes ahead"});
-  return list;
+    sizes.line("constexpr int kSharedBytes = {};", ahead_offset_).comment = "of a block: what comes ahead";
+  return sizes;
 }
 
-// Of `body` and of the launch.
-std::string CudaBodyPrinter::sizes_text(const std::string& body, const CudaLaunch& launch) const {
-  const std::vector<Constant> all = constants();
-  std::vector<std::string> lines;
-  std::string named_by = body + " kThreads kSharedBytes " + launch.grid_text + " " + launch.grid_of_rows;
-  for (size_t i = all.size(); i-- > 0;) {
-    const Constant& c = all[i];
-    if (!ir::has_word(named_by, c.name)) continue;
-    named_by += " " + c.value;
-    lines.push_back(fmt::format("constexpr {} {} = {};  // {}\n", c.type, c.name, c.value, c.comment));
-  }
-  std::ranges::reverse(lines);
-  std::string text;
-  for (const std::string& line : lines) text += line;
-  return text;
-}
-
-std::string CudaBodyPrinter::constants_text() const {
-  std::string text;
-  for (const std::string& line : named_constants()) text += "  " + line + "\n";
-  return text;
+// Those that the kernel's body uses, and its launch.
+Block CudaBodyPrinter::sizes_for(Names used, const CudaLaunch& launch) const {
+  used.insert(launch.grid_text.names.begin(), launch.grid_text.names.end());
+  used.insert(launch.grid_of_rows.names.begin(), launch.grid_of_rows.names.end());
+  Block all = sizes();
+  all.drop_unused(std::move(used));
+  return all;
 }
 
 // The number of blocks. Those that share rows are as many as run at once on the GPU.
@@ -131,21 +114,19 @@ Size CudaBodyPrinter::grid(const Size& rows) const {
   if (layout_.shape == Shape::tiles && layout_.tiles > 1) return blocks() * tiles();
   if (layout_.shape != Shape::flat) return blocks();
   Size threads = rows;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops)
-      threads = exact_quotient(rows * width_of(loop.space), vector(loop.space));
-  }
-  const Size blocks = ceiling_quotient(threads, {layout_.threads(), "kThreads"});
+  for (const Loop* loop : loops())
+    threads = exact_quotient(rows * width_of(loop->space), vector(loop->space));
+  const Size blocks = ceiling_quotient(threads, named(layout_.threads(), "kThreads"));
   return blocks.value == 1 ? Size{} : blocks;
 }
 
 void CudaBodyPrinter::lay_out_grid(CudaLaunch& launch) const {
   const Size blocks = grid(rows_size());
   launch.grid = blocks.value;
-  launch.grid_text = blocks.text;
-  const std::string of_rows = grid({rows_size().value, "rows"}).text;
-  if (!ir::has_word(of_rows, "rows")) return;
-  launch.rows = rows_size().text;
+  launch.grid_text = blocks.code;
+  const Code of_rows = grid(named(rows_size().value, "rows")).code;
+  if (!of_rows.refers_to("rows")) return;
+  launch.rows = rows_size().code;
   launch.grid_of_rows = of_rows;
 }
 

@@ -1,10 +1,7 @@
 #include "codegen/cuda_embedding.h"
 
-#include <fmt/format.h>
-
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
-#include "codegen/parameter_list.h"
 #include "cuda/embedding_geometry.h"
 
 namespace hydrac::codegen {
@@ -21,45 +18,42 @@ CudaKernels cuda_embedding_backward(const ir::Graph& graph, const ir::Node& node
   const Dimensions dimensions(graph);
   const auto y_type = c_type(d_y.dtype, kCudaDialect), table_type = c_type(table.dtype, kCudaDialect);
   const ir::Shape& tokens = graph.value(node.inputs[0]).shape;
-  const std::string opening = opening_text(gpu);
-  const std::string gradient = fmt::format(
-      "constexpr cuda::EmbeddingGradient kGradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
-      "    .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};\n",
-      dimensions.of(tokens).text, dimensions.of(table.shape[1]).text, dimensions.of(table.shape[0]).text,
-      y_type, table_type, g.accumulate);
-  const auto head = [&](const std::string& launch) {
-    return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}",
-                       sizes_namespace(gradient + "constexpr cuda::EmbeddingLaunch kLaunch = cuda::" +
-                                       launch + "(kGradient);\nconstexpr int kThreads = kLaunch.threads;\n"),
-                       of_sizes("kThreads"), of_sizes("kLaunch.blocks_per_sm"), kNamePlaceholder);
+  const auto template_kernel = [&](const std::string& name, const std::string& launch) {
+    CudaKernel kernel;
+    kernel.name = name;
+    kernel.header = "cuda/embedding_backward.cuh";
+    Block& sizes = kernel.text.sizes;
+    sizes.line(
+        "constexpr cuda::EmbeddingGradient kGradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
+        "    .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};",
+        dimensions.of(tokens), dimensions.of(table.shape[1]), dimensions.of(table.shape[0]), y_type,
+        table_type, g.accumulate);
+    sizes.line("constexpr cuda::EmbeddingLaunch kLaunch = cuda::{}(kGradient);", launch);
+    sizes.line("constexpr int kThreads = kLaunch.threads;");
+    kernel.text.attributes = kernel_attributes(", " + of_sizes("kLaunch.blocks_per_sm"));
+    open_body(kernel.text, gpu);
+    use_sizes(kernel.text);
+    return kernel;
   };
-  const cuda::EmbeddingLaunch runs = embedding_runs_launch(g), borders = embedding_borders_launch(g);
-  CudaKernel first, second;
-  ParameterList all, only_table;
-  all.add("const std::int32_t* ids", tokens);
-  all.add("const std::int32_t* order", graph.value(node.inputs[2]).shape);
-  all.add(fmt::format("const {}* d_y", y_type), d_y.shape);
-  for (ParameterList* list : {&all, &only_table}) {
-    list->add(fmt::format("{}* d_table", table_type), table.shape);
-    list->add("float* workspace");
-  }
-  first.name = "embedding_gradient_runs";
+  const auto finish = [&](CudaKernel& kernel, const cuda::EmbeddingLaunch& launch) {
+    kernel.write(graph, "d_table", node.outputs[0]);
+    kernel.text.take("float*", "workspace");
+    kernel.takes_workspace = true;
+    kernel.launch = {launch.grid, launch.threads, 0, "kLaunch.grid"};
+  };
+  CudaKernel first = template_kernel("embedding_gradient_runs", "embedding_runs_launch");
   first.comment = "d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk";
-  first.text = fmt::format(
-      "{}{}{}{}  cuda::embedding_gradient_runs<{}, {}, kGradient>(ids, order, d_y, d_table, "
-      "workspace);\n}}\n",
-      head("embedding_runs_launch"), all.text(), opening, using_sizes(), y_type, table_type);
-  first.arguments = {node.inputs[0], node.inputs[2], node.inputs[1], node.outputs[0]};
-  first.launch = {runs.grid, runs.threads, 0, "kLaunch.grid"};
-  second.name = "embedding_gradient_borders";
+  first.read(graph, "ids", node.inputs[0]);
+  first.read(graph, "order", node.inputs[2]);
+  first.read(graph, "d_y", node.inputs[1]);
+  finish(first, embedding_runs_launch(g));
+  first.text.body.line(
+      "cuda::embedding_gradient_runs<{}, {}, kGradient>(ids, order, d_y, d_table, workspace);", y_type,
+      table_type);
+  CudaKernel second = template_kernel("embedding_gradient_borders", "embedding_borders_launch");
   second.comment = "d_table[id] += d_y: what crosses the borders of chunks";
-  second.text =
-      fmt::format("{}{}{}{}  cuda::embedding_gradient_borders<{}, kGradient>(workspace, d_table);\n}}\n",
-                  head("embedding_borders_launch"), only_table.text(), opening, using_sizes(), table_type);
-  second.arguments = {node.outputs[0]};
-  second.launch = {borders.grid, borders.threads, 0, "kLaunch.grid"};
-  first.takes_workspace = second.takes_workspace = true;
-  first.header = second.header = "cuda/embedding_backward.cuh";
+  finish(second, embedding_borders_launch(g));
+  second.text.body.line("cuda::embedding_gradient_borders<{}, kGradient>(workspace, d_table);", table_type);
   return {{std::move(first), std::move(second)}, static_cast<int64_t>(embedding_workspace_bytes(g))};
 }
 

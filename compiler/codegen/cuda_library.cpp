@@ -1,15 +1,10 @@
 #include "codegen/cuda_library.h"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 
 #include "codegen/cuda_attention.h"
 #include "codegen/cuda_cache.h"
 #include "codegen/cuda_embedding.h"
-#include "codegen/dimensions.h"
-#include "codegen/expression_text.h"
-#include "codegen/parameter_list.h"
 #include "cuda/transpose_geometry.h"
 
 namespace hydrac::codegen {
@@ -17,25 +12,22 @@ namespace hydrac::codegen {
 namespace {
 
 CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const ir::Value &x = graph.value(node.inputs[0]), &y = graph.value(node.outputs[0]);
+  const ir::Value& x = graph.value(node.inputs[0]);
   const Dimensions dimensions(graph);
   const ir::Shape rows(x.shape.begin(), x.shape.end() - 1);
-  ParameterList list;
-  list.add(fmt::format("const {}* x", c_type(x.dtype, kCudaDialect)), x.shape);
-  list.add(fmt::format("{}* y", c_type(y.dtype, kCudaDialect)), y.shape);
   CudaKernel kernel;
   kernel.name = "transpose";
+  kernel.header = "cuda/transpose.cuh";
   kernel.comment = "y = x^T, of 8-bit elements";
   kernel.launch = {cuda::transpose_blocks(element_count(rows), x.shape.back().size), cuda::kTransposeThreads,
                    0, "kBlocks"};
-  kernel.text = fmt::format(
-      "{}extern \"C\" __global__ void __launch_bounds__({}) {}{}{}  cuda::transpose<{}, {}>(&x->bits, "
-      "&y->bits);\n}}\n",
-      sizes_namespace(launch_constants(kernel.launch)), of_sizes("kThreads"), kNamePlaceholder, list.text(),
-      opening_text(gpu), dimensions.of(rows).text, dimensions.of(x.shape.back()).text);
-  kernel.header = "cuda/transpose.cuh";
-  kernel.arguments = {node.inputs[0], node.outputs[0]};
-  kernel.parameters = {"x", "y"};
+  kernel.text.sizes = launch_constants(kernel.launch);
+  kernel.text.attributes = kernel_attributes();
+  kernel.read(graph, "x", node.inputs[0]);
+  kernel.write(graph, "y", node.outputs[0]);
+  open_body(kernel.text, gpu);
+  kernel.text.body.line("cuda::transpose<{}, {}>(&x->bits, &y->bits);", dimensions.of(rows),
+                        dimensions.of(x.shape.back()));
   return {{std::move(kernel)}, 0};
 }
 

@@ -2,16 +2,12 @@
 // epilogue.
 #include "codegen/cuda_matmul.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-
 #include "codegen/cuda_body_printer.h"
-#include "codegen/parameter_list.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
+
+using ir::Store;
 
 MatmulPlan plan_matmul(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const passes::EpilogueShape epilogue{.paired = node.flag("paired"),
@@ -20,25 +16,35 @@ MatmulPlan plan_matmul(const ir::Graph& graph, const ir::Node& node, const targe
   return {problem, matmul_tile(problem, passes::schedule_of(node))};
 }
 
-std::string CudaBodyPrinter::config_text() const {
+Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
   const auto [problem, tile] = plan_matmul(graph_, node_, gpu_);
   const ir::Value& matmul = graph_.value(node_.matmul);
-  return fmt::format(
+  Block sizes;
+  sizes.line(
       "using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
       "    cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
-      ".cluster = {}{}}}>;\n",
-      codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()).text,
-      dimensions_.of(graph_.value(node_.inputs[0]).shape.back()).text, problem.b_transposed, problem.paired,
+      ".cluster = {}{}}}>;",
+      codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()),
+      dimensions_.of(graph_.value(node_.inputs[0]).shape.back()), problem.b_transposed, problem.paired,
       std::get<std::string>(node_.attributes.at("schedule")), tile.rows, tile.panels, tile.stages,
       tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "");
+  sizes.line("constexpr int kBlocks = {};", blocks).comment = "of the grid";
+  sizes.line("constexpr int kThreads = Config::tile.threads();").comment = "of a block";
+  sizes.line("constexpr int kSharedBytes = Config::tile.shared_bytes();").comment = "of a block";
+  sizes.line("constexpr int kBoxRows = Config::a_box_rows;").comment =
+      "that are copied of the left matrix at once";
+  sizes.line("constexpr int kPanel = Config::tile.panel_columns;").comment =
+      "columns of the result: what is copied of the right one";
+  sizes.line("constexpr int kDepth = Config::tile.depth;").comment = "that both copies have";
+  return sizes;
 }
 
 // Where each sum's columns begin in a row of the workspace.
-std::vector<std::string> CudaBodyPrinter::partial_sums() const {
-  std::vector<std::string> partials;
+std::vector<Code> CudaBodyPrinter::partial_sums() const {
+  std::vector<Code> partials;
   for (const int s : sums_) {
-    const std::string offset = sum_offset_size(body_.stores[s]).text;
-    partials.push_back("workspace" + (sum_offset(body_.stores[s]) == 0 ? "" : " + " + offset));
+    const Store& store = body_.stores[s];
+    partials.push_back(sum_of("workspace", sum_offset_code(store)));
   }
   return partials;
 }
@@ -48,6 +54,7 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   const cuda::MatmulLaunch launch = matmul_launch(problem, tile);
   CudaKernel kernel;
   kernel.comment = comment();
+  kernel.sharing = sharing();
   kernel.header = "cuda/matmul/matmul.cuh";
   kernel.takes_workspace = !sums_.empty();
   kernel.takes_layer = takes_layer();
@@ -55,8 +62,7 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
                    .grid_text = "kBlocks"};
-  ParameterList list;
-  std::vector<std::string> members;
+  std::vector<Code> members;
   for (size_t i = 0; i < 2; ++i) {
     const ir::Value& matrix = graph_.value(node_.inputs[i]);
     const cuda::MatmulMap map = i == 0 ? matmul_map_a(problem, tile) : matmul_map_b(problem);
@@ -64,45 +70,31 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
                       : problem.b_transposed ? "kPanel, kDepth"
                                              : "kDepth, kPanel";
     kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
-    kernel.arguments.push_back(node_.inputs[i]);
-    kernel.parameters.emplace_back(i == 0 ? "left" : "right");
-    list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
+    kernel.take("const __grid_constant__ TensorMap", i == 0 ? "left" : "right", matrix.shape,
+                node_.inputs[i]);
   }
   for (const int operand : epilogue_tensors()) {
-    kernel.arguments.push_back(use_of(operand));
-    kernel.parameters.push_back(operand_names_[operand]);
-    list.add(tensor_member(operand), body_.operands[operand].shape);
-    members.push_back(fmt::format(".{0} = {0}", operand_names_[operand]));
+    kernel.take(pointer_type(operand), operand_names_[operand], body_.operands[operand].shape,
+                use_of(operand));
+    members.push_back(code(".{0} = {0}", operand_names_[operand]));
   }
-  if (kernel.takes_workspace) {
-    list.add("float* workspace", {{layout_.blocks, ""}, {sum_width_, sums_size().text}});
-    members.push_back(fmt::format(".partials = {{{}}}", fmt::join(partial_sums(), ", ")));
-  }
+  if (kernel.takes_workspace)
+    kernel.text.take("float*", "workspace", {{layout_.blocks, ""}, {sum_width_, sums_size().code.text}});
   if (kernel.takes_layer) {
-    list.add("int layer");
-    members.insert(members.end() - (kernel.takes_workspace ? 1 : 0), ".layer = layer");
+    kernel.text.take("int", "layer");
+    members.push_back(".layer = layer");
   }
-  const std::string cluster =
-      launch.cluster == 1
-          ? ""
-          : fmt::format("__cluster_dims__({}, 1, 1) ",
-                        of_sizes(tile.split > 1 ? "Config::tile.split" : "Config::tile.cluster"));
-  const std::string epilogue = epilogue_text();
-  const std::string sizes = fmt::format(
-      "{}constexpr int kBlocks = {};  // of the grid\nconstexpr int kThreads = Config::tile.threads();  // "
-      "of a block\n"
-      "constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block\n"
-      "constexpr int kBoxRows = Config::a_box_rows;  // that are copied of the left matrix at once\n"
-      "constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the "
-      "right one\n"
-      "constexpr int kDepth = Config::tile.depth;  // that both copies have\n",
-      config_text(), launch.grid);
+  if (kernel.takes_workspace) members.push_back(code(".partials = {{{}}}", joined(partial_sums(), ", ")));
+  kernel.text.sizes = matmul_sizes(launch.grid);
+  kernel.text.helpers = epilogue();
+  kernel.text.attributes = kernel_attributes(
+      ", 1",
+      launch.cluster == 1 ? "" : of_sizes(tile.split > 1 ? "Config::tile.split" : "Config::tile.cluster"));
+  use_sizes(kernel.text);
+  Block& body = kernel.text.body;
+  body.line("{}_epilogue epilogue{{{}}};", kNamePlaceholder, joined(members, ", "));
+  body.line("cuda::matmul<Config>(left, right, {}, epilogue);", rows_size());
   kernel.launch.bounds = bounds_;
-  kernel.text = fmt::format(
-      "{0}{1}\nextern \"C\" __global__ void {2}__launch_bounds__({3}, 1) {4}{5}{6}  {4}_epilogue "
-      "epilogue{{{7}}};\n  cuda::matmul<Config>(left, right, {8}, epilogue);\n}}\n",
-      sizes_namespace(sizes), epilogue, cluster, of_sizes("kThreads"), kNamePlaceholder, list.text(),
-      using_sizes(), fmt::join(members, ", "), rows_size().text);
   return kernel;
 }
 

@@ -1,9 +1,8 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
-#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -42,19 +41,17 @@ void CudaBodyPrinter::print_reduce() {
   std::vector<std::string> names;
   for (ExprId id : loop.reductions) names.push_back(wanted_name(id));
   declare_reductions(loop, "next_");
-  out_.line("");
-  out_.line(
-      fmt::format("// Reduces {} over a step of the row that comes, as soon as it is there: a step behind "
-                  "the fetches.",
-                  fmt::join(names, ", ")));
-  start_ = unique("start");
-  reduce_takes_row_ = print_function("reduce", [&] {
-    const std::set<ExprId> ids = in_pass(loop);
-    print_step(loop, ids);
-    forget_loads(ids);
+  out_.blank();
+  out_.comment(fmt::format(
+      "Reduces {} over a step of the row that comes, as soon as it is there: a step behind the fetches.",
+      fmt::join(names, ", ")));
+  in_steps([&] {
+    reduce_takes_row_ = print_function("reduce", [&] {
+      const std::set<ExprId> ids = in_pass(loop);
+      print_step(loop, ids);
+      forget_loads(ids);
+    });
   });
-  taken_.erase(start_);
-  start_.clear();
 }
 
 // What this row's first pass has found becomes the row's; the next one's begins.
@@ -63,41 +60,41 @@ void CudaBodyPrinter::take_reductions(const Loop& loop) {
     if (body_.exprs[id].op == ExprOp::logsumexp) {
       const auto [peak, sum] = exponentials_[id];
       exponentials_[id] = {unique("peak"), unique("exp_sum")};
-      out_.line(fmt::format("float {} = {}, {} = {};", exponentials_[id].first, peak,
-                            exponentials_[id].second, sum));
-      out_.line(fmt::format("{} = kLowest, {} = 0.0f;", peak, sum));
+      out_.line("float {} = {}, {} = {};", exponentials_[id].first, peak, exponentials_[id].second, sum);
+      out_.line("{} = kLowest, {} = 0.0f;", peak, sum);
       continue;
     }
-    const std::string next = names_[id];
+    const Code next = names_[id];
     names_[id] = unique(wanted_name(id));
-    out_.line(fmt::format("float {} = {};", names_[id], next));
-    out_.line(fmt::format("{} = {};", next, neutral(id)));
+    out_.line("float {} = {};", names_[id], next);
+    out_.line("{} = {};", next, neutral(id));
   }
 }
 
-std::string CudaBodyPrinter::reduce_call(const std::string& row, const std::string& start) const {
-  return fmt::format("reduce({}{});", reduce_takes_row_ ? row + ", " : "", start);
+Code CudaBodyPrinter::reduce_call(const Code& row, const Code& start) const {
+  return reduce_takes_row_ ? code("reduce({}, {});", row, start) : code("reduce({});", start);
 }
 
 // Behind the fetch of a step of `row`: the step before has arrived. `condition` says whether the row is
 // there.
-void CudaBodyPrinter::reduce_behind(const std::string& row, const std::string& condition) {
-  const std::string step_before = fmt::format("start - {}", step(stages_[0].loops[0].space).text);
-  out_.line(fmt::format("if ({}start > 0) {}", condition, reduce_call(row, step_before)));
+void CudaBodyPrinter::reduce_behind(const Code& row, const Code& condition) {
+  const Code start = named("start");
+  out_.line("if ({}{} > 0) {}", condition, start,
+            reduce_call(row, code("{} - {}", start, step(stages_[0].loops[0].space))));
 }
 
-void CudaBodyPrinter::reduce_last(const std::string& row) {
+void CudaBodyPrinter::reduce_last(const Code& row) {
   const int space = stages_[0].loops[0].space;
-  out_.line("commit_copies();  // an empty group: nothing is fetched behind the last step");
-  out_.line(reduce_call(row, fmt::format("({} - 1) * {}", steps(space).text, step(space).text)));
+  out_.line("commit_copies();").comment = "an empty group: nothing is fetched behind the last step";
+  out_.line("{}", reduce_call(row, code("({} - 1) * {}", steps(space), step(space))));
 }
 
 void CudaBodyPrinter::reduce_next_behind() {
-  reduce_behind(next_row(), fmt::format("{} < {} && ", next_row(), rows_size().text));
+  reduce_behind(next_row(), code("{} < {} && ", next_row(), rows_size()));
 }
 
 void CudaBodyPrinter::reduce_next_last() {
-  out_.open(fmt::format("if ({} < {}) {{", next_row(), rows_size().text));
+  out_.open("if ({} < {})", next_row(), rows_size());
   reduce_last(next_row());
   out_.close();
 }

@@ -19,9 +19,7 @@ std::set<ExprId> CudaBodyPrinter::in_pass(const Loop& loop) const {
 
 // What a pass does, where a row takes several.
 std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprId>& ids) const {
-  size_t passes = 0;
-  for (const Stage& stage : stages_) passes += stage.loops.size();
-  if (passes < 2) return "";
+  if (loops().size() < 2) return "";
   std::set<std::string> loads;
   std::vector<std::string> reduced, stored, summed, raised, parts;
   for (ExprId id : ids) {
@@ -44,16 +42,16 @@ std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprI
   if (is_reduced_ahead(loop))
     parts = {fmt::format("what reduce has found of this row: {}", fmt::join(reduced, ", "))};
   if (overlaps_rows_ && &loop == last_ahead_) parts.push_back("reduce the next row");
-  std::string text = fmt::format("// {}.", fmt::join(parts, "; "));
-  text[3] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[3])));
+  std::string text = fmt::format("{}.", fmt::join(parts, "; "));
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-void CudaBodyPrinter::print_loop(const Loop& loop) {
+void CudaBodyPrinter::print_loop(const Loop& loop, int /*level*/) {
   const std::set<ExprId> ids = in_pass(loop);
   if (const std::string comment = pass_comment(loop, ids); !comment.empty()) {
-    out_.line("");
-    out_.line(comment);
+    out_.blank();
+    out_.comment(comment);
   }
   if (is_reduced_ahead(loop)) {
     take_reductions(loop);
@@ -70,16 +68,23 @@ void CudaBodyPrinter::print_loop(const Loop& loop) {
   forget_loads(ids);
 }
 
+// Code that names the first column of a step, `start`.
+void CudaBodyPrinter::in_steps(const std::function<void()>& print) {
+  start_ = named(unique("start"));
+  print();
+  taken_.erase(start_.text);
+  start_ = {};
+}
+
 void CudaBodyPrinter::print_walk(const Loop& loop, const std::set<ExprId>& ids) {
-  start_ = unique("start");
-  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", start_, width_of(loop.space).text,
-                        step(loop.space).text));
-  print_step(loop, ids);
-  if (overlaps_rows_ && &loop == last_ahead_) reduce_next_behind();
-  out_.close();
-  taken_.erase(start_);
-  start_.clear();
-  if (overlaps_rows_ && &loop == last_ahead_) reduce_next_last();
+  const bool reduces_next = overlaps_rows_ && &loop == last_ahead_;
+  in_steps([&] {
+    out_.open_loop("int", start_, "0", width_of(loop.space).code, code("{} += {}", start_, step(loop.space)));
+    print_step(loop, ids);
+    if (reduces_next) reduce_next_behind();
+    out_.close();
+  });
+  if (reduces_next) reduce_next_last();
 }
 
 // What a pass does with the columns that are in registers together: all of a row's, or a step's.

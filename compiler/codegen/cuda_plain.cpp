@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
@@ -42,9 +39,9 @@ std::vector<ExprId> CudaBodyPrinter::plain_conditions(int space, const std::set<
   return conditions;
 }
 
-// The text of the row's value that a condition compares the column with: as an int, where it is a converted
+// The row's value that a condition compares the column with: as an int, where it is a converted
 // one.
-std::string CudaBodyPrinter::compared_value(ExprId condition, int space) const {
+Code CudaBodyPrinter::compared_value(ExprId condition, int space) {
   ExprId value = body_.exprs[condition].args[1 - *compared_column(condition, space)];
   const ir::Expr& expr = body_.exprs[value];
   if (expr.op == ExprOp::convert && expr.type == ir::ExprType::i64 && names_[value].empty())
@@ -53,37 +50,34 @@ std::string CudaBodyPrinter::compared_value(ExprId condition, int space) const {
 }
 
 // The elements of a vector, in code that is compiled twice where conditions may be plain.
-void CudaBodyPrinter::open_plain_elements(int space, const std::set<ExprId>& ids) {
+void CudaBodyPrinter::in_plain_elements(int space, const std::set<ExprId>& ids,
+                                        const std::function<void()>& print) {
   const std::vector<ExprId> conditions = plain_conditions(space, ids);
+  if (conditions.empty()) return in_elements(space, print);
   plain_.insert(conditions.begin(), conditions.end());
-  if (!plain_.empty()) {
-    const std::string& first = variables_[body_.spaces[space][0]];
-    const std::string end = fmt::format("{} + {}", first, vector(space).text);
-    std::vector<std::string> same;
-    for (ExprId id : conditions) {
-      const std::string value = compared_value(id, space);
-      same.push_back(body_.exprs[id].op == ExprOp::less
-                         ? fmt::format("{} <= {}", end, value)
-                         : fmt::format("({1} < {0} || {2} <= {1})", first, value, end));
+  const Code& first = variables_[body_.spaces[space][0]];
+  const Code end = code("{} + {}", first, vector(space));
+  std::vector<Code> same;
+  for (ExprId id : conditions) {
+    const Code value = compared_value(id, space);
+    if (body_.exprs[id].op == ExprOp::less) {
+      same.push_back(code("{} <= {}", end, value));
+    } else {
+      const Code outside = code("{1} < {0} || {2} <= {1}", first, value, end);
+      same.push_back(conditions.size() == 1 ? outside : code("({})", outside));
     }
-    std::string all = fmt::format("{}", fmt::join(same, " && "));
-    if (same.size() == 1 && all.starts_with('(')) all = all.substr(1, all.size() - 2);
-    out_.line(fmt::format("const bool is_plain = {};", all));
-    out_.open("specialize(is_plain, [&](auto plain) {");
   }
-  open_elements(space);
-}
-
-void CudaBodyPrinter::close_plain_elements(int space) {
-  close_elements(space);
-  if (!plain_.empty()) out_.close("});");
+  out_.line("const bool is_plain = {};", joined(same, " && "));
+  out_.open("specialize(is_plain, [&](auto plain)");
+  in_elements(space, print);
+  out_.close("});");
   plain_.clear();
 }
 
 // A condition within such code.
-std::string CudaBodyPrinter::plain_definition(ExprId condition) const {
-  return (body_.exprs[condition].op == ExprOp::less ? "plain || " : "!plain && ") +
-         text_.definition(condition);
+Code CudaBodyPrinter::plain_definition(ExprId condition) const {
+  return code("{}{}", body_.exprs[condition].op == ExprOp::less ? "plain || " : "!plain && ",
+              text_.definition(condition));
 }
 
 }  // namespace hydrac::codegen

@@ -230,20 +230,19 @@ class CudaProgramBuilder {
       workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
     for (const CudaKernel& kernel : source.kernels) {
       program::Launch launch;
-      launch.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      launch.grid = {kernel.launch.grid, kernel.launch.grid_text.text, kernel.launch.rows.text};
       if (node.op == ir::Op::fused_matmul && !kernel.maps.empty()) launch.matmul = matmul_shape(graph_, node);
       Call call{.arguments = kernel.arguments};
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
-      program::Kernel added{kernel.name, kernel.comment, kernel.text,
-                            node.origin, kernel.header,  kernel.takes_layer};
+      program::Kernel added{.origin = node.origin};
       added.waits_for_previous = waits_for_previous(*options_.gpu);
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
       added.maps = kernel.maps;
-      added.blocks_of_rows = kernel.launch.grid_of_rows;
+      added.blocks_of_rows = kernel.launch.grid_of_rows.text;
       added.bounds = kernel.launch.bounds;
       const std::string label = graph_.value(node.outputs[0]).name;
       launch.kernel = kernels_.add(
-          std::move(added), launch.grid.blocks,
+          std::move(added), kernel, launch.grid.blocks,
           {function_, region.name, node.scope, label, sources_of(graph_, node), kernel.parameters});
       call.work = std::move(launch);
       calls.push_back(std::move(call));
@@ -301,8 +300,12 @@ std::string cuda_includes(const std::vector<const program::Kernel*>& kernels) {
 
 std::string cuda_source(const Program& program, const std::vector<const program::Kernel*>& kernels) {
   std::string definitions;
-  for (const program::Kernel* kernel : kernels) definitions += definition_text(*kernel);
-  const std::string constants = dimension_constants(program.dimensions, definitions);
+  Names names;
+  for (const program::Kernel* kernel : kernels) {
+    definitions += definition_text(*kernel);
+    names.insert(kernel->names.begin(), kernel->names.end());
+  }
+  const std::string constants = dimension_constants(program.dimensions, names);
   return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", cuda_includes(kernels),
                      constants, definitions);
 }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "codegen/cuda_body_printer.h"
@@ -25,26 +24,25 @@ void CudaBodyPrinter::declare_reductions(const Loop& loop, const std::string& pr
   for (size_t i = 0; i < loop.reductions.size(); ++i) {
     const ExprId id = loop.reductions[i];
     if (node_.matmul.value != ir::kNoValue) {  // the matmul's kernel adds up what its threads have
-      names_[id] = fmt::format("partial[{}]", i);
+      names_[id] = code("{}[{}]", named("partial"), i);
       continue;
     }
     if (const std::optional<int> store = summed_by(id)) {
-      names_[id] = sum_names_.at(*store);
+      names_[id] = sum_names_.at(*store).element;
       continue;
     }
     if (body_.exprs[id].op == ExprOp::logsumexp) {
       exponentials_[id] = {unique(prefix + "peak"), unique(prefix + "exp_sum")};
-      out_.line(
-          fmt::format("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second));
+      out_.line("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second);
       continue;
     }
     names_[id] = unique(prefix + wanted_name(id));
-    out_.line(fmt::format("float {} = {};", names_[id], neutral(id)));
+    out_.line("float {} = {};", names_[id], neutral(id));
   }
 }
 
-void CudaBodyPrinter::print_maximum(const std::string& name, ExprId value) {
-  out_.line(fmt::format("{0} = larger({0}, {1});", name, text_.of(value)));
+void CudaBodyPrinter::print_maximum(const Code& name, ExprId value) {
+  out_.line("{0} = larger({0}, {1});", name, text_.of(value));
 }
 
 // What one element adds to the reductions of a pass.
@@ -53,7 +51,7 @@ void CudaBodyPrinter::accumulate(const Loop& loop) {
     const ExprId value = body_.exprs[id].args[0];
     switch (body_.exprs[id].op) {
       case ExprOp::sum:
-        out_.line(fmt::format("{} += {};", names_[id], text_.of(value)));
+        out_.line("{} += {};", names_[id], text_.of(value));
         break;
       case ExprOp::maximum:
         print_maximum(names_[id], value);
@@ -71,8 +69,8 @@ void CudaBodyPrinter::accumulate(const Loop& loop) {
 void CudaBodyPrinter::add_exponential(ExprId logsumexp) {
   const ExprId value = body_.exprs[logsumexp].args[0];
   const auto& [peak, sum] = exponentials_[logsumexp];
-  out_.line(fmt::format("{} += {}({} - {});", sum, function_name(ExprOp::exp, value),
-                        parenthesized(text_.of(value)), peak));
+  out_.line("{} += {}({} - {});", sum, function_name(ExprOp::exp, value), parenthesized(text_.of(value)),
+            peak);
 }
 
 // In a row that is walked in steps: the peak of what this step has loaded, and the sum so far against it.
@@ -82,17 +80,17 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
   for (ExprId id : ids) {
     const auto& [peak, sum] = exponentials_[id];
     const std::string before = unique(peak + "_before");
-    out_.line(fmt::format("const float {} = {};", before, peak));
-    open_chunks(loop.space);
-    const std::set<ExprId> ids = in_pass({loop.space, {id}, {}});
-    open_plain_elements(loop.space, ids);
-    std::vector<ExprId> defined;
-    print_values(ids, defined);
-    print_maximum(peak, body_.exprs[id].args[0]);
-    forget_values(loop.space, defined);
-    close_plain_elements(loop.space);
-    close_chunks(loop.space);
-    out_.line(fmt::format("{} *= exp({} - {});", sum, before, peak));
+    out_.line("const float {} = {};", before, peak);
+    in_chunks(loop.space, [&, &peak = peak] {
+      const std::set<ExprId> ids = in_pass({loop.space, {id}, {}});
+      in_plain_elements(loop.space, ids, [&] {
+        std::vector<ExprId> defined;
+        print_values(ids, defined);
+        print_maximum(peak, body_.exprs[id].args[0]);
+        forget_values(loop.space, defined);
+      });
+    });
+    out_.line("{} *= exp({} - {});", sum, before, peak);
     taken_.erase(before);
   }
 }
@@ -100,14 +98,14 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
 // In a row that lies in registers: log(sum(exp(x))) = peak + log(sum(exp(x - peak))).
 void CudaBodyPrinter::print_exponential_sums(const Loop& loop) {
   for (ExprId id : reductions(loop, ExprOp::logsumexp)) {
-    open_chunks(loop.space);
-    open_elements(loop.space);
-    std::vector<ExprId> defined;
-    print_values(in_pass({loop.space, {id}, {}}), defined);
-    add_exponential(id);
-    forget_values(loop.space, defined);
-    close_elements(loop.space);
-    close_chunks(loop.space);
+    in_chunks(loop.space, [&] {
+      in_elements(loop.space, [&] {
+        std::vector<ExprId> defined;
+        print_values(in_pass({loop.space, {id}, {}}), defined);
+        add_exponential(id);
+        forget_values(loop.space, defined);
+      });
+    });
   }
 }
 
@@ -117,8 +115,8 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
   const bool is_shared = layout_.lanes > 1, online = columns(loop.space).steps > 1;
   std::vector<std::string> sums, largest;
   for (ExprId id : loop.reductions) {
-    if (body_.exprs[id].op == ExprOp::sum && !summed_by(id)) sums.push_back(names_[id]);
-    if (body_.exprs[id].op == ExprOp::maximum) largest.push_back(names_[id]);
+    if (body_.exprs[id].op == ExprOp::sum && !summed_by(id)) sums.push_back(names_[id].text);
+    if (body_.exprs[id].op == ExprOp::maximum) largest.push_back(names_[id].text);
   }
   std::vector<std::pair<std::string, std::string>>
       own;  // an exponential sum is against the thread's own peak
@@ -127,20 +125,20 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
     largest.push_back(peak);
     if (!online || !is_shared) continue;
     own.emplace_back(unique("own_" + peak), peak);
-    out_.line(fmt::format("const float {} = {};", own.back().first, peak));
+    out_.line("const float {} = {};", own.back().first, peak);
   }
-  if (is_shared && !largest.empty()) out_.line(fmt::format("lanes.largest({});", fmt::join(largest, ", ")));
+  if (is_shared && !largest.empty()) out_.line("lanes.largest({});", fmt::join(largest, ", "));
   if (!online) print_exponential_sums(loop);
   for (size_t i = 0; i < exponentials.size(); ++i) {
     const std::string& sum = exponentials_[exponentials[i]].second;
     sums.push_back(sum);
-    if (!own.empty()) out_.line(fmt::format("{} *= exp({} - {});", sum, own[i].first, own[i].second));
+    if (!own.empty()) out_.line("{} *= exp({} - {});", sum, own[i].first, own[i].second);
   }
-  if (is_shared && !sums.empty()) out_.line(fmt::format("lanes.sum({});", fmt::join(sums, ", ")));
+  if (is_shared && !sums.empty()) out_.line("lanes.sum({});", fmt::join(sums, ", "));
   for (ExprId id : exponentials) {
     const auto& [peak, sum] = exponentials_[id];
     names_[id] = unique(wanted_name(id));
-    out_.line(fmt::format("const float {} = {} + log({});", names_[id], peak, sum));
+    out_.line("const float {} = {} + log({});", names_[id], peak, sum);
   }
 }
 

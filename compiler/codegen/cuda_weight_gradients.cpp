@@ -1,10 +1,7 @@
 #include "codegen/cuda_weight_gradients.h"
 
-#include <fmt/format.h>
-
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
-#include "codegen/parameter_list.h"
 #include "passes/weight_gradients_problem.h"
 
 namespace hydrac::codegen {
@@ -32,8 +29,9 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
                    .grid_text = "kBlocks"};
-  ParameterList list;
-  std::string gradients;
+  kernel.text.sizes = launch_constants(kernel.launch);
+  kernel.text.attributes =
+      kernel_attributes(", 1", launch.cluster == 1 ? "" : std::to_string(launch.cluster));
   for (int i = 0; i < problem.count; ++i) {
     for (const bool is_x : {false, true}) {
       const ir::Use use = node.inputs[2 * i + is_x];
@@ -42,33 +40,26 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
           cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
       kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0],
                              fmt::format("{}, {}", map.box[1], map.box[0])});
-      kernel.arguments.push_back(use);
-      kernel.parameters.push_back(fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1));
-      list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
+      kernel.take("const __grid_constant__ TensorMap", fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1),
+                  matrix.shape, use);
     }
   }
+  std::vector<Code> gradients;
   for (int i = 0; i < problem.count; ++i) {
-    const ir::Shape& shape = graph.value(node.outputs[i]).shape;
-    kernel.arguments.push_back(node.outputs[i]);
-    kernel.parameters.push_back(fmt::format("d_w_{}", i + 1));
-    list.add("float* " + kernel.parameters.back(), shape);
-    gradients += fmt::format("      {{&d_y_{0}, &x_{0}, d_w_{0}, {1}, {2}}}{3}", i + 1,
-                             dimensions.of(graph.value(node.inputs[2 * i]).shape.back()).text,
-                             dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back()).text,
-                             i + 1 < problem.count ? ",\n" : "};\n");
+    kernel.write(graph, fmt::format("d_w_{}", i + 1), node.outputs[i]);
+    gradients.push_back(code("{{&d_y_{0}, &x_{0}, d_w_{0}, {1}, {2}}}", i + 1,
+                             dimensions.of(graph.value(node.inputs[2 * i]).shape.back()),
+                             dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back())));
   }
   const ir::Value& d_y = graph.value(node.inputs[0]);
-  kernel.text = fmt::format(
-      "{}extern \"C\" __global__ void {}__launch_bounds__({}, 1) {}{}"
-      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
-      "      cuda::WeightGradientTile{{.consumers = {}, .columns = {}, .stages = {}, .split = {}}}>;\n"
-      "  const cuda::WeightGradient gradients[] = {{\n{}"
-      "  cuda::weight_gradients<Config>(gradients);\n}}\n",
-      sizes_namespace(launch_constants(kernel.launch)),
-      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster),
-      of_sizes("kThreads"), kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
-      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), tile.consumers, tile.columns, tile.stages,
-      tile.split, gradients);
+  Block& body = kernel.text.body;
+  body.line(
+      "using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
+      "      cuda::WeightGradientTile{{.consumers = {}, .columns = {}, .stages = {}, .split = {}}}>;",
+      c_type(d_y.dtype, kCudaDialect), dimensions.of(rows_of(d_y)), node.flag("accumulate"), tile.consumers,
+      tile.columns, tile.stages, tile.split);
+  body.line("const cuda::WeightGradient gradients[] = {{\n      {}}};", joined(gradients, ",\n      "));
+  body.line("cuda::weight_gradients<Config>(gradients);");
   return {{std::move(kernel)}, 0};
 }
 

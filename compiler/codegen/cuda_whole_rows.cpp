@@ -1,13 +1,11 @@
 // What an epilogue that sums over whole rows has beside other epilogues (cuda_epilogue.cpp): passes over a
 // row's columns, of which each may use what the one before has summed, and what a row keeps between them.
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
 #include "codegen/cuda_matmul.h"
-#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -21,9 +19,7 @@ bool CudaBodyPrinter::sums_over_rows() const {
 
 int CudaBodyPrinter::reductions_of_a_pass() const {
   size_t most = 0;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) most = std::max(most, loop.reductions.size());
-  }
+  for (const Loop* loop : loops()) most = std::max(most, loop->reductions.size());
   return static_cast<int>(most);
 }
 
@@ -39,9 +35,8 @@ std::set<ExprId> CudaBodyPrinter::values_between_passes() const {
       if (is_found(arg) && deps_[arg].level < pass) between.insert(arg);
     }
   };
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (live_[i] && is_found(id) && !is_reduction(body_.exprs[i].op)) note(id, deps_[i].level);
+  for (ExprId id : live_) {
+    if (is_found(id) && !is_reduction(body_.exprs[id].op)) note(id, deps_[id].level);
   }
   std::set<ExprId> at_hand;  // columns that an earlier pass keeps
   for (size_t pass = 0; pass < stages_.size(); ++pass) {
@@ -57,12 +52,12 @@ std::set<ExprId> CudaBodyPrinter::values_between_passes() const {
 }
 
 // The member of Kept that holds a value of the row, or of each of a thread's columns.
-std::string CudaBodyPrinter::kept_name(ExprId id) {
-  const std::string name = unique(wanted_name(id)), type(codegen::c_type(body_.exprs[id].type));
+Code CudaBodyPrinter::kept_name(ExprId id) {
+  const std::string name = unique(wanted_name(id));
   const bool is_column = deps_[id].space != kRowSpace;
-  kept_members_.push_back(is_column ? fmt::format("{} {}[{}];", type, name, kColumnsOfAnEpilogue)
-                                    : fmt::format("{} {};", type, name));
-  return "kept." + name + (is_column ? "[j]" : "");
+  kept_members_.line("{} {}{};", codegen::c_type(body_.exprs[id].type), name,
+                     is_column ? fmt::format("[{}]", kColumnsOfAnEpilogue) : "");
+  return code("{}.{}{}", named("kept"), name, is_column ? "[j]" : "");
 }
 
 // The row's values that become known before the pass. `defined`: those that are forgotten behind it.
@@ -70,78 +65,71 @@ void CudaBodyPrinter::print_pass_values(int pass, const std::set<ExprId>& betwee
                                         std::vector<ExprId>& defined) {
   for (const Loop& loop : pass == 0 ? std::vector<Loop>() : stages_[pass - 1].loops) {
     for (size_t i = 0; i < loop.reductions.size(); ++i)
-      names_[loop.reductions[i]] = fmt::format("totals[{}]", i);
+      names_[loop.reductions[i]] = code("{}[{}]", named("totals"), i);
   }
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    const ir::Dependence& dep = deps_[i];
-    if (!live_[i] || dep.space != kRowSpace || dep.uniform || dep.level != pass) continue;
+  for (ExprId id : live_) {
+    const ir::Dependence& dep = deps_[id];
+    if (dep.space != kRowSpace || dep.uniform || dep.level != pass) continue;
     if (between.contains(id)) {
-      const std::string value = names_[i].empty() ? definition(id) : names_[i];  // or a total
-      names_[i] = kept_name(id);
-      out_.line(fmt::format("{} = {};", names_[i], value));
-    } else if (names_[i].empty() && deserves_name(id)) {
+      const Code value = names_[id].empty() ? definition(id) : names_[id];  // or a total
+      names_[id] = kept_name(id);
+      out_.line("{} = {};", names_[id], value);
+    } else if (names_[id].empty() && deserves_name(id)) {
       define(id);
       defined.push_back(id);
     }
   }
 }
 
-std::string CudaBodyPrinter::pass_text(int pass, const std::set<ExprId>& between) {
-  constexpr int indent = 3;
-  out_ = Writer(indent);
-  std::vector<ExprId> defined;
-  print_pass_values(pass, between, defined);
-  for (const Loop& loop : stages_[pass].loops) print_loop(loop);
-  for (const int s : stages_[pass].row_stores) print_row_store(body_.stores[s]);
-  forget(defined);
-  const std::string work = out_.text();
-  out_ = Writer(indent);
-  const std::string pointers = row_pointers();
-  print_row_variables(pointers + work);
-  if (ir::has_word(pointers + work, "first")) out_.line(first_definition(epilogue_space()));
-  out_.append(pointers + work);
-  for (const auto& [key, name] : row_pointers_) taken_.erase(name);
-  row_pointers_.clear();
-  needs_row_variables_ = false;
-  return out_.text();
+Block CudaBodyPrinter::pass_code(int pass, const std::set<ExprId>& between) {
+  return with_first_element(with_row_pointers(written([&] {
+    std::vector<ExprId> defined;
+    print_pass_values(pass, between, defined);
+    for (const Loop& loop : stages_[pass].loops) print_loop(loop, pass);
+    for (const int s : stages_[pass].row_stores) print_row_store(body_.stores[s]);
+    forget(defined);
+  })));
 }
 
 // What the matmul's kernel asks of the struct; behind the function, which says what is kept.
-std::string CudaBodyPrinter::passes_members() const {
-  Writer members(1);
-  members.line(fmt::format("static constexpr int passes = {};  // over a row", stages_.size()));
-  members.line(fmt::format("static constexpr int reductions = {};  // of a pass, over the row",
-                           reductions_of_a_pass()));
-  members.open("struct Kept {  // of a row, from one pass to the next");
-  for (const std::string& member : kept_members_) members.line(member);
+Block CudaBodyPrinter::passes_members() const {
+  Block members;
+  members.line("static constexpr int passes = {};", stages_.size()).comment = "over a row";
+  members.line("static constexpr int reductions = {};", reductions_of_a_pass()).comment =
+      "of a pass, over the row";
+  members.open("struct Kept").comment = "of a row, from one pass to the next";
+  members.add(kept_members_);
   members.close("};");
-  return members.text();
+  return members;
 }
 
-std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& matmuls) {
+Block CudaBodyPrinter::apply_function(const std::vector<std::string>& matmuls) {
   const std::set<ExprId> between = values_between_passes();
-  Writer function(2);
+  Block passes;
   for (size_t pass = 0; pass < stages_.size(); ++pass) {
     const bool is_last = pass + 1 == stages_.size();
-    const std::string condition = is_last ? "" : fmt::format("if constexpr (pass == {}) ", pass);
-    if (pass > 0) function.outdent();
-    function.open(fmt::format("{}{}{{", pass == 0 ? "" : "} else ", condition));
-    function.append(pass_text(static_cast<int>(pass), between));
+    const std::string condition = is_last ? "" : fmt::format("if constexpr (pass == {})", pass);
+    if (pass == 0) {
+      passes.open("{}", condition);
+    } else {
+      passes.otherwise("else{}{}", is_last ? "" : " ", condition);
+    }
+    passes.add(pass_code(static_cast<int>(pass), between));
   }
-  function.close();
+  passes.close();
   // No pass need keep anything, nor read any operand.
-  const auto named = [&](const std::string& name) { return ir::has_word(function.text(), name) ? name : ""; };
-  Writer whole(1);
-  whole.line("template <int pass>");
-  whole.line(
-      fmt::format("__device__ void apply(std::int64_t {}, int {}, {}, const Operands& {}, Kept& {}, "
-                  "const float (&{})[reductions], float (&{})[reductions]) {{",
-                  named("r"), variables_[body_.spaces[epilogue_space()][0]], fmt::join(matmuls, ", "),
-                  named("in"), named("kept"), named("totals"), named("partial")));
-  whole.append(function.text());
-  whole.line("}");
-  return whole.text();
+  const Names used = passes.drop_unused();
+  const auto named = [&](const char* name) { return used.contains(name) ? name : ""; };
+  Block function;
+  function.line("template <int pass>");
+  function.open(
+      "__device__ void apply(std::int64_t {}, int {}, {}, const Operands& {}, Kept& {}, "
+      "const float (&{})[reductions], float (&{})[reductions])",
+      named("r"), epilogue_column().text, fmt::join(matmuls, ", "), named("in"), named("kept"),
+      named("totals"), named("partial"));
+  function.add(std::move(passes));
+  function.close();
+  return function;
 }
 
 }  // namespace hydrac::codegen

@@ -6,8 +6,6 @@
 #include <optional>
 #include <set>
 
-#include "ir/words.h"
-
 namespace hydrac::codegen {
 
 namespace {
@@ -82,7 +80,7 @@ class SymbolParser {
     while (at_ < text_.size() && is_lower(text_[at_])) ++at_;
     const auto found = sizes_.find(text_.substr(start, at_ - start));
     if (found == sizes_.end()) return std::nullopt;
-    return Size{found->second, found->first};
+    return named(found->second, found->first);
   }
 
   const std::string& text_;
@@ -92,49 +90,37 @@ class SymbolParser {
 
 }  // namespace
 
-std::string without_comments(const std::string& code) {
-  std::string result;
-  for (size_t at = 0; at < code.size();) {
-    if (code.compare(at, 2, "//") == 0) at = std::min(code.find('\n', at), code.size());
-    if (at < code.size()) result += code[at++];
-  }
-  return result;
+bool Size::is_literal() const {
+  return code.names.empty() && code.text == std::to_string(value);
 }
 
 Size literal(int64_t value) {
-  return {value, std::to_string(value)};
+  Size size{value, std::to_string(value)};
+  if (value < 0) size.code.precedence = Precedence::sum;  // as a factor it has parentheses
+  return size;
 }
 
-namespace {
-
-// Whether one of the operators stands outside all parentheses.
-bool has_outside(const std::string& text, std::string_view operators) {
-  int depth = 0;
-  for (char c : text) {
-    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-    if (depth == 0 && operators.find(c) != std::string_view::npos) return true;
-  }
-  return false;
+Size named(int64_t value, const std::string& name) {
+  return {value, named(name)};
 }
 
-}  // namespace
-
-std::string as_factor(const Size& size) {
-  return has_outside(size.text, "+-/") ? "(" + size.text + ")" : size.text;
+// A quotient is exact only as a whole.
+Code as_factor(const Size& size) {
+  return within(size.code, Precedence::product);
 }
 
-std::string as_dividend(const Size& size) {
-  return has_outside(size.text, "+-") ? "(" + size.text + ")" : size.text;
+Code as_dividend(const Size& size) {
+  return within(size.code, Precedence::quotient);
 }
 
-std::string as_divisor(const Size& size) {
-  return has_outside(size.text, "+-*/") ? "(" + size.text + ")" : size.text;
+Code as_divisor(const Size& size) {
+  return within(size.code, Precedence::primary);
 }
 
 Size sum_of(const std::vector<Size>& sizes) {
   if (sizes.empty()) return literal(0);
   bool are_same = true;
-  for (const Size& size : sizes) are_same = are_same && size.text == sizes[0].text;
+  for (const Size& size : sizes) are_same = are_same && size.code.text == sizes[0].code.text;
   if (are_same) return literal(static_cast<int64_t>(sizes.size())) * sizes[0];
   Size total = sizes[0];
   for (size_t i = 1; i < sizes.size(); ++i) total = total + sizes[i];
@@ -144,22 +130,22 @@ Size sum_of(const std::vector<Size>& sizes) {
 Size operator*(const Size& a, const Size& b) {
   if (a.value == 1) return b;
   if (b.value == 1) return a;
-  return {a.value * b.value, as_factor(a) + " * " + as_factor(b)};
+  return {a.value * b.value, code(Precedence::product, "{} * {}", as_factor(a), as_factor(b))};
 }
 
 Size operator+(const Size& a, const Size& b) {
-  return {a.value + b.value, a.text + " + " + b.text};
+  return {a.value + b.value, code(Precedence::sum, "{} + {}", a, b)};
 }
 
 Size exact_quotient(const Size& a, const Size& b) {
   if (b.value == 1) return a;
-  return {a.value / b.value, as_dividend(a) + " / " + as_divisor(b)};
+  return {a.value / b.value, code(Precedence::quotient, "{} / {}", as_dividend(a), as_divisor(b))};
 }
 
 Size ceiling_quotient(const Size& a, const Size& b) {
   if (a.value % b.value == 0) return exact_quotient(a, b);
   const Size more =
-      b.text == std::to_string(b.value) ? literal(b.value - 1) : Size{b.value - 1, b.text + " - 1"};
+      b.is_literal() ? literal(b.value - 1) : Size{b.value - 1, code(Precedence::sum, "{} - 1", b)};
   Size result = exact_quotient(a + more, b);
   result.value = (a.value + b.value - 1) / b.value;
   return result;
@@ -206,11 +192,10 @@ std::vector<program::Dimension> Dimensions::all() const {
   return all;
 }
 
-std::string dimension_constants(const std::vector<program::Dimension>& dimensions, const std::string& code) {
-  const std::string text = without_comments(code);
+std::string dimension_constants(const std::vector<program::Dimension>& dimensions, const Names& names) {
   std::string constants;
   for (const program::Dimension& dimension : dimensions) {
-    if (ir::has_word(text, dimension.symbol))
+    if (names.contains(dimension.symbol))
       constants += fmt::format("inline constexpr std::int64_t {} = {};\n", dimension.symbol, dimension.size);
   }
   return constants;

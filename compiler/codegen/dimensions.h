@@ -1,8 +1,9 @@
-// Sizes as the C++ text of symbols: what a Dim's symbol stands for, "3HD" as "3 * H * D".
+// Sizes as C++ expressions of symbols: what a Dim's symbol stands for, "3HD" as "3 * H * D".
 #pragma once
 #include <string>
 #include <vector>
 
+#include "codegen/code.h"
 #include "ir/graph.h"
 #include "program/program.h"
 
@@ -12,19 +13,23 @@ class Dimensions;
 
 // A number and an expression of dimensions with that value, or its digits.
 struct Size {
+  bool is_literal() const;  // digits
+
   int64_t value = 1;
-  std::string text = "1";
+  Code code = "1";
 };
 Size literal(int64_t value);
+// Of a constant or a variable with that value.
+Size named(int64_t value, const std::string& name);
 Size operator*(const Size& a, const Size& b);
 Size exact_quotient(const Size& a, const Size& b);  // where b divides a
 Size ceiling_quotient(const Size& a, const Size& b);
 Size operator+(const Size& a, const Size& b);
 Size sum_of(const std::vector<Size>& sizes);  // "3 * C" for the same one three times; 0 for none
 // In parentheses where they are needed.
-std::string as_factor(const Size& size);
-std::string as_dividend(const Size& size);
-std::string as_divisor(const Size& size);
+Code as_factor(const Size& size);
+Code as_dividend(const Size& size);
+Code as_divisor(const Size& size);
 // A stride or an offset of a value: products of its last dimensions, or of those of the value that it lies
 // in; digits for others, and for small ones.
 Size stride_size(const Dimensions& dimensions, const ir::Graph& graph, ir::ValueId value, int64_t stride);
@@ -44,10 +49,7 @@ class Dimensions {
   std::map<std::string, int64_t> sizes_;
 };
 
-// Code without its // comments.
-std::string without_comments(const std::string& code);
-
-// "inline constexpr std::int64_t B = 64;" and so on, for those that the code names.
-std::string dimension_constants(const std::vector<program::Dimension>& dimensions, const std::string& code);
+// "inline constexpr std::int64_t B = 64;" and so on, for those among the names.
+std::string dimension_constants(const std::vector<program::Dimension>& dimensions, const Names& names);
 
 }  // namespace hydrac::codegen

@@ -12,8 +12,6 @@ namespace {
 using ir::ExprOp;
 using ir::ExprType;
 
-enum Precedence { kTernary, kOr, kAnd, kCompare, kAdditive, kMultiplicative, kUnary, kPrimary };
-
 }  // namespace
 
 std::string literal_text(const ir::Expr& expr) {
@@ -50,59 +48,50 @@ std::string_view c_type(ir::DType dtype, const Dialect& dialect) {
   return names[static_cast<int>(dtype)];
 }
 
-std::string affine_text(const ir::Affine& affine, const VariableNames& variables,
-                        const std::function<std::string(int64_t)>& number) {
-  const auto digits = [&](int64_t value) { return number ? number(value) : std::to_string(value); };
-  std::string text;
+Code affine_code(const ir::Affine& affine, const VariableNames& variables,
+                 const std::function<Size(int64_t)>& number) {
+  Code sum;
   for (const auto& [variable, coefficient] : affine.terms) {
-    if (!text.empty()) text += " + ";
-    const std::string& name = variables[variable];
-    const bool is_sum = coefficient != 1 && name.find(' ') != std::string::npos;
-    text += is_sum ? "(" + name + ")" : name;
-    if (coefficient != 1) text += " * " + digits(coefficient);
+    const Code& name = variables[variable];
+    sum =
+        sum_of(sum, coefficient == 1 ? name
+                                     : code(Precedence::product, "{} * {}", within(name, Precedence::product),
+                                            as_factor(number(coefficient))));
   }
-  if (affine.constant != 0 || text.empty()) {
-    std::string constant = digits(affine.constant);
-    if (constant.starts_with('(') && constant.find(')') == constant.size() - 1)  // a summand needs none
-      constant = constant.substr(1, constant.size() - 2);
-    text += (text.empty() ? "" : " + ") + constant;
-  }
-  return text;
+  if (affine.constant == 0 && !sum.empty()) return sum;
+  return sum_of(sum, number(affine.constant).code);
 }
 
-ExpressionText::Piece ExpressionText::text(ir::ExprId id) const {
-  if (std::string name = named_(id); !name.empty()) return {name, kPrimary};
-  return written(id);
+Code ExpressionText::of(ir::ExprId id) const {
+  Code name = named_(id);
+  return name.empty() ? definition(id) : name;
 }
 
-ExpressionText::Piece ExpressionText::text_beside(ir::ExprId id, ir::ExprId other) const {
-  if (body_.exprs[id].op != ExprOp::constant) return text(id);
-  const std::string name = constant_(id, other);
-  if (name.empty()) return written(id);
-  return {name, name.find(' ') == std::string::npos ? kPrimary : kMultiplicative};
+Code ExpressionText::beside(ir::ExprId id, ir::ExprId other) const {
+  if (body_.exprs[id].op != ExprOp::constant) return of(id);
+  Code name = constant_(id, other);
+  return name.empty() ? definition(id) : name;
 }
 
 // C++ compares integers of two widths as the wider one.
-ExpressionText::Piece ExpressionText::comparable(ir::ExprId id) const {
+Code ExpressionText::comparable(ir::ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const bool widens = expr.op == ExprOp::convert && expr.type == ExprType::i64 && named_(id).empty() &&
                       body_.exprs[expr.args[0]].type == ExprType::i32;
-  return widens ? text(expr.args[0]) : text(id);
+  return of(widens ? expr.args[0] : id);
 }
 
-ExpressionText::Piece ExpressionText::binary(const ir::Expr& expr, const char* op, int precedence) const {
-  const bool compares = precedence == kCompare;
-  const Piece a = compares ? comparable(expr.args[0]) : text_beside(expr.args[0], expr.args[1]);
-  const Piece b = compares ? comparable(expr.args[1]) : text_beside(expr.args[1], expr.args[0]);
-  const std::string left = a.precedence < precedence ? "(" + a.text + ")" : a.text;
-  const std::string right = b.precedence <= precedence ? "(" + b.text + ")" : b.text;
-  return {fmt::format("{} {} {}", left, op, right), precedence};
+Code ExpressionText::binary(const ir::Expr& expr, const char* op, Precedence precedence) const {
+  const bool compares = precedence == Precedence::comparison;
+  const Code a = compares ? comparable(expr.args[0]) : beside(expr.args[0], expr.args[1]);
+  const Code b = compares ? comparable(expr.args[1]) : beside(expr.args[1], expr.args[0]);
+  return code(precedence, "{} {} {}", within(a, precedence), op, within(b, tighter(precedence)));
 }
 
-std::string ExpressionText::call(const std::string& function, const ir::Expr& expr) const {
-  std::string arguments;
-  for (ir::ExprId arg : expr.args) arguments += (arguments.empty() ? "" : ", ") + text(arg).text;
-  return function + "(" + arguments + ")";
+Code ExpressionText::call(const std::string& function, const ir::Expr& expr) const {
+  std::vector<Code> arguments;
+  for (ir::ExprId arg : expr.args) arguments.push_back(of(arg));
+  return code("{}({})", function, joined(arguments, ", "));
 }
 
 // Whether rounding changes nothing.
@@ -113,29 +102,27 @@ bool ExpressionText::is_rounded(ir::ExprId id, ir::DType dtype) const {
   return (expr.op == ExprOp::round_to || expr.op == ExprOp::round_stochastically) && expr.dtype == dtype;
 }
 
-ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
+Code ExpressionText::definition(ir::ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const std::string library(expr.type == ExprType::f64 ? dialect_.math : "");
   switch (expr.op) {
     case ExprOp::constant:
-      if (std::string name = constant_(id, -1); !name.empty()) return {name, kPrimary};
-      return {literal_text(expr), expr.number < 0 ? kUnary : kPrimary};
+      if (Code name = constant_(id, -1); !name.empty()) return name;
+      return code(expr.number < 0 ? Precedence::unary : Precedence::primary, "{}", literal_text(expr));
     case ExprOp::load:
-      return {load_(expr), kPrimary};
+      return load_(expr);
     case ExprOp::position: {
       const ir::Affine& affine = expr.index[0].affine;
+      const Code at = position_(affine);
+      if (range_of(body_, affine).second >= (int64_t{1} << 31)) return code("std::int64_t{{{}}}", at);
       const bool is_sum = affine.terms.size() > 1 || affine.constant != 0 || affine.terms.empty() ||
-                          variables_[affine.terms[0].first].find(' ') != std::string::npos;
-      if (range_of(body_, affine).second < (int64_t{1} << 31))
-        return {position_(affine), is_sum ? kAdditive : kMultiplicative};
-      return {fmt::format("std::int64_t{{{}}}", position_(affine)), kPrimary};
+                          variables_[affine.terms[0].first].precedence < Precedence::product;
+      return code(is_sum ? Precedence::sum : Precedence::product, "{}", at);
     }
     case ExprOp::layer:
-      return {"layer", kPrimary};
-    case ExprOp::neg: {
-      const Piece a = text(expr.args[0]);
-      return {"-" + (a.precedence <= kUnary ? "(" + a.text + ")" : a.text), kUnary};
-    }
+      return "layer";
+    case ExprOp::neg:
+      return code(Precedence::unary, "-{}", within(of(expr.args[0]), Precedence::primary));
     case ExprOp::abs:
     case ExprOp::exp:
     case ExprOp::expm1:
@@ -146,7 +133,7 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::sin:
     case ExprOp::cos:
     case ExprOp::fma:
-      return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
+      return call(library + std::string(to_string(expr.op)), expr);
     case ExprOp::rsqrt:
     case ExprOp::sigmoid:
     case ExprOp::dynamic_code:
@@ -155,61 +142,49 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::signed_dynamic_value:
     case ExprOp::nf4_upper:
     case ExprOp::nf4_lower:
-      return {call(std::string(to_string(expr.op)), expr), kPrimary};
+      return call(std::string(to_string(expr.op)), expr);
     case ExprOp::sqrt:
     case ExprOp::floor:
-      return {call(std::string(dialect_.math) + std::string(to_string(expr.op)), expr), kPrimary};
-    case ExprOp::is_nan: {
-      const Piece a = text(expr.args[0]);
-      const std::string operand = a.precedence <= kCompare ? "(" + a.text + ")" : a.text;
-      return {fmt::format("{0} != {0}", operand), kCompare};
-    }
+      return call(std::string(dialect_.math) + std::string(to_string(expr.op)), expr);
+    case ExprOp::is_nan:
+      return code(Precedence::comparison, "{0} != {0}", within(of(expr.args[0]), Precedence::sum));
     case ExprOp::add:
-      return binary(expr, "+", kAdditive);
+      return binary(expr, "+", Precedence::sum);
     case ExprOp::sub:
-      return binary(expr, "-", kAdditive);
+      return binary(expr, "-", Precedence::sum);
     case ExprOp::mul:
-      return binary(expr, "*", kMultiplicative);
+      return binary(expr, "*", Precedence::product);
     case ExprOp::div:
-      return binary(expr, "/", kMultiplicative);
+      return binary(expr, "/", Precedence::product);
     case ExprOp::max:
-      return {call(std::string(dialect_.min_max) + "max", expr), kPrimary};
+      return call(std::string(dialect_.min_max) + "max", expr);
     case ExprOp::min:
-      return {call(std::string(dialect_.min_max) + "min", expr), kPrimary};
+      return call(std::string(dialect_.min_max) + "min", expr);
     case ExprOp::less:
-      return binary(expr, "<", kCompare);
+      return binary(expr, "<", Precedence::comparison);
     case ExprOp::less_equal:
-      return binary(expr, "<=", kCompare);
+      return binary(expr, "<=", Precedence::comparison);
     case ExprOp::equal:
-      return binary(expr, "==", kCompare);
-    case ExprOp::logical_not: {
-      const Piece a = text(expr.args[0]);
-      return {"!" + (a.precedence < kUnary ? "(" + a.text + ")" : a.text), kUnary};
-    }
+      return binary(expr, "==", Precedence::comparison);
+    case ExprOp::logical_not:
+      return code(Precedence::unary, "!{}", within(of(expr.args[0]), Precedence::unary));
     case ExprOp::logical_and:
-      return binary(expr, "&&", kAnd);
+      return binary(expr, "&&", Precedence::logical_and);
     case ExprOp::logical_or:
-      return binary(expr, "||", kOr);
-    case ExprOp::select: {
-      const Piece condition = text(expr.args[0]), yes = text(expr.args[1]), no = text(expr.args[2]);
-      const std::string question =
-          condition.precedence <= kTernary ? "(" + condition.text + ")" : condition.text;
-      return {fmt::format("{} ? {} : {}", question, yes.text, no.text), kTernary};
-    }
+      return binary(expr, "||", Precedence::logical_or);
+    case ExprOp::select:
+      return code(Precedence::ternary, "{} ? {} : {}", within(of(expr.args[0]), Precedence::logical_or),
+                  of(expr.args[1]), of(expr.args[2]));
     case ExprOp::convert:
-      return {fmt::format("static_cast<{}>({})", c_type(expr.type), text(expr.args[0]).text), kPrimary};
-    case ExprOp::random_key: {
-      return {fmt::format("random_key({}, {}, {})", text(expr.args[0]).text, text(expr.args[1]).text,
-                          text(expr.args[2]).text),
-              kPrimary};
-    }
+      return code("static_cast<{}>({})", c_type(expr.type), of(expr.args[0]));
+    case ExprOp::random_key:
     case ExprOp::random_16_bits:
     case ExprOp::round_stochastically:
-      return {call(std::string(to_string(expr.op)), expr), kPrimary};
+      return call(std::string(to_string(expr.op)), expr);
     case ExprOp::round_to:
-      if (is_rounded(expr.args[0], expr.dtype)) return text(expr.args[0]);
+      if (is_rounded(expr.args[0], expr.dtype)) return of(expr.args[0]);
       if (!dialect_.has_16_bits) break;
-      return {call(fmt::format("round_to<{}>", to_string(expr.dtype)), expr), kPrimary};
+      return call(fmt::format("round_to<{}>", to_string(expr.dtype)), expr);
     case ExprOp::sum:
     case ExprOp::maximum:
     case ExprOp::logsumexp:

@@ -1,8 +1,9 @@
-// Expressions of a Body as C++ text with as few parentheses as the order of evaluation allows.
+// Expressions of a Body as C++ with as few parentheses as the order of evaluation allows.
 #pragma once
 #include <functional>
 #include <string>
 
+#include "codegen/dimensions.h"
 #include "ir/body.h"
 
 namespace hydrac::codegen {
@@ -21,22 +22,22 @@ inline constexpr Dialect kCudaDialect{"::", "", true};
 std::string_view c_type(ir::DType dtype, const Dialect& dialect = kCpuDialect);
 
 // Variables by position in Body::variables.
-using VariableNames = std::vector<std::string>;
-// `number`: the text of a coefficient or of the constant; as it stands without.
-std::string affine_text(const ir::Affine& affine, const VariableNames& variables,
-                        const std::function<std::string(int64_t)>& number = {});
+using VariableNames = std::vector<Code>;
+// `number`: a coefficient or the constant; digits without.
+Code affine_code(const ir::Affine& affine, const VariableNames& variables,
+                 const std::function<Size(int64_t)>& number = literal);
 // A constant's digits.
 std::string literal_text(const ir::Expr& constant);
 
 class ExpressionText {
  public:
-  // `named`: the name of an expression that is already in a variable, or "" to write it out.
-  // `load`: the text of a load. `constant`: that of a constant beside another operand or -1; "" for digits.
-  // `position`: the text of an index.
-  ExpressionText(const ir::Body& body, std::function<std::string(ir::ExprId)> named,
-                 std::function<std::string(const ir::Expr&)> load,
-                 std::function<std::string(ir::ExprId, ir::ExprId)> constant,
-                 std::function<std::string(const ir::Affine&)> position, const VariableNames& variables,
+  // `named`: the name of an expression that is already in a variable, or nothing to write it out.
+  // `load`: a load. `constant`: a constant beside another operand or -1; nothing for digits.
+  // `position`: an index.
+  ExpressionText(const ir::Body& body, std::function<Code(ir::ExprId)> named,
+                 std::function<Code(const ir::Expr&)> load,
+                 std::function<Code(ir::ExprId, ir::ExprId)> constant,
+                 std::function<Code(const ir::Affine&)> position, const VariableNames& variables,
                  const Dialect& dialect = kCpuDialect)
       : body_(body),
         named_(std::move(named)),
@@ -46,29 +47,22 @@ class ExpressionText {
         variables_(variables),
         dialect_(dialect) {}
 
-  std::string of(ir::ExprId id) const { return text(id).text; }
-
+  Code of(ir::ExprId id) const;
   // The expression written out even if it has a name: for its definition.
-  std::string definition(ir::ExprId id) const { return written(id).text; }
+  Code definition(ir::ExprId id) const;
 
  private:
-  struct Piece {
-    std::string text;
-    int precedence;  // C++'s, higher binds tighter
-  };
-  Piece text(ir::ExprId id) const;
-  Piece text_beside(ir::ExprId id, ir::ExprId other) const;
-  Piece comparable(ir::ExprId id) const;
-  Piece written(ir::ExprId id) const;
-  Piece binary(const ir::Expr& expr, const char* op, int precedence) const;
+  Code beside(ir::ExprId id, ir::ExprId other) const;
+  Code comparable(ir::ExprId id) const;
+  Code binary(const ir::Expr& expr, const char* op, Precedence precedence) const;
   bool is_rounded(ir::ExprId id, ir::DType dtype) const;
-  std::string call(const std::string& function, const ir::Expr& expr) const;
+  Code call(const std::string& function, const ir::Expr& expr) const;
 
   const ir::Body& body_;
-  std::function<std::string(ir::ExprId)> named_;
-  std::function<std::string(const ir::Expr&)> load_;
-  std::function<std::string(ir::ExprId, ir::ExprId)> constant_;
-  std::function<std::string(const ir::Affine&)> position_;
+  std::function<Code(ir::ExprId)> named_;
+  std::function<Code(const ir::Expr&)> load_;
+  std::function<Code(ir::ExprId, ir::ExprId)> constant_;
+  std::function<Code(const ir::Affine&)> position_;
   const VariableNames& variables_;
   const Dialect& dialect_;
 };

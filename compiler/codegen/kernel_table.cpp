@@ -4,24 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
-#include "codegen/dimensions.h"
-#include "codegen/kernel_source.h"
 #include "codegen/operand_names.h"
 
 namespace hydrac::codegen {
 
 namespace {
 
-using Names = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
-bool holds(const Names& names, const std::string& name) {
+bool holds(const Words& names, const std::string& name) {
   return std::ranges::count(names, name) > 0;
 }
 
-Names parts_of(const std::string& fused) {
-  Names parts;
+Words parts_of(const std::string& fused) {
+  Words parts;
   for (size_t at = 0; at <= fused.size();) {
     const size_t plus = std::min(fused.find('+', at), fused.size());
     parts.push_back(fused.substr(at, plus - at));
@@ -32,7 +29,7 @@ Names parts_of(const std::string& fused) {
 
 // What one of the fused ops adds to the kernel's name. Gradients of parameters that are computed beside an
 // input's, derivatives beside an activation or its gradient, and copies in another type, go without saying.
-std::string short_form(const std::string& part, const Names& all) {
+std::string short_form(const std::string& part, const Words& all) {
   const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });
   const bool is_loss = holds(all, "mean_loss") && (holds(all, "cross_entropy") || holds(all, "mse"));
   if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections" || part == "advance_step")
@@ -45,55 +42,13 @@ std::string short_form(const std::string& part, const Names& all) {
   return part;
 }
 
-constexpr std::string_view kRestrict = "__restrict__ ";
-
-std::string without_restrict(std::string text) {
-  for (size_t at; (at = text.find(kRestrict)) != std::string::npos;) text.erase(at, kRestrict.size());
-  return text;
-}
-
-// Where the comment that starts at `at` ends; `at` where none does.
-size_t behind_comment(const std::string& text, size_t at) {
-  return text.compare(at, 2, "//") == 0 ? std::min(text.find('\n', at), text.size()) : at;
-}
-
-// Two texts that differ in nothing but __restrict__ and comments: the first one's comments, and __restrict__
-// where both have it.
-std::string common_restrict(const std::string& a, const std::string& b) {
-  std::string text;
-  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
-    const bool in_a = a.compare(i, kRestrict.size(), kRestrict) == 0;
-    const bool in_b = b.compare(j, kRestrict.size(), kRestrict) == 0;
-    if (in_a != in_b) {
-      (in_a ? i : j) += kRestrict.size();
-      continue;
-    }
-    const size_t end = behind_comment(a, i);
-    text += a.substr(i, end - i);
-    i = end, j = behind_comment(b, j);
-    if (i < a.size()) text += a[i];
-    ++i, ++j;
-  }
-  return text;
-}
-
-// What a comment says of tensors that share memory, one a line.
-Names sharing(const std::string& comment) {
-  Names lines;
-  std::istringstream text(comment);
-  for (std::string line; std::getline(text, line);) {
-    if (line.find(" may lie where ") != std::string::npos) lines.push_back(line);
-  }
-  return lines;
-}
-
 bool is_statistic(const std::string& name) {
   return name == "mean" || name == "rstd" || name == "lse";
 }
 
 // How the kernel differs from the one that has the name already, the most telling first.
-Names differences(const KernelPlace& place, const KernelPlace& named) {
-  Names result, missing;
+Words differences(const KernelPlace& place, const KernelPlace& named) {
+  Words result, missing;
   const auto add = [&](const std::string& one) {
     if (!one.empty() && !holds(result, one)) result.push_back(one);
   };
@@ -118,8 +73,8 @@ Names differences(const KernelPlace& place, const KernelPlace& named) {
 }  // namespace
 
 std::string kernel_name(const std::string& fused) {
-  const Names parts = parts_of(fused);
-  Names forms;
+  const Words parts = parts_of(fused);
+  Words forms;
   for (const std::string& part : parts) {
     const std::string form = parts.size() == 1 ? part : short_form(part, parts);
     if (!form.empty()) forms.push_back(form);
@@ -135,7 +90,7 @@ std::string kernel_name(const std::string& fused) {
 }
 
 std::vector<std::string> sources_of(const ir::Graph& graph, const ir::Node& node) {
-  Names sources;
+  Words sources;
   for (ir::Use use : node.inputs) {
     if (use.value == ir::kNoValue) continue;
     const std::string& name = graph.value(use).name;
@@ -148,8 +103,8 @@ std::vector<std::string> sources_of(const ir::Graph& graph, const ir::Node& node
 std::string KernelTable::unique(const std::string& wanted, const KernelPlace& place) {
   const auto taken = by_name_.find(wanted);
   if (taken == by_name_.end()) return wanted;
-  const Names how = differences(place, entries_[taken->second].place);
-  Names candidates;
+  const Words how = differences(place, entries_[taken->second].place);
+  Words candidates;
   for (const std::string& one : how) candidates.push_back(wanted + "_" + one);
   for (size_t i = 0; i < how.size(); ++i) {
     for (size_t j = i + 1; j < how.size(); ++j)
@@ -164,35 +119,38 @@ std::string KernelTable::unique(const std::string& wanted, const KernelPlace& pl
 }
 
 void KernelTable::define(int kernel) {
-  std::string text = entries_[kernel].text;
-  const std::string placeholder = kNamePlaceholder;
-  const std::string& name = kernels_[kernel].name;
-  for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += name.size())
-    text.replace(at, placeholder.size(), name);
-  kernels_[kernel].text = std::move(text);
+  const KernelSource& source = entries_[kernel].source;
+  program::Kernel& defined = kernels_[kernel];
+  defined.comment = source.comment;
+  for (const std::string& line : source.sharing) defined.comment += "\n" + line;
+  defined.text = to_text(source.text, defined.name);
+  defined.parameters = source.text.parameters;
 }
 
-int KernelTable::add(program::Kernel kernel, int64_t blocks, const KernelPlace& place) {
+int KernelTable::add(program::Kernel kernel, const KernelSource& source, int64_t blocks,
+                     const KernelPlace& place) {
   const int position = static_cast<int>(kernels_.size());
-  const Key key{without_comments(without_restrict(kernel.text)), kernel.block, kernel.blocks_of_rows,
-                kernel.blocks_of_rows.empty() ? blocks : 0};
+  const Key key{to_text(source.text, kNamePlaceholder, {.comments = false, .restricts = false}), kernel.block,
+                kernel.blocks_of_rows, kernel.blocks_of_rows.empty() ? blocks : 0};
   const auto [found, is_new] = by_key_.try_emplace(key, position);
-  if (!is_new) {
-    Entry& entry = entries_[found->second];
-    std::string& comment = kernels_[found->second].comment;
-    for (const std::string& line : sharing(kernel.comment)) {
-      if (!holds(sharing(comment), line)) comment += "\n" + line;
+  if (is_new) {
+    kernel.name = unique(source.name, place);
+    kernel.header = source.header;
+    kernel.takes_layer = source.takes_layer;
+    kernel.names = names_of(source.text);
+    by_name_[kernel.name] = position;
+    entries_.push_back({source, place});
+    kernels_.push_back(std::move(kernel));
+  } else {
+    KernelSource& known = entries_[found->second].source;
+    for (const std::string& line : source.sharing) {
+      if (!holds(known.sharing, line)) known.sharing.push_back(line);
     }
-    entry.text = common_restrict(entry.text, kernel.text);
-    define(found->second);
-    return found->second;
+    for (size_t i = 0; i < source.text.parameters.size(); ++i)
+      known.text.parameters[i].is_restricted &= source.text.parameters[i].is_restricted;
   }
-  kernel.name = unique(kernel.name, place);
-  by_name_[kernel.name] = position;
-  entries_.push_back({kernel.text, place});
-  kernels_.push_back(std::move(kernel));
-  define(position);
-  return position;
+  define(found->second);
+  return found->second;
 }
 
 }  // namespace hydrac::codegen

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel_source.h"
 #include "program/program.h"
 
 namespace hydrac::codegen {
@@ -23,24 +24,24 @@ struct KernelPlace {
   std::vector<std::string> parameters;  // names of its tensors
 };
 
-// Kernels with the same text are one; comments are no part of it. How many blocks a launch has belongs to the
+// Kernels with the same code are one, whatever their comments. How many blocks a launch has belongs to the
 // call, because a kernel that needs no bounds has the same text for any number of rows. Where one may be
 // called with pointers that alias each other and another may not, the one kernel makes no promise for either.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
 
-  // `kernel`: its text with kNamePlaceholder, its name the one it would like. `blocks`: of this launch; those
-  // of a kernel without blocks_of_rows are the same in all calls. Returns its position.
-  int add(program::Kernel kernel, int64_t blocks, const KernelPlace& place);
+  // `kernel`: all but what the source says. `blocks`: of this launch; those of a kernel without
+  // blocks_of_rows are the same in all calls. Returns its position.
+  int add(program::Kernel kernel, const KernelSource& source, int64_t blocks, const KernelPlace& place);
 
  private:
   struct Entry {
-    std::string text;  // with kNamePlaceholder
+    KernelSource source;
     KernelPlace place;
   };
   struct Key {
-    std::string text;  // without __restrict__ and comments
+    std::string code;  // without __restrict__
     program::Block block;
     std::string blocks_of_rows;
     int64_t blocks = 0;  // of all launches, where they are the same

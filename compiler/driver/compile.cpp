@@ -101,7 +101,7 @@ models::PackTypes pack_types_of(Compiled& c) {
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
   if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
-    types.shards_gradients = overlaps_sums(c, flop_of_ops(c), bytes_of_gradients(c), c.decisions);
+    types.shards_gradients = overlaps_sums(c, c.decisions);
   types.gathers_ahead = is_gpu;
   return types;
 }
@@ -150,7 +150,7 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   return codegen::build_cuda_program(c.graph, cuda);
 }
 
-// What a plan with room for the second branch may take: room costs little where a model is small, and then
+// What a plan with room for the side queue may take: room costs little where a model is small, and then
 // only.
 int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
@@ -197,6 +197,18 @@ void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
                                       ranks, spec.model.num_attention_heads / ranks,
                                       spec.model.num_key_value_heads / ranks,
                                       spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
+}
+
+// What embeds replies, for `hydrac explain`.
+void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
+                     passes::Log& log) {
+  const ir::Shape& texts = graph.value(io.tokens).shape;
+  log.push_back(
+      {"objective",
+       fmt::format("replies are embedded by {}: {} layers of width {}, in calls of {} of {} "
+                   "tokens, several texts in a row",
+                   encoder.folder, encoder.num_hidden_layers, encoder.hidden_size,
+                   texts[0].size == 1 ? "a row" : fmt::format("{} rows", texts[0].size), texts[1].size)});
 }
 
 // What a found learning rate means, for `hydrac explain`.
@@ -259,6 +271,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     models::build_decode(model);
   }
   if (spec::has_objective(spec)) models::build_score(model);
+  if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   after("graph");
 
@@ -284,6 +297,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // passes
   if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
   if (spec.data.document_mask) explain_documents(target, c.decisions);
+  if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
+    explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
@@ -336,8 +351,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
   // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
-  if (may_overlap && !target.is_cpu() && !accumulates &&
-      overlaps_sums(c, flop_of_micro_batch(c), bytes_of_gradients(c), c.decisions)) {
+  if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
     after("overlap");
   }
@@ -353,6 +367,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // kernels and calls, then memory
   c.program = build_program(c, target, options);
+  demand("program", ir::verify(c.graph));  // with the scratch memory that kernels ask for
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
   c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),

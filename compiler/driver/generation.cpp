@@ -25,11 +25,13 @@ std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) 
   if (!spec::has_objective(spec)) return std::nullopt;
   const auto& o = spec.objective;
   const int64_t sequences = o.prompts * o.replies;
+  const spec::Encoder* encoder = spec::encoder_of_replies(spec);
   return models::Generation{.sequences = sequences,
                             .prompts = prompts_at_once(spec, sequences, o.prompt_tokens),
                             .prompt_tokens = o.prompt_tokens,
                             .top = top_logits(spec),
-                            .tokens = o.prompt_tokens + o.max_new_tokens};
+                            .tokens = o.prompt_tokens + o.max_new_tokens,
+                            .text_rows = encoder ? prompts_at_once(spec, sequences, encoder->max_tokens) : 1};
 }
 
 }  // namespace hydrac::driver

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "codegen/operand_names.h"
-#include "codegen/writer.h"
 #include "emit/functions.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
+#include "emit/writer.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -98,7 +98,7 @@ std::string CallText::arguments(const Section& section) const {
 
 std::string CallText::statement(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
-  codegen::Writer out(1);
+  Writer out(1);
   const std::string call = fmt::format("{}({});", codegen::identifier(section.name), arguments(section));
   if (section.layers == 0) {
     out.line(call);
@@ -125,7 +125,7 @@ std::string CallText::definition(int index, const std::string& name) const {
 std::string CallText::definition(int index, const std::string& name, const std::string& layer) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
   std::set<std::string> groups, queues;
-  codegen::Writer body(1);
+  Writer body(1);
   for (size_t c = 0; c < section.calls.size(); ++c) {
     const Call& call = section.calls[c];
     const CallPosition here{index, static_cast<int>(c)};
@@ -145,7 +145,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
     if (const auto found = waits_.marks.find(here); found != waits_.marks.end())
       body.line(fmt::format("{}.mark(run.{});", queue(call), mark(here, index)));
   }
-  codegen::Writer out;
+  Writer out;
   if (const std::string comment = section_comment(function_.name, section.name); !comment.empty())
     out.line("// " + comment);
   out.open(fmt::format("void {}(const Memory& m, {}{}) {{", name, run_parameter(compiled_), layer));

@@ -5,7 +5,6 @@
 #include <future>
 #include <set>
 
-#include "codegen/writer.h"
 #include "emit/build_files.h"
 #include "emit/comments.h"
 #include "emit/functions.h"
@@ -21,6 +20,7 @@
 #include "emit/sizes.h"
 #include "emit/source_file.h"
 #include "emit/template_kernels.h"
+#include "emit/writer.h"
 #include "specialize/check.h"
 #include "specialize/format.h"
 #include "targets/executable/call_table.h"
@@ -114,7 +114,7 @@ std::string meaning(const std::string& symbol) {
 }
 
 void Emitter::add_dims() {
-  codegen::Writer out;
+  Writer out;
   for (const program::Dimension& dimension : compiled_.program.dimensions) {
     const std::string comment = meaning(dimension.symbol);
     out.line(fmt::format("inline constexpr std::int64_t {} = {};{}", dimension.symbol, dimension.size,

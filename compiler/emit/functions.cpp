@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "codegen/writer.h"
 #include "emit/calls.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "emit/queue_waits.h"
+#include "emit/writer.h"
 #include "models/adapter.h"
 #include "targets/target.h"
 
@@ -102,7 +102,7 @@ std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& c
 }
 
 std::string step_declarations(const driver::Compiled& compiled) {
-  codegen::Writer out;
+  Writer out;
   if (!on_cpu(compiled)) {
     out.line("// What a function's calls are put on, to become part of a CUDA graph.");
     out.open("struct Run {");

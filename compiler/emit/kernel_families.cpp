@@ -15,6 +15,7 @@
 namespace hydrac::emit {
 
 using program::Kernel;
+using program::Parameter;
 
 namespace {
 
@@ -47,7 +48,7 @@ std::optional<KernelParts> kernel_parts(const Kernel& kernel) {
   const size_t open = text.find(") {\n");
   if (open == std::string::npos || !text.ends_with("}\n")) return std::nullopt;
   KernelParts parts;
-  parts.parameters = parameters_of(kernel);
+  parts.parameters = kernel.parameters;
   const std::string ends = fmt::format("}}  // namespace {}_sizes\n\n", kName);
   size_t begin = 0;
   if (const size_t end = text.find(ends); end != std::string::npos) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
 #include "emit/kernel_families.h"
@@ -17,28 +16,15 @@
 namespace hydrac::emit {
 
 using program::Kernel;
+using program::Parameter;
 
 namespace {
 
-std::string trimmed(std::string text) {
-  const size_t first = text.find_first_not_of(" \n"), last = text.find_last_not_of(" \n");
-  return first == std::string::npos ? "" : text.substr(first, last + 1 - first);
-}
-
-struct Signature {
-  size_t begin = 0;            // of the name
-  size_t open = 0, close = 0;  // the parenthesis before the parameters, the end of their last line
-};
-
-Signature signature_of(const Kernel& kernel) {
-  Signature s;
-  s.begin = kernel.text.find(" " + kernel.name + "(");
-  if (s.begin == std::string::npos)
-    throw std::logic_error("kernel " + kernel.name + " does not define itself");
-  s.begin += 1;
-  s.open = s.begin + kernel.name.size();
-  s.close = kernel.text.find('\n', kernel.text.find(") {", s.open));
-  return s;
+// Where the parameters begin.
+size_t parenthesis_of(const Kernel& kernel) {
+  const size_t name = kernel.text.find(" " + kernel.name + "(");
+  if (name == std::string::npos) throw std::logic_error("kernel " + kernel.name + " does not define itself");
+  return name + 1 + kernel.name.size();
 }
 
 }  // namespace
@@ -47,28 +33,6 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
     text.replace(at, what.size(), with);
   return text;
-}
-
-// One a line: "    const bf16* __restrict__ x,  // [B,T,C]".
-std::vector<Parameter> parameters_of(const Kernel& kernel) {
-  const Signature s = signature_of(kernel);
-  std::vector<Parameter> parameters;
-  std::istringstream lines(kernel.text.substr(s.open + 1, s.close - s.open - 1));
-  for (std::string line; std::getline(lines, line);) {
-    const size_t comment = std::min(line.find("//"), line.size());
-    Parameter parameter;
-    if (comment < line.size()) parameter.shape = trimmed(line.substr(comment + 2));
-    std::string declaration = trimmed(replaced(line.substr(0, comment), "__restrict__", ""));
-    for (const char* end : {",", ") {"}) {
-      if (declaration.ends_with(end)) declaration.resize(declaration.size() - std::string(end).size());
-    }
-    if (declaration.empty()) continue;
-    const size_t name = declaration.find_last_of(" *") + 1;
-    parameter.type = trimmed(declaration.substr(0, name));
-    parameter.name = declaration.substr(name);
-    parameters.push_back(std::move(parameter));
-  }
-  return parameters;
 }
 
 bool takes_rows(const program::Program& program, int kernel) {
@@ -122,8 +86,8 @@ namespace {
 // What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU
 // also the stream.
 std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
-  std::vector<Parameter> list = parameters_of(compiled.program.kernels[static_cast<size_t>(kernel)]);
   const Kernel& definition = compiled.program.kernels[static_cast<size_t>(kernel)];
+  std::vector<Parameter> list = definition.parameters;
   for (size_t i = 0; i < list.size(); ++i) {
     if (i < definition.maps.size())
       list[i].type = fmt::format("const {}*", to_string(definition.maps[i].dtype));
@@ -176,8 +140,8 @@ std::string map_text(const driver::Compiled& compiled, int index, size_t argumen
         if (!launch || launch->kernel != index) continue;
         const ir::Shape& shape = compiled.graph.value(call.arguments[argument]).shape;
         const ir::Shape rows(shape.begin(), shape.end() - 1);
-        return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
-                           map.box);
+        return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).code.text,
+                           dimensions.of(shape.back()).code.text, map.box);
       }
     }
   }
@@ -188,7 +152,7 @@ std::string map_text(const driver::Compiled& compiled, int index, size_t argumen
 std::string declared(const Kernel& kernel, bool cpu) {
   std::string text = kernel.text;
   if (cpu) return replaced(text, "static void " + kernel.name, "void " + kernel.name);
-  text.insert(signature_of(kernel).open, "_kernel");
+  text.insert(parenthesis_of(kernel), "_kernel");
   return replaced(text, "extern \"C\" __global__", "static __global__");
 }
 
@@ -215,7 +179,7 @@ Instance instance_of(const driver::Compiled& compiled, int index, const FamilyMe
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(named_after)];
   Instance instance{kernel.name, kernel.name + "_kernel", {}};
   if (member.family) instance.function += fmt::format("<{}>", fmt::join(member.variant->arguments, ", "));
-  for (const Parameter& parameter : parameters_of(kernel)) {
+  for (const Parameter& parameter : kernel.parameters) {
     const bool is_missing = member.family && std::ranges::count(member.variant->missing, parameter.name) > 0;
     instance.arguments.push_back(is_missing ? "nullptr" : parameter.name);
   }

@@ -11,15 +11,6 @@
 
 namespace hydrac::emit {
 
-struct Parameter {
-  std::string type;  // "const bf16*"
-  std::string name;
-  std::string shape;  // "[B,T,C]"; empty where the text does not say
-};
-
-// A kernel's parameters as its text declares them.
-std::vector<Parameter> parameters_of(const program::Kernel& kernel);
-
 // Whether calls differ in their rows: then the function that launches the kernel takes `rows`.
 bool takes_rows(const program::Program& program, int kernel);
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "codegen/writer.h"
+#include "emit/writer.h"
 #include "models/adapter.h"
 #include "models/pack.h"
 #include "models/parameters.h"
@@ -52,7 +52,7 @@ class LayoutText {
   const driver::Compiled& compiled_;
   const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
-  codegen::Writer out_;
+  Writer out_;
 };
 
 void LayoutText::place(const std::string& member, ir::ValueId id) {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "codegen/writer.h"
+#include "emit/writer.h"
 
 namespace hydrac::emit {
 
@@ -73,7 +73,7 @@ class MemoryText {
   const driver::Compiled& compiled_;
   const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
-  codegen::Writer out_;
+  Writer out_;
 };
 
 std::vector<const Field*> MemoryText::fields(size_t group) const {

@@ -5,19 +5,18 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/writer.h"
 #include "emit/functions.h"
 #include "emit/on_cpu.h"
 #include "emit/queue_waits.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
+#include "emit/writer.h"
 #include "program/for_each_matmul.h"
 #include "targets/executable/executable.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
 
-using codegen::Writer;
 using program::Call;
 using program::Queue;
 

@@ -40,9 +40,8 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
 bool writes(const driver::Compiled& compiled, const program::Call& call, size_t argument) {
   const auto* launch = std::get_if<program::Launch>(&call.work);
   if (!call.writes[argument] || !launch) return call.writes[argument];
-  const std::vector<Parameter> parameters =
-      parameters_of(compiled.program.kernels[static_cast<size_t>(launch->kernel)]);
-  return !parameters.at(argument).type.starts_with("const ");
+  const program::Kernel& kernel = compiled.program.kernels[static_cast<size_t>(launch->kernel)];
+  return !kernel.parameters.at(argument).type.starts_with("const ");
 }
 
 // That one reads what the other makes says more than that memory is used again.

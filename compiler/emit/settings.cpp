@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "codegen/writer.h"
 #include "emit/source_file.h"
+#include "emit/writer.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
-
-using codegen::Writer;
 
 std::string string_literal(const std::string& text) {
   std::string literal = "\"";

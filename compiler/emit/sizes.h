@@ -8,11 +8,11 @@
 namespace hydrac::emit {
 
 inline std::string size_text(const codegen::Dimensions& dimensions, const ir::Dim& dim) {
-  return dimensions.of(dim).text;
+  return dimensions.of(dim).code.text;
 }
 
 inline std::string elements_text(const codegen::Dimensions& dimensions, const ir::Shape& shape) {
-  return dimensions.of(shape).text;
+  return dimensions.of(shape).code.text;
 }
 
 // Into how many parts the head cuts a batch, kHeadParts; 0 where it takes all at once.

@@ -82,9 +82,8 @@ std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) 
   for (const auto& [file, kernels] : kernel_files(compiled.program, {})) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (!is_specialized(kernel)) continue;
-    const std::vector<Parameter> parameters = parameters_of(kernel);
-    const bool has_documents =
-        std::ranges::any_of(parameters, [](const Parameter& p) { return p.name == "documents"; });
+    const bool has_documents = std::ranges::any_of(
+        kernel.parameters, [](const program::Parameter& p) { return p.name == "documents"; });
     TemplateKernels& group = groups[{kernel.header, has_documents}];
     group.name = std::filesystem::path(kernel.header).stem().string();
     group.kernels.push_back(kernels.front());
@@ -102,15 +101,15 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
   const bool cpu = on_cpu(compiled);
   const std::string program = "hydrac::" + namespace_of(compiled.spec), space = group.name + "_code";
   specialize::SpecializeRequest request;
-  std::string texts;
+  codegen::Names names;
   for (const int k : group.kernels) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
     request.entries.push_back(
         {fmt::format("kernels/{}.{}", kernel.name, cpu ? "cpp" : "cu"), entry_text(kernel, cpu)});
-    texts += kernel.text;
+    names.insert(kernel.names.begin(), kernel.names.end());
   }
   request.headers.push_back({"dims.h", "#pragma once\n#include <cstdint>\n" +
-                                           codegen::dimension_constants(compiled.program.dimensions, texts)});
+                                           codegen::dimension_constants(compiled.program.dimensions, names)});
   request.library.push_back("dims.h");
   request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
   if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;

@@ -76,6 +76,8 @@ Use attention_block(ops::RegionBuilder&, const Build&,
                     Use x);                               // normed [B,T,C] -> what it adds to the stream
 Use mlp_block(ops::RegionBuilder&, const Build&, Use x);  // likewise
 Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
+// Hidden states [..,T,C] of `segments` [..,T] are added to objective.embeddings, whose distances follow.
+void add_distances(ops::RegionBuilder&, const Model&, Use segments, Use hidden);
 Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
 
 }  // namespace hydrac::models

@@ -186,18 +186,25 @@ void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss
             build.fixed(model.interface.eval_hits));
 }
 
-void declare_objective(Model& model) {
+// `text_rows`: of a call of "embed", where an encoder embeds replies; its activations are stored as
+// `storage`.
+void declare_objective(Model& model, int64_t text_rows, DType storage) {
   const spec::Spec& spec = model.spec;
   ir::Graph& graph = model.graph;
   const ir::Dim B{spec.train.micro_batch_size, "B"},
-      T = sequence_tokens(spec), C{spec.model.hidden_size, "C"}, P{spec.objective.prompts, "Sets"},
-      N{spec.objective.replies, "Setsize"};
+      T = sequence_tokens(spec), P{spec.objective.prompts, "Sets"}, N{spec.objective.replies, "Setsize"};
+  const spec::Encoder* encoder = spec::encoder_of_replies(spec);
   ObjectiveInterface& io = model.interface.objective;
   io.weights = declare(graph, "target_weights", {B, T}, DType::f32, Role::input);
-  io.segments = declare(graph, "segments", {B, T}, DType::i32, Role::input);
+  if (encoder)
+    io.encoder = declare_encoder(graph, *encoder, text_rows, storage);
+  else
+    io.segments = declare(graph, "segments", {B, T}, DType::i32, Role::input);
   io.losses = declare(graph, "target_losses", {B, T}, DType::f32, Role::state);
   if (spec.objective.kl > 0)
     io.base_losses = declare(graph, "base_target_losses", {B, T}, DType::f32, Role::state);
+  const ir::Dim C =
+      encoder ? ir::Dim{encoder->hidden_size, "Textwidth"} : ir::Dim{spec.model.hidden_size, "C"};
   constexpr int64_t kRows = 8;  // that a tensor core's matmul takes at once
   const ir::Dim rows{(P.size * N.size + kRows - 1) / kRows * kRows, "Embeddings"};
   io.embeddings = declare(graph, "reply_embeddings", {rows, C}, DType::f32, Role::state);
@@ -279,7 +286,7 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
     declare_cache(model, *cache, storage);
   else if (is_language_model(spec))
     declare_generate(model);
-  if (spec::has_objective(spec)) declare_objective(model);
+  if (spec::has_objective(spec)) declare_objective(model, cache ? cache->text_rows : 1, storage);
   return model;
 }
 
@@ -353,18 +360,12 @@ void build_score(Model& model) {
   ir::Function& function = add_function(model, "score");
   const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), Phase::evaluate};
   const Hidden hidden = score(build, function, io.losses);
+  if (spec::encoder_of_replies(spec)) return;
   const int64_t layer = spec.objective.embed_layer;
   const bool is_last = layer == spec.model.num_hidden_layers;
   ops::RegionBuilder b(model.graph, add_region(function, "distances", 0));
-  b.enter("objective", "objective.embed");
-  const Use tokens = is_last ? hidden.last : build.fixed(hidden.stream, static_cast<int>(layer));
-  const Use of_replies =
-      ops::one_hot(b, build.fixed(io.segments), model.graph.value(io.embeddings).shape[0], "segment_tokens");
-  b.emit_node(ir::Op::gemm, {of_replies, tokens}, {build.fixed(io.embeddings)},
-              {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", true}});
-  b.enter("objective", "objective.name");
-  ops::pairwise_cosine_distance(b, build.fixed(io.sets),
-                                {build.fixed(io.distance), build.fixed(io.distances)});
+  add_distances(b, model, build.fixed(io.segments),
+                is_last ? hidden.last : build.fixed(hidden.stream, static_cast<int>(layer)));
 }
 
 void build_score_base(Model& model) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ir/graph.h"
+#include "models/encoder.h"
 #include "models/parameters.h"
 #include "ops/builder.h"
 #include "spec/spec.h"
@@ -20,6 +21,7 @@ struct Generation {
   int64_t prompt_tokens = 0;  // P, at most M
   int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
   int64_t tokens = 0;         // M, which a sequence may grow to; 0: train.sequence_len
+  int64_t text_rows = 1;      // E, of an encoder of replies: rows of texts that one call of "embed" reads
 };
 
 // What a program with a cache is given and leaves. A key value's storage type is that of activations.
@@ -40,14 +42,17 @@ struct CacheInterface {
 
 // What a program with an objective is given and leaves: replies to P prompts, N to each; see build_score().
 struct ObjectiveInterface {
-  ir::ValueId weights = ir::kNoValue;      // f32 [B,T]: of each target's loss, in micro_step
-  ir::ValueId segments = ir::kNoValue;     // i32 [B,T]: the reply that each token is of, or -1
+  ir::ValueId weights = ir::kNoValue;  // f32 [B,T]: of each target's loss, in micro_step
+  // i32 [B,T]: the reply that each token is of, or -1. Absent where an encoder embeds them.
+  ir::ValueId segments = ir::kNoValue;
   ir::ValueId losses = ir::kNoValue;       // f32 [B,T]: -log of each target's probability
   ir::ValueId base_losses = ir::kNoValue;  // f32 [B,T]: by the model without its adapter; with objective.kl
-  ir::ValueId embeddings = ir::kNoValue;   // f32 [PN,C] and some rows of padding: sums of hidden states
-  ir::ValueId sets = ir::kNoValue;         // f32 [P,N,C], a view of these
-  ir::ValueId distance = ir::kNoValue;     // f32 [P]: mean cosine distance of two replies
-  ir::ValueId distances = ir::kNoValue;    // f32 [P,N]: of each reply to the others
+  // f32 [PN,C] and some rows of padding: sums of hidden states, of the model or of the encoder.
+  ir::ValueId embeddings = ir::kNoValue;
+  ir::ValueId sets = ir::kNoValue;       // f32 [P,N,C], a view of these
+  ir::ValueId distance = ir::kNoValue;   // f32 [P]: mean cosine distance of two replies
+  ir::ValueId distances = ir::kNoValue;  // f32 [P,N]: of each reply to the others
+  EncoderInterface encoder;              // where there is one
 };
 
 // Values outside the network that its functions share.
@@ -112,7 +117,8 @@ void build_prefill(Model& model);
 void build_decode(Model& model);
 
 // "score", of programs with an objective: forward of a batch without dropout, objective.losses; hidden states
-// are added to objective.embeddings, by segments, whose distances follow.
+// are added to objective.embeddings, by segments, whose distances follow. With an encoder that is what
+// "embed" does, of the encoder's hidden states: build_embed().
 void build_score(Model& model);
 // "score_base", with objective.kl: the same without the adapter, objective.base_losses alone.
 void build_score_base(Model& model);

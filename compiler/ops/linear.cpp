@@ -64,14 +64,24 @@ void linear_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vec
   }
 }
 
+int64_t bytes_of(const ir::Value& value) {
+  return element_count(value.shape) * size_of(value.dtype);
+}
+
+Cost linear_cost(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Value &x = graph.value(node.inputs[0]), &weight = graph.value(node.inputs[1]),
+                  &y = graph.value(node.outputs[0]);
+  return {2.0 * static_cast<double>(element_count(y.shape) * weight.shape[1].size),
+          static_cast<double>(bytes_of(x) + bytes_of(weight) + bytes_of(y))};
+}
+
 Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
   const bool is_batch = node.attributes.contains("batch");
   const int64_t rows = is_batch ? a.shape[1].size : element_count(leading(a.shape));
   const int64_t k = node.flag("transpose_a") ? rows : a.shape.back().size;
-  auto bytes = [](const ir::Value& v) { return element_count(v.shape) * size_of(v.dtype); };
-  const int64_t touched = bytes(a) + bytes(b) + bytes(c) * (node.flag("accumulate") ? 2 : 1);
+  const int64_t touched = bytes_of(a) + bytes_of(b) + bytes_of(c) * (node.flag("accumulate") ? 2 : 1);
   return {2.0 * static_cast<double>(element_count(c.shape) * k), static_cast<double>(touched)};
 }
 
@@ -80,6 +90,7 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
 extern const OpInfo kLinear{.op = ir::Op::linear,
                             .formula = "y = x W^T + b",
                             .gradient = linear_gradient,
+                            .cost = linear_cost,
                             .reference = linear_reference};
 // C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
 // is the bias, one number a column, or none. Of 8-bit operands a fourth and a fifth are what A's and B's

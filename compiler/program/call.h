@@ -60,7 +60,7 @@ struct AttentionShape {
 };
 
 // The alternatives. Templates name a call's arguments: T is ir::Use, or what a reader has made of each of
-// them, such as a pointer; what a call does not have is a T{}.
+// them, such as a pointer; what a call does not have is a T{}. Of a collective, ranks exchange the tensors.
 
 // A kernel of the program; arguments in the order of its parameters.
 struct Launch {

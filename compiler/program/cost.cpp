@@ -100,6 +100,21 @@ ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
+bool multiplies_matrices(const ir::Node& node) {
+  switch (node.op) {
+    case ir::Op::linear:
+    case ir::Op::gemm:
+    case ir::Op::fused_matmul:
+    case ir::Op::weight_gradients:
+    case ir::Op::attention:
+    case ir::Op::attention_backward:
+    case ir::Op::attention_decode:
+      return true;
+    default:
+      return false;
+  }
+}
+
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == ir::Op::fused_matmul) return fused_matmul_cost(graph, node);
   if (node.op == ir::Op::weight_gradients) return weight_gradients_cost(graph, node);

@@ -5,6 +5,10 @@
 
 namespace hydrac::program {
 
+// Whether matrix units do a node's work: a matmul, before passes and after them, or attention, whoever
+// computes it.
+bool multiplies_matrices(const ir::Node& node);
+
 // Fused nodes are counted from their body (an exp counts as one operation), library nodes by their op.
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node);
 

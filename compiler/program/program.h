@@ -32,13 +32,22 @@ struct MatrixMap {
   auto operator<=>(const MatrixMap&) const = default;
 };
 
+struct Parameter {
+  std::string type;  // "const bf16*"
+  std::string name;
+  std::string shape = {};      // of a tensor: "[B,T,C]"
+  bool is_restricted = false;  // nothing else reaches what it points to
+};
+
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;         // its definition
-  std::string origin;       // the spec key that asked for it
+  std::string text;                               // its definition
+  std::set<std::string, std::less<>> names = {};  // that the text refers to and does not declare: dimensions
+  std::string origin;                             // the spec key that asked for it
   std::string header;       // the file of templates/ that it binds to constants; empty for a generated kernel
   bool takes_layer = true;  // its last parameter is the layer
+  std::vector<Parameter> parameters = {};  // as the text declares them
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;
   Block block;  // on a GPU

@@ -11,6 +11,7 @@
 #include "spec/bind.h"
 #include "spec/check.h"
 #include "spec/draft.h"
+#include "spec/encoder.h"
 #include "spec/functions.h"
 #include "spec/hf_config.h"
 #include "spec/layers.h"
@@ -166,6 +167,7 @@ std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diag
   settle_target(draft, machine);
   check_target_name(draft);
   lift_functions(draft);
+  read_encoder(draft);
   resolve(draft);
   check(draft);
   if (diagnostics.has_errors()) return std::nullopt;

@@ -47,6 +47,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        {"objective.prompts", "objective.replies", "objective.weight", "objective.kl",
         "objective.max_new_tokens", "objective.temperature", "objective.top_k", "objective.top_p",
         "objective.embed"}},
+      {spec.objective.embed != "model", "an encoder embeds replies", {"objective.embed_layer"}},
       {spec.objective.name != ObjectiveName::grpo,
        "objective.name is not grpo",
        {"objective.reward.command", "objective.reward.timeout"}},

@@ -25,6 +25,7 @@ bool is_left_out(const KeyRow& row, const Spec& spec) {
       row.path == "data.train_on" || row.path == "data.chat_template" || row.path == "data.too_long";
   if (of_items) return spec.data.format != DataFormat::chat;
   if (row.path == "model.weights") return !begins_with_weights(spec);
+  if (row.path == "objective.embed_layer") return spec.objective.embed != "model";
   // A program is the same whatever the tuner may try.
   if (row.section == "tune") return spec.tune == Tune{};
   if (row.section == "profile") return spec.profile == Profile{};

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "diag/location.h"
+#include "spec/encoder.h"
 #include "spec/enums.h"
 #include "spec/rule.h"
 #include "spec/values.h"
@@ -32,6 +34,9 @@ struct SpecKeys {
 };
 
 struct Spec : SpecKeys {
+  // What the folder that objective.embed names says; of specs with an objective that embeds by one.
+  std::optional<Encoder> encoder;
+
   // Where the key at `path` ("train.optimizer.betas") was written; nowhere when it has its default or derived
   // value. For a key that came from a config.json: its place in that file. A path that is no key is our bug:
   // logic_error.
@@ -84,6 +89,11 @@ inline bool begins_with_adapter(const SpecKeys& spec) {
 // Whether replies are sampled in each step, and learned from.
 inline bool has_objective(const SpecKeys& spec) {
   return spec.objective.name != ObjectiveName::none;
+}
+
+// The encoder that embeds them; null: the model's own hidden states do.
+inline const Encoder* encoder_of_replies(const Spec& spec) {
+  return has_objective(spec) && spec.encoder ? &*spec.encoder : nullptr;
 }
 
 // Micro-batches of a step that hold such replies, each reply at a place that has room for the longest. The

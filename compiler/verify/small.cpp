@@ -116,6 +116,8 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
     overrides.shrink("objective.max_new_tokens", spec.objective.max_new_tokens, length / 2);
     overrides.shrink("objective.prompt_tokens", spec.objective.prompt_tokens, length / 2);
     overrides.shrink("objective.prompts", spec.objective.prompts, kBatch);
+    // An encoder has no part in what is compared.
+    if (spec::encoder_of_replies(spec)) overrides.add("objective.embed=model");
     if (spec.model.num_hidden_layers > kLayers)
       overrides.shrink("objective.embed_layer", spec.objective.embed_layer, kLayers);
   }

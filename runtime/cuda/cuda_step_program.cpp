@@ -146,6 +146,7 @@ void CudaStepProgram::capture_graphs() {
   }
   if (layout().results.target_losses) capture({Function::score});
   if (layout().results.base_target_losses) capture({Function::score_base});
+  if (layout().texts.rows > 0) capture({Function::embed});
 }
 
 void CudaStepProgram::forget_graphs() {

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <map>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -14,11 +11,8 @@
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
-#include "runtime/program/initialize.h"
-#include "runtime/program/nf4.h"
 #include "runtime/program/non_finite.h"
 #include "runtime/program/shared_bytes.h"
-#include "runtime/program/transfer.h"
 
 namespace hydrac::runtime {
 
@@ -28,156 +22,11 @@ ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
 }
 
-// encode_floats() and decode_floats() on all threads: each number by itself, so that how they are shared out
-// changes nothing.
-constexpr int64_t kChunk = 1 << 16;
-
-void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
-  const auto count = static_cast<int64_t>(values.size());
-#pragma omp parallel for schedule(static)
-  for (int64_t first = 0; first < count; first += kChunk) {
-    encode_floats(values.subspan(first, std::min(kChunk, count - first)), dtype,
-                  out + first * dtype_bytes(dtype));
-  }
-}
-
-void decode_in_parallel(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
-  const auto count = static_cast<int64_t>(values.size());
-#pragma omp parallel for schedule(static)
-  for (int64_t first = 0; first < count; first += kChunk) {
-    decode_floats(in + first * dtype_bytes(dtype), dtype,
-                  values.subspan(first, std::min(kChunk, count - first)));
-  }
-}
-
-// Which starts the tensors of `given` fill: those all of whose bytes are theirs.
-class Filled {
- public:
-  explicit Filled(const std::vector<NamedTensor>& given) {
-    for (const NamedTensor& tensor : given) {
-      if (tensor.nf4)
-        codes_.insert(tensor.nf4->codes);
-      else
-        bytes_[static_cast<int64_t>(tensor.address)] = tensor.bytes();
-    }
-  }
-
-  bool contains(const ParameterStart& start) const {
-    if (!start.nf4.empty())
-      return std::ranges::all_of(start.nf4,
-                                 [&](const Nf4Place& part) { return codes_.contains(part.codes); });
-    if (!start.pieces.empty()) return false;  // a rank's parts, which are drawn anyway
-    int64_t at = start.place.offset;
-    const int64_t end = at + start.place.elements * dtype_bytes(start.dtype);
-    for (auto next = bytes_.find(at); at < end && next != bytes_.end(); next = bytes_.find(at))
-      at += next->second;
-    return at == end;
-  }
-
- private:
-  std::map<int64_t, int64_t> bytes_;  // of tensors, by address
-  std::set<uint64_t> codes_;
-};
-
-// Each as a float and what that leaves of it; -1 where there is none.
-std::vector<float> in_two_floats(std::span<const double> numbers, int64_t count) {
-  std::vector<float> pairs;
-  for (int64_t i = 0; i < count; ++i) {
-    const double number = numbers.empty() ? -1 : numbers[static_cast<size_t>(i)];
-    const auto high = static_cast<float>(number);
-    pairs.push_back(high);
-    pairs.push_back(static_cast<float>(number - high));
-  }
-  return pairs;
-}
-
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
   for (NamedTensor& tensor : layout_.parameters)
     tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
-}
-
-void LaidOutProgram::start(const std::vector<NamedTensor>& given) {
-  clear_persistent();
-  const Filled filled(given);
-  uint32_t stream = 0;
-  for (const ParameterStart& start : layout_.starts) {
-    if (!filled.contains(start)) write_start(start, stream);
-    ++stream;
-  }
-  parameters_changed();
-  write_scalar(layout_.state.rng_seed, layout_.seed);
-  if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
-  write_state_of_part();
-  if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
-  if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
-  if (layout_.rope) {
-    std::vector<float> cos(static_cast<size_t>(layout_.rope->cos.elements)), sin(cos.size());
-    fill_rope_tables(*layout_.rope, cos, sin);
-    write_floats(layout_.rope->cos, cos);
-    write_floats(layout_.rope->sin, sin);
-  }
-}
-
-void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
-  int64_t next = 0;
-  for (const Nf4Place& matrix : start.nf4) {
-    write_nf4(matrix, [&](int64_t first, std::span<float> numbers) {
-      initialize_parameter(numbers, next + first, start, layout_.seed, stream);
-    });
-    next += matrix.elements;
-  }
-  if (!start.nf4.empty()) return;
-  if (!start.pieces.empty()) return write_start_of_rank(start, stream);
-  const int64_t element = dtype_bytes(start.dtype), bytes = start.place.elements * element;
-  std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
-  // `count` bytes of it from `begin` on, to be written to `offset`.
-  const auto write = [&](int64_t offset, int64_t begin, int64_t count) {
-    copy_in_pieces(offset, count, [&](int64_t first, std::span<std::byte> piece) {
-      const size_t numbers = piece.size() / static_cast<size_t>(element);
-      const int64_t from = (begin + first) / element;
-      if (start.dtype == SafetensorsDtype::f32) {
-        initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), numbers), from, start,
-                             layout_.seed, stream);
-        return;
-      }
-      rounded.resize(numbers);
-      initialize_parameter(rounded, from, start, layout_.seed, stream);
-      encode_in_parallel(rounded, start.dtype, piece.data());
-    });
-  };
-  const std::vector<SharedBytes> shared = shared_at(layout_.divided, start.place.offset, bytes);
-  if (shared.empty()) return write(start.place.offset, 0, bytes);
-  const OwnBytes own = own_bytes(shared[0], ranks().rank());
-  if (own.count > 0) write(own.address, own.first, own.count);
-}
-
-void LaidOutProgram::write_nf4(const Nf4Place& place, const MakeNumbers& make) {
-  constexpr int64_t kNumbers = kPiece / static_cast<int64_t>(sizeof(float));  // whole blocks
-  nf4_piece_.resize(static_cast<size_t>(std::min(kNumbers, place.elements)));
-  nf4_encoder_.begin(place.elements);
-  for (int64_t first = 0; first < place.elements; first += kNumbers) {
-    const std::span piece =
-        std::span(nf4_piece_).first(static_cast<size_t>(std::min(kNumbers, place.elements - first)));
-    make(first, piece);
-    nf4_encoder_.add(piece);
-  }
-  const Nf4& matrix = nf4_encoder_.finish();
-  copy_in(static_cast<int64_t>(place.codes), std::as_bytes(std::span(matrix.codes)));
-  copy_in(static_cast<int64_t>(place.block_codes), std::as_bytes(std::span(matrix.block_codes)));
-  copy_in(static_cast<int64_t>(place.groups), std::as_bytes(std::span(matrix.groups)));
-}
-
-std::vector<float> LaidOutProgram::read_nf4(const Nf4Place& place) {
-  Nf4 matrix;
-  resize(matrix, place.elements);
-  copy_out(static_cast<int64_t>(place.codes), std::as_writable_bytes(std::span(matrix.codes)));
-  copy_out(static_cast<int64_t>(place.block_codes), std::as_writable_bytes(std::span(matrix.block_codes)));
-  copy_out(static_cast<int64_t>(place.groups), std::as_writable_bytes(std::span(matrix.groups)));
-  std::vector<float> numbers(static_cast<size_t>(place.elements));
-  dequantize_nf4(matrix, numbers);
-  return numbers;
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
@@ -253,13 +102,6 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
   parameters_changed();
 }
 
-void LaidOutProgram::quantize(const NamedTensor& tensor, SafetensorsDtype dtype,
-                              std::span<const std::byte> from) {
-  write_nf4(*tensor.nf4, [&](int64_t first, std::span<float> numbers) {
-    decode_in_parallel(from.data() + first * dtype_bytes(dtype), dtype, numbers);
-  });
-}
-
 Counters LaidOutProgram::counters() {
   return {read_scalar<int32_t>(layout_.state.step), read_scalar<uint32_t>(layout_.state.rng_step)};
 }
@@ -293,119 +135,6 @@ std::span<const float> LaidOutProgram::result(Place place) {
   return result_;
 }
 
-std::span<const float> LaidOutProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
-  const auto at = static_cast<int32_t>(position);
-  if (layout_.cache.sequences > 0) {
-    const Prompt alone{-1, prompt};
-    return prefill({&alone, 1}, {&at, 1}).row(0);
-  }
-  refresh_working_copies();
-  std::vector<int32_t> tokens(static_cast<size_t>(layout_.context_length), 0);
-  std::ranges::copy(prompt, tokens.begin());
-  if (layout_.inputs.own_prompt) {
-    const OwnIds own = own_ids(layout_.inputs, tokens);
-    write_ids(layout_.inputs.prompt, own.rows);
-    write_floats(layout_.inputs.own_prompt, own.are_own);
-  } else {
-    write_ids(layout_.inputs.prompt, tokens);
-  }
-  write_scalar(layout_.inputs.position, at);
-  compute(Function::generate);
-  return result(layout_.results.logits).first(static_cast<size_t>(layout_.results.vocab_size));
-}
-
-LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts) {
-  std::vector<int32_t> ends;
-  for (const Prompt& prompt : prompts) ends.push_back(static_cast<int32_t>(prompt.tokens.size()) - 1);
-  return prefill(prompts, ends);
-}
-
-LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends) {
-  const CacheShape& cache = layout_.cache;
-  const auto count = static_cast<size_t>(cache.prompts), length = static_cast<size_t>(cache.prompt_tokens);
-  if (prompts.size() > count) throw std::logic_error("more prompts than prefill takes");
-  std::vector<int32_t> tokens(count * length, 0), rows(count, -1), all_ends(count, 0);
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (prompts[i].tokens.empty() || prompts[i].tokens.size() > length)
-      throw std::logic_error("a prompt of a length that prefill does not take");
-    std::ranges::copy(prompts[i].tokens, tokens.begin() + static_cast<std::ptrdiff_t>(i * length));
-    rows[i] = static_cast<int32_t>(prompts[i].sequence);
-    all_ends[i] = ends[i];
-  }
-  refresh_working_copies();
-  write_ids(layout_.inputs.prompts, tokens);
-  write_ids(layout_.inputs.prompt_rows, rows);
-  write_ids(layout_.inputs.prompt_ends, all_ends);
-  compute(Function::prefill);
-  const Place place = layout_.results.prompt_logits;
-  return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
-}
-
-void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions,
-                                    std::vector<Input> others) {
-  const auto count = static_cast<size_t>(layout_.cache.sequences);
-  if (tokens.size() != count || positions.size() != count)
-    throw std::logic_error("decode takes a token of every sequence");
-  refresh_working_copies();
-  others.push_back({layout_.inputs.next_tokens.offset, std::as_bytes(tokens)});
-  others.push_back({layout_.inputs.next_positions.offset, std::as_bytes(positions)});
-  copy_inputs(others);
-  compute(Function::decode);
-}
-
-LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
-  compute_decode(tokens, positions, {});
-  const Place place = layout_.results.next_logits;
-  return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
-}
-
-std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> tokens,
-                                                  std::span<const int32_t> positions,
-                                                  const TopRequest& request) {
-  const ResultPlaces& places = layout_.results;
-  const auto inverse_temperature = static_cast<float>(1 / request.temperature);
-  const auto vocabulary = static_cast<int32_t>(std::min(request.vocabulary, places.vocab_size));
-  const std::vector<float> uniforms = in_two_floats(request.uniforms, layout_.cache.sequences);
-  const InputPlaces& inputs = layout_.inputs;
-  compute_decode(tokens, positions,
-                 {{inputs.inverse_temperature.offset, std::as_bytes(std::span(&inverse_temperature, 1))},
-                  {inputs.vocabulary.offset, std::as_bytes(std::span(&vocabulary, 1))},
-                  {inputs.uniforms.offset, std::as_bytes(std::span(uniforms))}});
-  // One copy of where all of them lie, instead of one each.
-  const Place all[] = {places.top_values, places.top_ids, places.top_sums, places.drawn};
-  const int64_t first = std::ranges::min(all, {}, &Place::offset).offset;
-  int64_t end = 0;
-  for (const Place& place : all) end = std::max(end, place.offset + place.elements * int64_t{4});
-  top_.resize(static_cast<size_t>(end - first));
-  copy_results(first, top_);
-  std::vector<TopLogits> rows;
-  for (int64_t i = 0; i < layout_.cache.sequences; ++i) rows.push_back(top_of(i, first));
-  return rows;
-}
-
-TopLogits LaidOutProgram::top_of(int64_t sequence, int64_t first) const {
-  const ResultPlaces& places = layout_.results;
-  const int64_t count = layout_.cache.top;
-  const auto at = [&](Place place, int64_t element) {
-    return top_.data() + (place.offset - first) + element * int64_t{4};
-  };
-  const auto* values = reinterpret_cast<const float*>(at(places.top_values, sequence * count));
-  const auto* ids = reinterpret_cast<const int32_t*>(at(places.top_ids, sequence * count));
-  float sum = 0;
-  int32_t drawn = -1;
-  std::memcpy(&sum, at(places.top_sums, sequence), sizeof sum);
-  std::memcpy(&drawn, at(places.drawn, sequence), sizeof drawn);
-  return {std::span(values, static_cast<size_t>(count)), std::span(ids, static_cast<size_t>(count)), sum,
-          drawn};
-}
-
-std::span<const float> LaidOutProgram::decoded_logits(int64_t sequence) {
-  const Place all = layout_.results.next_logits;
-  const int64_t stride = all.elements / layout_.cache.sequences;
-  const Place row{all.offset + sequence * stride * static_cast<int64_t>(sizeof(float)), stride};
-  return result(row).first(static_cast<size_t>(layout_.results.vocab_size));
-}
-
 TargetLosses LaidOutProgram::score(const Batch& batch) {
   const ResultPlaces& places = layout_.results;
   const auto of = [&](Function function, Place place) {
@@ -422,6 +151,20 @@ TargetLosses LaidOutProgram::score(const Batch& batch) {
 void LaidOutProgram::clear_replies() {
   const Place sums = layout_.results.reply_embeddings;
   write_floats(sums, std::vector<float>(static_cast<size_t>(sums.elements), 0.0f));
+}
+
+void LaidOutProgram::embed(const Batch& batch) {
+  const InputPlaces& places = layout_.inputs;
+  const auto input = [](Place place, const std::vector<int32_t>& numbers) {
+    if (std::ssize(numbers) != place.elements)
+      throw std::logic_error("texts of another shape than embed() reads");
+    return Input{place.offset, std::as_bytes(std::span(numbers))};
+  };
+  const Input inputs[] = {
+      input(places.text_tokens, batch.tokens), input(places.text_documents, batch.documents),
+      input(places.text_positions, batch.positions), input(places.text_segments, batch.segments)};
+  copy_inputs(inputs);
+  compute(Function::embed);
 }
 
 ReplyDistances LaidOutProgram::reply_distances() {

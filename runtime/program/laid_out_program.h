@@ -52,11 +52,14 @@ class LaidOutProgram : public StepProgram {
   std::span<const float> decoded_logits(int64_t sequence) override;
   TargetLosses score(const Batch& batch) override;
   void clear_replies() override;
+  TextShape text_shape() const override { return layout_.texts; }
+  void embed(const Batch& batch) override;
   ReplyDistances reply_distances() override;
   void discard_loss() override { write_scalar(layout_.results.loss, 0.0f); }
   int64_t context_length() const override { return layout_.context_length; }
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
+  std::vector<NamedTensor> encoder_parameters() override { return layout_.encoder_parameters; }
   std::vector<NamedTensor> optimizer_state() override { return layout_.optimizer_state; }
   bool computes_together() const override { return layout_.tensor_ranks > 1 || layout_.gathers_weights; }
   bool shares_state() const override;

@@ -22,6 +22,8 @@ std::string_view to_string(Function function) {
       return "score";
     case Function::score_base:
       return "score_base";
+    case Function::embed:
+      return "embed";
     case Function::load:
       return "load";
   }

@@ -21,6 +21,7 @@ enum class Function {
   decode,      // and behind the next token of every sequence
   score,       // forward of a batch of replies without dropout; programs with an objective
   score_base,  // the same without adapters
+  embed,       // forward of a batch of texts through an encoder of replies; where there is one
   load         // makes the working copies of the parameters anew; where there are some
 };
 std::string_view to_string(Function function);
@@ -46,7 +47,7 @@ struct InputPlaces {
   Place position_order;      // i32 [B*T], of the positions; GPUs only, where positions are learned
   int64_t position_ids = 0;  // position_order: positions are smaller than this
   Place target_weights;      // f32 [B,T]; with an objective
-  Place segments;            // i32 [B,T]; with an objective
+  Place segments;            // i32 [B,T]; with an objective and no encoder
   // Where ranks share layers: f32 like tokens and prompt, 1 where a rank has the token in its part of the
   // vocabulary, own_ids from first_own_id on; `tokens` are rows of a part. own_targets: targets are, too.
   Place own_tokens, own_prompt;
@@ -59,6 +60,8 @@ struct InputPlaces {
   Place prompts;                      // i32 [A,P]
   Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
   Place next_tokens, next_positions;  // i32 [S]
+  // With an encoder, see StepProgram::embed(): i32 [E,L], [E,L,2], [E,L] and [E,L].
+  Place text_tokens, text_documents, text_positions, text_segments;
   // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.
   Place inverse_temperature, vocabulary, uniforms;
 };
@@ -149,6 +152,7 @@ struct ProgramLayout {
 
   // As in a checkpoint; addresses count from the arena's start. See StepProgram.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
+  std::vector<NamedTensor> encoder_parameters;  // StepProgram::encoder_parameters()
   // Parameters that no rank has whole: `first` is their address, which no memory has.
   std::vector<SharedBytes> divided;
   bool working_copies = false;  // of parameters, which Function::load makes anew
@@ -161,6 +165,7 @@ struct ProgramLayout {
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
   CacheShape cache;
+  TextShape texts;
   double flop_per_target = 0;  // model flop a trained token
 
   CallTable calls;  // of every function; empty: faults are not traced to calls

@@ -13,15 +13,20 @@ namespace hydrac::runtime {
 
 namespace {
 
-void append_nfc(std::string_view text, std::string& out) {
-  utf8proc_uint8_t* composed = nullptr;
-  const utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-      &composed, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
+// `form`: UTF8PROC_COMPOSE or UTF8PROC_DECOMPOSE.
+void append_normalized(std::string_view text, int form, std::string& out) {
+  utf8proc_uint8_t* normalized = nullptr;
+  const utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                               static_cast<utf8proc_ssize_t>(text.size()), &normalized,
+                                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(normalized, &std::free);
   if (length == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
   if (length < 0) throw RunError(std::string("Unicode normalization failed: ") + utf8proc_errmsg(length));
-  out.append(reinterpret_cast<const char*>(composed), static_cast<size_t>(length));
+  out.append(reinterpret_cast<const char*>(normalized), static_cast<size_t>(length));
+}
+
+utf8proc_category_t category_of(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
 }  // namespace
@@ -33,7 +38,7 @@ bool is_white_space(char32_t c) {
 }
 
 bool is_word(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+  switch (category_of(c)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
@@ -50,6 +55,41 @@ bool is_word(char32_t c) {
       return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
              (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
   }
+}
+
+bool is_control(char32_t c) {
+  const utf8proc_category_t category = category_of(c);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_punctuation(char32_t c) {
+  switch (category_of(c)) {
+    case UTF8PROC_CATEGORY_PC:
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_nonspacing_mark(char32_t c) {
+  return category_of(c) == UTF8PROC_CATEGORY_MN;
+}
+
+char32_t to_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+std::string to_nfd(std::string_view text) {
+  std::string out;
+  append_normalized(text, UTF8PROC_DECOMPOSE, out);
+  return out;
 }
 
 std::string to_nfc(std::string_view text) {
@@ -72,7 +112,7 @@ std::string to_nfc(std::string_view text) {
       end = after;
     }
     out.append(text.substr(copied, previous - copied));
-    append_nfc(text.substr(previous, end - previous), out);
+    append_normalized(text.substr(previous, end - previous), UTF8PROC_COMPOSE, out);
     copied = previous = at = end;
   }
   out.append(text.substr(copied));

@@ -29,6 +29,7 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr auto kEmbeddings =
     std::to_array<std::string_view>({"model.embed_tokens.weight", "transformer.wte.weight"});
 constexpr auto kPrefixes = std::to_array<std::string_view>({"model.", "transformer."});
+constexpr std::string_view kEncoderPrefix = "bert.";
 
 // Buffers of transformers' modules that older versions saved: attention's mask, what it fills in, rope.
 bool is_constant(std::string_view name) {
@@ -45,6 +46,17 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
       problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(kMost, problems.size())));
   text += fmt::format("{}", fmt::join(first, ", "));
   if (problems.size() > kMost) text += fmt::format(" and {} more", problems.size() - kMost);
+}
+
+// Why the file's tensor cannot become the parameter; empty where it can.
+std::string misfit(const TensorEntry& tensor, const NamedTensor& parameter) {
+  if (tensor.shape != parameter.shape)
+    return fmt::format("{} is [{}] in the file and [{}] in the model", in_quotes(tensor.name),
+                       fmt::join(tensor.shape, ", "), fmt::join(parameter.shape, ", "));
+  if (!is_float(tensor.dtype))
+    return fmt::format("{} is {}, which is neither F32, F64, BF16 nor F16", in_quotes(tensor.name),
+                       dtype_name(tensor.dtype));
+  return "";
 }
 
 }  // namespace
@@ -131,13 +143,7 @@ void WeightFiles::check(StepProgram& program) const {
       continue;
     }
     used.insert(found.tensor);
-    const TensorEntry& tensor = *found.tensor;
-    if (tensor.shape != parameter.shape)
-      misfits.push_back(fmt::format("{} is [{}] in the file and [{}] in the model", in_quotes(tensor.name),
-                                    fmt::join(tensor.shape, ", "), fmt::join(parameter.shape, ", ")));
-    else if (!is_float(tensor.dtype))
-      misfits.push_back(fmt::format("{} is {}, which is neither F32, F64, BF16 nor F16",
-                                    in_quotes(tensor.name), dtype_name(tensor.dtype)));
+    if (std::string why = misfit(*found.tensor, parameter); !why.empty()) misfits.push_back(std::move(why));
   }
   std::string hint;
   if (std::ranges::find(missing, in_quotes(kHead)) != missing.end())
@@ -168,6 +174,35 @@ void WeightFiles::fill(StepProgram& program) const {
   check(program);
   for (const NamedTensor& parameter : filled(program)) {
     const Found found = find(parameter.name);
+    upload_tensor(*found.file, *found.tensor, program, parameter);
+  }
+}
+
+WeightFiles::Found WeightFiles::find_of_encoder(const std::string& name) const {
+  const Found found = find(name);
+  return found.tensor ? found : find(std::string(kEncoderPrefix) + name);
+}
+
+void WeightFiles::check_encoder(StepProgram& program) const {
+  std::vector<std::string> missing, misfits;
+  for (const NamedTensor& parameter : program.encoder_parameters()) {
+    const Found found = find_of_encoder(parameter.name);
+    if (found.tensor == nullptr)
+      missing.push_back(in_quotes(parameter.name));
+    else if (std::string why = misfit(*found.tensor, parameter); !why.empty())
+      misfits.push_back(std::move(why));
+  }
+  std::string problems;
+  append(problems, "missing", missing);
+  append(problems, "of another shape or type", misfits);
+  if (!problems.empty())
+    throw InputError(fmt::format("{}: these are not the weights of its config.json:{}", label_, problems));
+}
+
+void WeightFiles::fill_encoder(StepProgram& program) const {
+  check_encoder(program);
+  for (const NamedTensor& parameter : program.encoder_parameters()) {
+    const Found found = find_of_encoder(parameter.name);
     upload_tensor(*found.file, *found.tensor, program, parameter);
   }
 }

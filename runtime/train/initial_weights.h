@@ -35,6 +35,13 @@ class WeightFiles {
   // program.initialize(), which then draws nothing that these files have, and fill().
   void start(StepProgram& program) const;
 
+  // That they hold the parameters of the encoder that `program` has (StepProgram::encoder_parameters), of any
+  // floating-point type; what else they hold, such as a pooler or a head, is left alone. Names may begin with
+  // "bert.". InputError that lists the tensors that are missing, or of another shape or type.
+  void check_encoder(StepProgram& program) const;
+  // Copies them into `program`, which is started. InputError as of check_encoder(); nothing is copied then.
+  void fill_encoder(StepProgram& program) const;
+
   // Of names, types and shapes, and of the beginning of every tensor: another model's, or that of weights
   // which were trained on, differs.
   std::string fingerprint() const;
@@ -54,6 +61,7 @@ class WeightFiles {
   void add(const std::filesystem::path& file);
   void add_index(const std::filesystem::path& folder, const std::filesystem::path& index);
   Found find(std::string_view name) const;
+  Found find_of_encoder(const std::string& name) const;
 
   std::string label_;
   std::vector<std::unique_ptr<SafetensorsReader>> files_;

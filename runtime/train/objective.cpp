@@ -6,6 +6,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/text_batches.h"
 
 namespace hydrac::runtime {
 
@@ -83,6 +84,14 @@ std::vector<SampledReply> ReplyObjective::sample(const std::vector<std::vector<i
   return replies;
 }
 
+void ReplyObjective::embed(std::span<const SampledReply> replies) {
+  const TextShape shape = program_.text_shape();
+  std::vector<EncodedText> texts;
+  for (const SampledReply& reply : replies)
+    texts.push_back({static_cast<int32_t>(reply.segment), settings_.encoder.ids(reply.text, shape.tokens)});
+  for (const Batch& batch : text_batches(texts, shape, settings_.encoder.first_token)) program_.embed(batch);
+}
+
 std::vector<double> ReplyObjective::advantages(std::span<const SampledReply> replies,
                                                const ReplyDistances& distances,
                                                ObjectiveResult& result) const {
@@ -116,6 +125,7 @@ ObjectiveResult ReplyObjective::weigh(std::span<const SampledReply> replies, con
   program_.clear_replies();
   std::vector<TargetLosses> losses;
   for (const Batch& batch : batches) losses.push_back(program_.score(batch));
+  if (!settings_.encoder.weights.empty()) embed(replies);
   const ReplyDistances distances = program_.reply_distances();
   const auto count = static_cast<size_t>(settings_.replies), sets = replies.size() / count;
   ObjectiveResult result;

@@ -1,8 +1,11 @@
 // What is learned from replies that the model samples while it trains (docs/objectives.md).
 #pragma once
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runtime/data/batch.h"
@@ -14,6 +17,14 @@
 
 namespace hydrac::runtime {
 
+// An encoder of sentences, which embeds replies in place of the model's own hidden states.
+struct ReplyEncoder {
+  std::filesystem::path weights;  // see WeightFiles::fill_encoder(); empty: there is none
+  // The ids of a text, those included that begin and end it, and at most so many. Needed where there is one.
+  std::function<std::vector<int32_t>(std::string_view text, int64_t most)> ids;
+  bool first_token = false;  // a text is embedded by the hidden state of its first token, not by their mean
+};
+
 // Plain data; as the section `objective` of a spec.
 struct ObjectiveSettings {
   int64_t prompts = 0;  // of a step, that replies are sampled to; 0: there is no objective
@@ -23,7 +34,8 @@ struct ObjectiveSettings {
   int64_t prompt_tokens = 0, max_new_tokens = 0;  // at most
   int64_t sequence_len = 0;                       // T
   RewardCommand reward = {};  // what a reply is worth; no words: what it adds to the diversity of its set
-  SampleOptions sampling;     // its seed is that of all replies
+  ReplyEncoder encoder;
+  SampleOptions sampling;           // its seed is that of all replies
   std::vector<int32_t> end_tokens;  // that end a reply, beside the tokenizer's end of text
 };
 
@@ -50,6 +62,7 @@ class ReplyObjective {
 
  private:
   std::vector<SampledReply> sample(const std::vector<std::vector<int32_t>>& prompts, int64_t step) const;
+  void embed(std::span<const SampledReply> replies);
   std::vector<double> advantages(std::span<const SampledReply> replies, const ReplyDistances& distances,
                                  ObjectiveResult& result) const;
   ObjectiveResult weigh(std::span<const SampledReply> replies, const ReplyPlaces& places,

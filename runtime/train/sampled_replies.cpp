@@ -38,16 +38,6 @@ Batch empty_batch(const ReplyPlaces& places) {
   return batch;
 }
 
-// Positions [begin, end) of a row become a document.
-void add_document(Batch& batch, size_t row, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    const size_t at = row + static_cast<size_t>(i);
-    batch.documents[2 * at] = static_cast<int32_t>(begin);
-    batch.documents[2 * at + 1] = static_cast<int32_t>(end);
-    batch.positions[at] = static_cast<int32_t>(i - begin);
-  }
-}
-
 struct Place {
   size_t batch = 0, row = 0;  // the row's first element
   int64_t begin = 0;          // in the row
@@ -76,6 +66,15 @@ void fill(const SampledReply& from, const Place& place, const ReplyPlaces& place
 }
 
 }  // namespace
+
+void add_document(Batch& batch, size_t row, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    const size_t at = row + static_cast<size_t>(i);
+    batch.documents[2 * at] = static_cast<int32_t>(begin);
+    batch.documents[2 * at + 1] = static_cast<int32_t>(end);
+    batch.positions[at] = static_cast<int32_t>(i - begin);
+  }
+}
 
 std::vector<std::vector<int32_t>> draw_prompts(const std::vector<Batch>& step, int64_t tokens, int64_t most,
                                                uint64_t key) {

@@ -15,6 +15,9 @@ namespace hydrac::runtime {
 std::vector<std::vector<int32_t>> draw_prompts(const std::vector<Batch>& step, int64_t tokens, int64_t most,
                                                uint64_t key);
 
+// Positions [begin, end) of the row whose first element is `row` become a document.
+void add_document(Batch& batch, size_t row, int64_t begin, int64_t end);
+
 struct SampledReply {
   int64_t segment = 0;                 // its number through all sets, Batch::segments
   std::vector<int32_t> prompt, reply;  // neither is empty

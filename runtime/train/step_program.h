@@ -119,6 +119,11 @@ struct CacheShape {
   int64_t top = 0;  // logits that decode_top() finds; 0: the program has no such function
 };
 
+// What one embed() of a program with an encoder reads: so many rows of so many tokens.
+struct TextShape {
+  int64_t rows = 0, tokens = 0;  // E, L; 0: there is no encoder
+};
+
 // The beginning of a sequence: 1 to CacheShape::prompt_tokens tokens.
 struct Prompt {
   int64_t sequence = 0;  // of the cache; -1: nothing is kept
@@ -230,7 +235,12 @@ class StepProgram {
   // count replies through their sets, until clear_replies().
   virtual TargetLosses score(const Batch&) { throw std::logic_error("the program has no objective"); }
   virtual void clear_replies() { throw std::logic_error("the program has no objective"); }
-  // Of the replies that were scored so far.
+  // Programs with an encoder of sentences, which embeds replies instead of the model; score() embeds nothing
+  // then. The hidden states of texts, given by Batch's tokens, documents, positions and segments, [E,L] each,
+  // are added up by segments until clear_replies().
+  virtual TextShape text_shape() const { return {}; }
+  virtual void embed(const Batch&) { throw std::logic_error("the program has no encoder"); }
+  // Of the replies that were scored, or embedded, so far.
   virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
   // Within a step: the loss of its micro-batches so far counts nothing in StepResult::loss; their gradients
   // do.
@@ -241,6 +251,8 @@ class StepProgram {
   // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
   // seed have them.
   virtual std::vector<NamedTensor> base_parameters() { return {}; }
+  // The encoder's, under their names in its own files. They are uploaded once the program is started.
+  virtual std::vector<NamedTensor> encoder_parameters() { return {}; }
   // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
   virtual std::vector<NamedTensor> optimizer_state() = 0;
   // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call

@@ -202,6 +202,8 @@ void Trainer::start_program(bool continues) {
   if (continues) std::ranges::copy(program_.parameters(), std::back_inserter(given));
   program_.start(given);
   if (has_files) WeightFiles(options_.weights).fill(program_);
+  if (const auto& encoder = options_.objective.encoder.weights; !encoder.empty())
+    WeightFiles(encoder).fill_encoder(program_);
   if (!options_.adapter_weights.empty() && !continues) load_adapter(program_, options_.adapter_weights);
 }
 

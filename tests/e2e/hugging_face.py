@@ -1,11 +1,11 @@
 """Trains a tiny model of each kind that Hugging Face knows, loads its checkpoint with transformers, and compares; and
 begins a run with a tiny random model of each kind that transformers saved. Adapters that are trained beside such models are
-loaded with peft. Chat templates: the ids of conversations are
+loaded with peft. Replies are embedded by an encoder that transformers made. Chat templates: the ids of conversations are
 those that apply_chat_template gives with the models' own.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-A CASE is one of CASES, of PUBLISHED, of ADAPTERS, of MADE_BY_PEFT, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES, of PUBLISHED, of ADAPTERS, of MADE_BY_PEFT, of ENCODERS, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
@@ -110,6 +110,13 @@ ADAPTERS = {
 MADE_BY_PEFT = {
     "peft-gpt2": ("from-gpt2", {"r": 4, "lora_alpha": 6, "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True}),
     "peft-llama3": ("from-llama3", {"r": 8, "use_rslora": True, "target_modules": "all-linear"}),
+}
+
+# Encoders of sentences that embed replies. name: (keys of BertConfig, whether text is lower-cased, sentence-transformers' longest text)
+ENCODERS = {
+    "encoder": ({"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 80}, True, None),
+    "encoder-cased": ({"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64,
+                       "hidden_act": "gelu_new", "layer_norm_eps": 1e-5}, False, 9),
 }
 
 # The templates that models are published with, without their parts for tools. name: (special tokens, Jinja)
@@ -338,6 +345,70 @@ def run_made_by_peft(hydrac, name, tokenizer_json):
     print(f"{name}: logits differ by up to {greatest:.2g}", flush=True)
 
 
+def make_encoder(folder, keys, lowercase, longest):
+    """A random BERT, and a tokenizer of characters."""
+    torch.manual_seed(11)
+    characters = [chr(c) for c in range(33, 127)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *("##" + c for c in characters)]
+    config = transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, initializer_range=0.3, **keys)
+    model = transformers.BertModel(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder, safe_serialization=True)
+    (folder / "vocab.txt").write_text("".join(token + "\n" for token in vocabulary))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase}))
+    if longest:
+        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": longest}))
+
+
+def diversity_of(folder, sets, longest):
+    """The mean over sets of the mean cosine distance of two replies."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder, torch_dtype=torch.float64).eval()
+    distances = []
+    for replies in sets:
+        with torch.no_grad():
+            vectors = [model(**tokenizer(reply, truncation=True, max_length=longest or 64, return_tensors="pt")).last_hidden_state[0].mean(0)
+                       for reply in replies]
+        vectors = torch.nn.functional.normalize(torch.stack(vectors), dim=-1)
+        cosines = vectors @ vectors.T
+        count = len(replies)
+        distances.append((1 - (cosines.sum() - count) / (count * (count - 1))).item())
+    return sum(distances) / len(distances)
+
+
+def run_encoder(hydrac, name, tokenizer_json):
+    """A command that rewards replies sees what is embedded."""
+    keys, lowercase, longest = ENCODERS[name]
+    folder = pathlib.Path(hydrac.folder, name)
+    make_encoder(folder, keys, lowercase, longest)
+    pathlib.Path(hydrac.folder, f"{name}.jsonl").write_text(
+        "".join(json.dumps({"prompt": f"after {i} comes ", "completion": str(i + 1)}) + "\n" for i in range(20)))
+    seen = pathlib.Path(hydrac.folder, f"{name}-seen.jsonl")
+    pathlib.Path(hydrac.folder, f"{name}.sh").write_text(f"tee -a {seen} | awk '{{ print 1; print 2; print 3 }}'\n")
+    spec = {
+        "name": name, "target": "cpu", "model": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4},
+        "objective": {"name": "grpo", "prompts": 3, "replies": 3, "prompt_tokens": 16, "max_new_tokens": 12, "embed": name},
+        "data": {"path": f"{name}.jsonl", "format": "chat", "val_fraction": 0},
+        "train": {"sequence_len": 48, "micro_batch_size": 2, "max_steps": 3, "log_steps": 1},
+        "optimizations": {"threads": 1}, "sample": {"max_new_tokens": 0},
+    }
+    pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
+    hydrac("run", "-q", f"{name}.yaml", f"objective.reward.command=[sh, {name}.sh]")
+    sets = [json.loads(line)["replies"] for line in seen.read_text().splitlines()]
+    records = [json.loads(line) for line in pathlib.Path(hydrac.folder, f"runs/{name}/metrics.jsonl").read_text().splitlines()]
+    require(len(records) == 3 and len(sets) == 9, f"{len(records)} records of {len(sets)} sets")
+    greatest = 0.0
+    for step, record in enumerate(records):
+        theirs = diversity_of(folder, sets[3 * step:3 * step + 3], longest)
+        require(theirs > 1e-3, "the replies are too much alike to tell")
+        greatest = max(greatest, abs(record["diversity"] - theirs))
+    require(greatest <= 1e-5, f"the diversity of replies differs by up to {greatest:.2g}")
+    print(f"{name}: the diversity of replies differs by up to {greatest:.2g}", flush=True)
+
+
 def run_chat(hydrac, name, tokenizer_json):
     special, template = CHATS[name]
     root = json.loads(pathlib.Path(tokenizer_json).read_text())
@@ -382,9 +453,9 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *MADE_BY_PEFT, *CHATS]:
+    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *MADE_BY_PEFT, *ENCODERS, *CHATS]:
         try:
-            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_made_by_peft if name in MADE_BY_PEFT else run_chat if name in CHATS else run_case
+            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_made_by_peft if name in MADE_BY_PEFT else run_chat if name in CHATS else run_encoder if name in ENCODERS else run_case
             run(hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1

@@ -1,5 +1,5 @@
-// Any bytes as a tokenizer file: either an InputError, or a tokenizer whose members hold what tokenizer.h
-// says.
+// Any bytes as a tokenizer file: either an InputError, or a tokenizer whose members hold what tokenizer.h and
+// wordpiece.h say.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,6 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/text/tokenizers.h"
+#include "runtime/text/wordpiece.h"
 
 namespace {
 
@@ -31,6 +32,14 @@ void use(const Tokenizer& tokenizer) {
   if (const auto end = tokenizer.end_of_text()) require(*end >= 0 && *end < tokenizer.vocab_size());
 }
 
+void use_as_wordpiece(std::string_view file) {
+  constexpr int64_t most = 8;
+  const auto tokenizer = hydrac::runtime::parse_wordpiece(file, "fuzz");
+  const auto ids = tokenizer.encode(kText, most);
+  require(ids.size() >= 2 && ids.size() <= most);
+  for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocab_size());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -41,6 +50,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(copy->fingerprint() == tokenizer->fingerprint());
     use(*tokenizer);
   } catch (const InputError&) {  // the only error that a file may cause
+  }
+  try {
+    use_as_wordpiece(file);
+  } catch (const InputError&) {
   }
   return 0;
 }

@@ -76,6 +76,7 @@ class TinyProgram final : public runtime::CpuStepProgram {
       case runtime::Function::decode:
       case runtime::Function::score:  // and no objective
       case runtime::Function::score_base:
+      case runtime::Function::embed:
       case runtime::Function::load:
         return;
     }

@@ -135,6 +135,7 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
                 c = static_cast<float*>(operands.c)] { blas_->gemm(gemm, a, b, c); };
       },
       [&](const program::AllReduce& work) -> Run {
+        if (work.largest) throw std::logic_error("ranks on the cpu find no largest number");
         return announced([this, tensors = floats(), group = work.ranks] {
           for (const std::span<float> tensor : tensors) all_reduce(tensor, tensor, group);
         });

@@ -177,6 +177,26 @@ std::vector<NamedTensor> base_tensors(const driver::Compiled& compiled) {
   return tensors_of(compiled, true);
 }
 
+std::vector<NamedTensor> encoder_tensors(const driver::Compiled& compiled) {
+  std::vector<NamedTensor> tensors;
+  for (const models::EncoderTensor& of : compiled.interface.objective.encoder.tensors) {
+    const ir::Value& value = compiled.graph.value(of.value);
+    const int64_t row = element_count(value.shape) / value.shape[0].size;
+    for (int slot = of.part.first_slot; slot <= of.part.last_slot; ++slot) {
+      const auto first = static_cast<uint64_t>(of.part.first_row * row * size_of(value.dtype));
+      NamedTensor tensor{.name = of.part.name,
+                         .shape = {of.part.rows},
+                         .dtype = stored_type(value.dtype),
+                         .address = address_of(compiled, of.value, slot) + first};
+      if (value.shape.size() == 2) tensor.shape.push_back(row);
+      if (const size_t at = tensor.name.find("{}"); at != std::string::npos)
+        tensor.name.replace(at, 2, std::to_string(slot));
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return tensors;
+}
+
 std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
   std::vector<NamedTensor> tensors;
   for (const ir::Value& value : compiled.graph.values) {

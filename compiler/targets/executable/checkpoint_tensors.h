@@ -23,6 +23,8 @@ std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, co
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
 std::vector<runtime::NamedTensor> base_tensors(const driver::Compiled& compiled);
+// Of an encoder of replies, under their names in its own files.
+std::vector<runtime::NamedTensor> encoder_tensors(const driver::Compiled& compiled);
 // Values of role optimizer_state that are no views, under their names in the graph.
 std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled);
 

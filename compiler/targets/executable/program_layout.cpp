@@ -30,6 +30,7 @@ class LayoutMaker {
   runtime::StatePlaces state() const;
   runtime::ResultPlaces results() const;
   runtime::CacheShape cache() const;
+  runtime::TextShape texts() const;
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
   std::vector<runtime::GradientPlace> gradients() const;
@@ -83,6 +84,11 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.prompt_ends = place(io.cache.prompt_ends);
   places.next_tokens = place(io.cache.tokens);
   places.next_positions = place(io.cache.positions);
+  const models::EncoderInterface& encoder = io.objective.encoder;
+  places.text_tokens = place(encoder.tokens);
+  places.text_documents = place(encoder.documents);
+  places.text_positions = place(encoder.positions);
+  places.text_segments = place(encoder.segments);
   places.inverse_temperature = place(io.cache.inverse_temperature);
   places.uniforms = place(io.cache.uniforms);
   places.vocabulary = place(io.cache.vocabulary);
@@ -142,6 +148,13 @@ runtime::CacheShape LayoutMaker::cache() const {
   const ir::Shape& prompts = graph_.value(io.prompts).shape;
   const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
   return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
+}
+
+runtime::TextShape LayoutMaker::texts() const {
+  const ir::ValueId tokens = compiled_.interface.objective.encoder.tokens;
+  if (tokens == ir::kNoValue) return {};
+  const ir::Shape& shape = graph_.value(tokens).shape;
+  return {shape[0].size, shape[1].size};
 }
 
 ParameterStart::Kind kind_of(ir::Init::Kind kind) {
@@ -256,6 +269,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   if (compiled_.interface.rope_cos != ir::kNoValue) layout.rope = rope();
   layout.parameters = parameter_tensors(compiled_);
   layout.base_parameters = base_tensors(compiled_);
+  layout.encoder_parameters = encoder_tensors(compiled_);
   layout.optimizer_state = optimizer_tensors(compiled_);
   layout.gradients = gradients();
   layout.divided = divided();
@@ -268,6 +282,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.cache = cache();
+  layout.texts = texts();
   layout.flop_per_target = flop_per_target();
   layout.calls = runtime::CallTable(call_table(compiled_, SpecPlaces::lines));
   return layout;

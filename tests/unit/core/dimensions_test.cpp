@@ -28,7 +28,7 @@ TEST(Dimensions, AreTheSymbolsOfShapes) {
 TEST(Dimensions, LongSymbolsAreExpressions) {
   const Dimensions dimensions(graph_of({{B, T}, {H, K, D}, {Pack}}));
   const auto text = [&](int64_t size, const std::string& symbol) {
-    return dimensions.of(ir::Dim{size, symbol}).text;
+    return dimensions.of(ir::Dim{size, symbol}).code.text;
   };
   EXPECT_EQ(text(144, "3HD"), "3 * H * D");
   EXPECT_EQ(text(80, "(H+2K)D"), "(H + 2 * K) * D");
@@ -41,35 +41,35 @@ TEST(Dimensions, LongSymbolsAreExpressions) {
 TEST(Dimensions, WhatTheSymbolDoesNotSayIsANumber) {
   const Dimensions dimensions(graph_of({{B, T}, {H, K, D}}));
   for (const char* symbol : {"", "X", "3HX", "H+", "(H", "H)", "D/3", "D/0", "h", "3HD "}) {
-    EXPECT_EQ(dimensions.of(ir::Dim{7, symbol}).text, "7") << symbol;
+    EXPECT_EQ(dimensions.of(ir::Dim{7, symbol}).code.text, "7") << symbol;
   }
-  EXPECT_EQ(dimensions.of(ir::Dim{8, "H"}).text, "8");
+  EXPECT_EQ(dimensions.of(ir::Dim{8, "H"}).code.text, "8");
 }
 
 TEST(Dimensions, ASymbolOfTwoSizesIsNone) {
   const Dimensions dimensions(graph_of({{B, T}, {{5, "T"}}}));
   ASSERT_EQ(dimensions.all().size(), 1u);
-  EXPECT_EQ(dimensions.of(T).text, "16");
+  EXPECT_EQ(dimensions.of(T).code.text, "16");
 }
 
 TEST(Size, TextHasParenthesesWhereNeeded) {
-  const Size c{768, "C"}, half{384, "C / 2"}, both{1536, "C + C"};
-  EXPECT_EQ((c * half).text, "C * (C / 2)");
-  EXPECT_EQ((literal(1) * both).text, "C + C");
-  EXPECT_EQ((c * both).text, "C * (C + C)");
-  EXPECT_EQ(exact_quotient(both, literal(2)).text, "(C + C) / 2");
-  EXPECT_EQ(exact_quotient(c, literal(8) * Size{2, "kRows"}).text, "C / (8 * kRows)");
-  EXPECT_EQ(ceiling_quotient(c, literal(256)).text, "C / 256");
+  const Size c = named(768, "C"), half = exact_quotient(c, literal(2)), both = c + c;
+  EXPECT_EQ((c * half).code.text, "C * (C / 2)");
+  EXPECT_EQ((literal(1) * both).code.text, "C + C");
+  EXPECT_EQ((c * both).code.text, "C * (C + C)");
+  EXPECT_EQ(exact_quotient(both, literal(2)).code.text, "(C + C) / 2");
+  EXPECT_EQ(exact_quotient(c, literal(8) * named(2, "kRows")).code.text, "C / (8 * kRows)");
+  EXPECT_EQ(ceiling_quotient(c, literal(256)).code.text, "C / 256");
   const Size blocks = ceiling_quotient(c, literal(500));
-  EXPECT_EQ(blocks.text, "(C + 499) / 500");
+  EXPECT_EQ(blocks.code.text, "(C + 499) / 500");
   EXPECT_EQ(blocks.value, 2);
-  EXPECT_EQ(sum_of({c, c, c}).text, "3 * C");
-  EXPECT_EQ(sum_of({c, half}).text, "C + C / 2");
+  EXPECT_EQ(sum_of({c, c, c}).code.text, "3 * C");
+  EXPECT_EQ(sum_of({c, half}).code.text, "C + C / 2");
 }
 
 TEST(DimensionConstants, AreThoseThatTheCodeNames) {
   const Dimensions dimensions(graph_of({{B, T}, {D}}));
-  EXPECT_EQ(dimension_constants(dimensions.all(), "x[B * kT]  // [T,D]\ny[Dx]"),
+  EXPECT_EQ(dimension_constants(dimensions.all(), code("x[{} * kT]", dimensions.of(B)).names),
             "inline constexpr std::int64_t B = 4;\n");
 }
 

@@ -7,24 +7,28 @@
 namespace hydrac::codegen {
 namespace {
 
-program::Kernel kernel(const std::string& name, const std::string& parameters,
-                       const std::string& blocks_of_rows = "") {
+KernelSource source(const std::string& name, const std::vector<program::Parameter>& parameters = {}) {
+  KernelSource source;
+  source.name = name;
+  source.text.attributes = "void ";
+  source.text.parameters = parameters;
+  return source;
+}
+
+program::Kernel for_rows(const std::string& blocks) {
   program::Kernel kernel;
-  kernel.name = name;
-  kernel.comment = "of " + parameters;
-  kernel.text = std::string("void ") + kNamePlaceholder + "(" + parameters + ") {}\n";
-  kernel.blocks_of_rows = blocks_of_rows;
+  kernel.blocks_of_rows = blocks;
   return kernel;
 }
 
 TEST(KernelTable, EqualTextIsOneKernel) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), 1, {}), 0);
-  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), 1, {}), 0);
+  EXPECT_EQ(table.add({}, source("add_rmsnorm", {{"float*", "x"}}), 1, {}), 0);
+  EXPECT_EQ(table.add({}, source("add_rmsnorm", {{"float*", "x"}}), 1, {}), 0);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].name, "add_rmsnorm");
-  EXPECT_EQ(kernels[0].text, "void add_rmsnorm(float* x) {}\n");
+  EXPECT_EQ(kernels[0].text, "void add_rmsnorm(\n    float* x) {\n}\n");
 }
 
 // A GPU's kernel that needs no bounds has the same text for a batch and for one sequence: the call says how
@@ -32,23 +36,23 @@ TEST(KernelTable, EqualTextIsOneKernel) {
 TEST(KernelTable, EqualTextForOtherRowsIsOneKernel) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(kernel("rope", "float* x  // [B,T]\n", "rows / 4"), 64, {}), 0);
-  EXPECT_EQ(table.add(kernel("rope", "float* x  // [1,T]\n", "rows / 4"), 4, {}), 0);
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[B,T]"}}), 64, {}), 0);
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope", {{"float*", "x", "[1,T]"}}), 4, {}), 0);
   ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels[0].text, "void rope(float* x  // [B,T]\n) {}\n");
+  EXPECT_EQ(kernels[0].text, "void rope(\n    float* x) {  // [B,T]\n}\n");
 }
 
 // Where nobody knows how rows and blocks belong together, another number of blocks is another kernel.
 TEST(KernelTable, EqualTextLaunchedDifferentlyIsTwoKernels) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(kernel("rope", ""), 64, {.function = "micro_step"}), 0);
-  EXPECT_EQ(table.add(kernel("rope", ""), 4, {.function = "generate"}), 1);
-  EXPECT_EQ(table.add(kernel("rope", ""), 64, {.function = "evaluate"}), 0);
-  EXPECT_EQ(table.add(kernel("rope", "", "rows / 4"), 64, {.function = "evaluate"}), 2);
-  program::Kernel wide = kernel("rope", "");
+  EXPECT_EQ(table.add({}, source("rope"), 64, {.function = "micro_step"}), 0);
+  EXPECT_EQ(table.add({}, source("rope"), 4, {.function = "generate"}), 1);
+  EXPECT_EQ(table.add({}, source("rope"), 64, {.function = "evaluate"}), 0);
+  EXPECT_EQ(table.add(for_rows("rows / 4"), source("rope"), 64, {.function = "evaluate"}), 2);
+  program::Kernel wide;
   wide.block.threads = 256;
-  EXPECT_EQ(table.add(wide, 64, {.function = "update"}), 3);
+  EXPECT_EQ(table.add(wide, source("rope"), 64, {.function = "update"}), 3);
   ASSERT_EQ(kernels.size(), 4u);
   EXPECT_EQ(kernels[1].name, "rope_generate");
 }
@@ -57,17 +61,22 @@ TEST(KernelTable, EqualTextLaunchedDifferentlyIsTwoKernels) {
 TEST(KernelTable, PointersAreRestrictedWhereAllCallsAllowIt) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  const char* apart = "const float* __restrict__ x, float* __restrict__ w, float* __restrict__ y";
-  const char* in_place = "const float* x, float* __restrict__ w, float* y";
-  EXPECT_EQ(table.add(kernel("norm", apart), 1, {}), 0);
-  EXPECT_EQ(kernels[0].text, std::string("void norm(") + apart + ") {}\n");
-  program::Kernel overwriting = kernel("norm", in_place);
-  overwriting.comment += "\ny may lie where x lies.";
-  EXPECT_EQ(table.add(overwriting, 1, {}), 0);
-  EXPECT_EQ(kernels[0].text, std::string("void norm(") + in_place + ") {}\n");
-  EXPECT_EQ(kernels[0].comment, std::string("of ") + apart + "\ny may lie where x lies.");
-  EXPECT_EQ(table.add(kernel("norm", apart), 1, {}), 0);
-  EXPECT_EQ(kernels[0].text, std::string("void norm(") + in_place + ") {}\n");
+  KernelSource apart = source("norm", {{.type = "const float*", .name = "x", .is_restricted = true},
+                                       {.type = "float*", .name = "w", .is_restricted = true},
+                                       {.type = "float*", .name = "y", .is_restricted = true}});
+  apart.comment = "y = norm(x) w";
+  KernelSource in_place = apart;
+  in_place.text.parameters[0].is_restricted = in_place.text.parameters[2].is_restricted = false;
+  in_place.sharing = {"y may lie where x lies."};
+  EXPECT_EQ(table.add({}, apart, 1, {}), 0);
+  EXPECT_EQ(kernels[0].text, to_text(apart.text, "norm"));
+  EXPECT_EQ(kernels[0].comment, apart.comment);
+  for (const KernelSource& same : {in_place, apart, in_place}) {
+    EXPECT_EQ(table.add({}, same, 1, {}), 0);
+    EXPECT_EQ(kernels[0].text,
+              "void norm(\n    const float* x,\n    float* __restrict__ w,\n    float* y) {\n}\n");
+    EXPECT_EQ(kernels[0].comment, "y = norm(x) w\ny may lie where x lies.");
+  }
   EXPECT_EQ(kernels.size(), 1u);
 }
 
@@ -75,7 +84,7 @@ TEST(KernelTable, NamesSayHowKernelsDiffer) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
   const auto name = [&](const std::string& wanted, const std::string& text, const KernelPlace& place) {
-    return kernels[table.add(kernel(wanted, text), 1, place)].name;
+    return kernels[table.add({}, source(wanted, {{"float*", text}}), 1, place)].name;
   };
   const KernelPlace block{"micro_step", "block", "norm", "normed", {"attn"}, {"x", "normed", "rstd"}};
   KernelPlace bare = block, generate = block, first = block, key = block, mlp = block;

@@ -283,8 +283,8 @@ TEST(Plan, RecomputingABlockKeepsLittlePerLayer) {
   EXPECT_LT(block, none / 2);
 }
 
-// What the second branch reads is not overwritten at once: half a layer longer in each of twelve layers.
-TEST(Plan, LeavesRoomForTheSecondBranchWhereThatIsCheap) {
+// What the side queue reads is not overwritten at once: half a layer longer in each of twelve layers.
+TEST(Plan, LeavesRoomForTheSideQueueWhereThatIsCheap) {
   const SmallModel model(shipped_spec("gpt2-124m", {"train.micro_batch_size=1", "train.sequence_len=64"}),
                          {.all_functions = true, .fuse = true, .in_place = true});
   const ir::ValueId read_beside = storage_of(model.graph, model.graph.find("d_mlp.up"));

@@ -35,6 +35,19 @@ spec::Spec small_spec(const std::string& model, const std::string& train, const 
       diagnostics);
 }
 
+spec::Encoder small_encoder() {
+  return {.folder = "nowhere",
+          .hidden_size = 24,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 3,
+          .intermediate_size = 40,
+          .vocab_size = 30,
+          .max_position_embeddings = 17,
+          .type_vocab_size = 2,
+          .norm_eps = 1e-12,
+          .max_tokens = 11};
+}
+
 spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides) {
   diag::Diagnostics diagnostics;
   for (const char* cpu : {"target=cpu", "optimizations.precision=fp32", "optimizations.loss=materialized"})
@@ -55,6 +68,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
     metrics = optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);
     if (spec::has_objective(spec)) models::build_score(*model);
+    if (spec::encoder_of_replies(spec)) models::build_embed(*model);
     if (model->interface.objective.base_losses != ir::kNoValue) models::build_score_base(*model);
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
@@ -125,9 +139,12 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
   interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
   if (const models::ObjectiveInterface& replies = io.objective; replies.weights != ir::kNoValue) {
     interpreter.write({replies.weights, {}}, normals(random, count(replies.weights), 1));
-    std::vector<double> segments = integers(random, count(replies.segments), count(replies.distances));
+    const bool encodes = replies.segments == ir::kNoValue;
+    const ir::ValueId of_tokens = encodes ? replies.encoder.segments : replies.segments;
+    std::vector<double> segments = integers(random, count(of_tokens), count(replies.distances));
     for (size_t i = 0; i < segments.size(); i += 3) segments[i] = -1;
-    interpreter.write({replies.segments, {}}, segments);
+    interpreter.write({of_tokens, {}}, segments);
+    if (encodes) fill_texts(interpreter, random);
     interpreter.write({replies.embeddings, {}}, normals(random, count(replies.embeddings), 1));
   }
   if (io.loss_scale != ir::kNoValue)
@@ -145,6 +162,23 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     interpreter.write({io.prompt, {}}, integers(random, count(io.prompt), spec.model.vocab_size));
     interpreter.write({io.position, {}}, {static_cast<double>(count(io.prompt) / 2)});
   }
+}
+
+// Of 4 tokens each, the last one of a row cut off.
+void SmallModel::fill_texts(Interpreter& interpreter, std::mt19937& random) const {
+  const models::EncoderInterface& io = model->interface.objective.encoder;
+  const ir::Shape& shape = graph.value(io.tokens).shape;
+  const int64_t count = element_count(shape), length = shape[1].size;
+  interpreter.write({io.tokens, {}}, integers(random, count, graph.value(io.word).shape[0].size));
+  std::vector<double> documents, positions;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t token = i % length, begin = token / 4 * 4;
+    documents.push_back(static_cast<double>(begin));
+    documents.push_back(static_cast<double>(std::min(begin + 4, length)));
+    positions.push_back(static_cast<double>(token - begin));
+  }
+  interpreter.write({io.documents, {}}, documents);
+  interpreter.write({io.positions, {}}, positions);
 }
 
 std::vector<ir::ValueId> SmallModel::parameters() const {

@@ -17,6 +17,9 @@ namespace hydrac::test {
 spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets = "",
                       const std::string& adapter = "");
 
+// An encoder of replies of odd sizes; its files are nowhere.
+spec::Encoder small_encoder();
+
 // The spec of a file in specs/, for the cpu in fp32; `overrides` as on the command line.
 spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides = {});
 
@@ -46,6 +49,7 @@ struct SmallModel {
 
   // Parameters, tokens, targets (some ignored or missing), rope tables, random seeds: a function of `seed`.
   void fill(Interpreter& interpreter, unsigned seed = 1) const;
+  void fill_texts(Interpreter& interpreter, std::mt19937& random) const;  // of an encoder of replies
   std::vector<ir::ValueId> parameters() const;
   ir::ValueId gradient_of(ir::ValueId parameter) const;
   const ir::Node& fused_node(const std::string& function, const std::string& region,

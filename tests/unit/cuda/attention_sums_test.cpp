@@ -87,8 +87,8 @@ TEST(AttentionSums, LieInTheWorkspaceUntilTheSecondKernelAddsThem) {
   EXPECT_EQ(kernels.kernels[1].arguments, std::vector{backward_of(model).outputs[3]});
   // Of two sequences of one tile, which has four warps.
   EXPECT_EQ(kernels.workspace_bytes, 2 * 4 * 3 * 128 * 4);
-  EXPECT_NE(kernels.kernels[1].text.find("constexpr int kPartials = 8;"), std::string::npos)
-      << kernels.kernels[1].text;
+  EXPECT_NE(to_text(kernels.kernels[1].text).find("constexpr int kPartials = 8;"), std::string::npos)
+      << to_text(kernels.kernels[1].text);
 }
 
 }  // namespace

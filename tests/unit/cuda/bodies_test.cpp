@@ -26,6 +26,7 @@ struct Config {
   bool nf4_base = false;      // adapters beside matrices of 4 bits
   int replies = 0;            // above 0: of an objective, and an adapter with kl
   int ranks = 1;              // that share the update
+  bool encodes = false;       // an encoder embeds replies
 };
 
 spec::Spec spec_of(const Config& config) {
@@ -47,6 +48,7 @@ spec::Spec spec_of(const Config& config) {
     spec.objective.replies = config.replies;
     spec.objective.kl = 1;
     spec.objective.embed_layer = config.replies == 3 ? 1 : spec.model.num_hidden_layers;
+    if (config.encodes) spec.encoder = small_encoder();
   }
   if (!config.narrow_state) return spec;
   if (config.activations == ir::DType::bf16) spec.optimizations.weights = spec::WeightType::bf16;
@@ -82,7 +84,7 @@ std::vector<Case> cases_of(const ir::Graph& graph) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != ir::Op::fused || is_large(*node.body)) continue;
         codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
-        if (!seen.insert(kernels.kernels[0].text).second) continue;
+        if (!seen.insert(to_text(kernels.kernels[0].text)).second) continue;
         cases.push_back(
             {"body" + std::to_string(cases.size()), &node, region.layers > 1 ? 1 : 0, std::move(kernels)});
       }
@@ -109,7 +111,7 @@ TEST_P(CudaBodies, EqualTheirDefinitionInAnyOrderOfThreads) {
   }
   emulation::EmulatedKernels compiled(cuda_source_of(model.graph, all), names);
   for (const Case& one : cases) {
-    SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + one.kernels.kernels[0].text);
+    SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + to_text(one.kernels.kernels[0].text));
     Interpreter state(model.graph);
     randomize(model, state);
     BodyMemory memory(model.graph, state, one.kernels, one.layer);
@@ -226,6 +228,42 @@ INSTANTIATE_TEST_SUITE_P(
                false,
                false,
                3},
+        Config{"Encoder",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2",
+               ir::DType::f32,
+               "",
+               {},
+               false,
+               false,
+               false,
+               3,
+               1,
+               true},
+        Config{"EncoderBf16",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2",
+               ir::DType::bf16,
+               "",
+               {},
+               false,
+               false,
+               false,
+               3,
+               1,
+               true},
+        Config{"EncoderFp16",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2",
+               ir::DType::f16,
+               "",
+               {},
+               false,
+               false,
+               false,
+               3,
+               1,
+               true},
         Config{"ObjectiveBf16",
                "hidden_size: 264, num_hidden_layers: 2, num_attention_heads: 3, vocab_size: 97",
                "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",

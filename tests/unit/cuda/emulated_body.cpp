@@ -81,18 +81,16 @@ std::string cuda_source_of(const ir::Graph& graph,
   std::string source;
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k) {
-      std::string text = kernels.kernels[k].text;
-      for (size_t at; (at = text.find(codegen::kNamePlaceholder)) != std::string::npos;)
-        text.replace(at, std::strlen(codegen::kNamePlaceholder), kernel_name(name, k));
+      const std::string text = to_text(kernels.kernels[k].text, kernel_name(name, k));
       source += program::definition_text({.comment = kernels.kernels[k].comment, .text = text});
       const codegen::CudaLaunch& launch = kernels.kernels[k].launch;
       // What an emitted launch says.
       source += fmt::format(
           "static_assert([] {{\n  using namespace {}_sizes;\n  return {} == {} && kThreads == "
           "{}{};\n}}());\n",
-          kernel_name(name, k), launch.grid_text, launch.grid, launch.block,
+          kernel_name(name, k), launch.grid_text.text, launch.grid, launch.block,
           launch.shared_bytes > 0 ? fmt::format(" && kSharedBytes == {}", launch.shared_bytes) : "");
-      const std::string rows = launch.rows.empty() ? "0" : launch.rows;
+      const std::string rows = launch.rows.empty() ? "0" : launch.rows.text;
       for (const std::string& bound : launch.bounds)
         source += fmt::format(
             "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}));\n",
@@ -101,10 +99,13 @@ std::string cuda_source_of(const ir::Graph& graph,
         source += fmt::format(
             "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}) == "
             "{});\n",
-            kernel_name(name, k), launch.grid_of_rows, launch.rows, launch.grid);
+            kernel_name(name, k), launch.grid_of_rows.text, launch.rows.text, launch.grid);
     }
   }
-  const std::string constants = codegen::dimension_constants(codegen::Dimensions(graph).all(), source);
+  const std::vector<program::Dimension> dimensions = codegen::Dimensions(graph).all();
+  codegen::Names symbols;
+  for (const program::Dimension& dimension : dimensions) symbols.insert(dimension.symbol);
+  const std::string constants = codegen::dimension_constants(dimensions, symbols);
   std::string names;  // the emulator finds kernels outside of namespaces
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k)

@@ -116,7 +116,8 @@ TEST_P(CudaLargest, IsFoundByEveryLayoutInAnyOrderOfThreads) {
     state.run(node, 0);
     EXPECT_EQ(state.read(largest)[0], std::max(held, 14.0));
     // A step of 8 bits is a sixteenth of the number; the maximum is exact, and larger than these errors.
-    EXPECT_EQ(memory.compare(state, 1.0 / 16, 1e-3), std::vector<std::string>{}) << kernels.kernels[0].text;
+    EXPECT_EQ(memory.compare(state, 1.0 / 16, 1e-3), std::vector<std::string>{})
+        << to_text(kernels.kernels[0].text);
   }
 }
 

@@ -26,7 +26,8 @@ std::vector<FusedNode> fused_matmuls(const ir::Graph& graph) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != ir::Op::fused_matmul) continue;
-        if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text)
+        if (seen.insert(
+                    to_text(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text))
                 .second)
           found.push_back({&node, region.layers > 1 ? 1 : 0});
       }

@@ -92,5 +92,33 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
   }
 }
 
+// Of the shape of all-MiniLM-L6-v2, whose heads are narrow.
+TEST_F(CudaKernels, OfAnEncoderDoNotSpill) {
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  for (const char* name : {"sm_75", "sm_80", "sm_90"}) {
+    const targets::Target& target = *targets::find(name);
+    if (!std::ranges::binary_search(known, target.capability)) continue;
+    spec::Spec spec =
+        small_spec("hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 2, vocab_size: 512",
+                   "sequence_len: 64, micro_batch_size: 1");
+    spec.target = target.name;
+    spec.optimizations.precision = spec::Precision::fp16;
+    spec.objective.name = spec::ObjectiveName::polychromic;
+    spec.encoder = small_encoder();
+    spec.encoder->hidden_size = 384;
+    spec.encoder->num_attention_heads = 12;
+    spec.encoder->max_position_embeddings = 512;
+    spec.encoder->max_tokens = 256;
+    const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, {});
+    std::vector<const program::Kernel*> attention;
+    for (const program::Kernel& kernel : compiled.program.kernels)
+      if (kernel.text.find("DocumentMask<FullMask>") != std::string::npos) attention.push_back(&kernel);
+    EXPECT_FALSE(attention.empty());
+    for (const device_code::KernelResources& kernel :
+         resources_of(codegen::cuda_source(compiled.program, attention), target.capability))
+      expect_no_spills(kernel, fmt::format("{}: ", name));
+  }
+}
+
 }  // namespace
 }  // namespace hydrac::test

@@ -15,10 +15,11 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
                    const std::optional<passes::FusedMatmuls>& matmuls, const std::optional<passes::Fp8>& fp8,
                    const std::optional<passes::HeadParts>& head_parts)
     : spec(std::move(given)) {
-  models::Model model = models::declare_model(graph, spec);
+  models::Model model = models::declare_model(graph, spec, {}, activations);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (spec::has_objective(spec)) models::build_score(model);
+  if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});

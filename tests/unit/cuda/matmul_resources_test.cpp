@@ -39,13 +39,13 @@ TEST_F(MatmulKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
     const GpuModel model = lowered(kWhereverPossible), by_itself = lowered({.chip = cuda::kHopper});
     std::set<std::string> taken;  // texts
     for (const auto& [node, layer] : fused_matmuls(by_itself.graph))
-      taken.insert(codegen::cuda_body_kernels(by_itself.graph, *node, gpu).kernels[0].text);
+      taken.insert(to_text(codegen::cuda_body_kernels(by_itself.graph, *node, gpu).kernels[0].text));
     std::vector<std::pair<std::string, codegen::CudaKernels>> all;
     std::set<std::string> pays;
     for (const auto& [node, layer] : fused_matmuls(model.graph)) {
       const std::string name = "matmul_" + std::to_string(all.size());
       all.emplace_back(name, codegen::cuda_body_kernels(model.graph, *node, gpu));
-      if (taken.contains(all.back().second.kernels[0].text)) pays.insert(kernel_name(name, 0));
+      if (taken.contains(to_text(all.back().second.kernels[0].text))) pays.insert(kernel_name(name, 0));
     }
     ASSERT_FALSE(all.empty()) << options.spec;
     const std::vector<device_code::KernelResources> kernels =

@@ -37,7 +37,7 @@ std::string source_of(const GpuModel& model, const targets::Target& gpu) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != ir::Op::fused) continue;
         codegen::CudaKernels kernels = codegen::cuda_body_kernels(model.graph, node, gpu);
-        if (!seen.insert(kernels.kernels[0].text).second) continue;
+        if (!seen.insert(to_text(kernels.kernels[0].text)).second) continue;
         std::string name = kernels.kernels[0].name;
         std::ranges::replace_if(
             name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');

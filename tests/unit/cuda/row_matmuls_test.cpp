@@ -67,7 +67,8 @@ TEST(RowMatmuls, OfEvaluationAreTheKernelsOfTraining) {
   std::set<std::string> texts;
   for (const char* function : {"micro_step", "evaluate"}) {
     const ir::Node& node = node_named(model.graph, function, "matmul+add+layernorm");
-    texts.insert(codegen::cuda_body_kernels(model.graph, node, *targets::find("sm_90")).kernels[0].text);
+    texts.insert(
+        to_text(codegen::cuda_body_kernels(model.graph, node, *targets::find("sm_90")).kernels[0].text));
   }
   EXPECT_EQ(texts.size(), 1u);
 }
@@ -133,7 +134,7 @@ TEST(RowMatmuls, ReadAsTheFormulaDoes) {
   const GpuModel model(narrow(llama), ir::DType::bf16, {}, kByItself);
   const ir::Node& node = node_named(model.graph, "micro_step", "matmul+add+rmsnorm");
   const std::string text =
-      codegen::cuda_body_kernels(model.graph, node, *targets::find("sm_90")).kernels[0].text;
+      to_text(codegen::cuda_body_kernels(model.graph, node, *targets::find("sm_90")).kernels[0].text);
   const size_t first = text.find("  struct Kept"), last = text.find("};\n\nextern");
   EXPECT_EQ(text.substr(first, last - first),
             R"(  struct Kept {  // of a row, from one pass to the next

@@ -75,7 +75,7 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   for (const std::string& line : memory.compare(state, tolerance.relative, tolerance.of_scale))
     checked.differences += line + "\n";
   checked.shares = storage_of(graph, x.value) == storage_of(graph, y.value);
-  checked.text = kernels.kernels[0].text;
+  checked.text = to_text(kernels.kernels[0].text);
   return checked;
 }
 
@@ -300,7 +300,7 @@ TEST_P(CudaQuantized, KeepsCodesAndAScaleOfEachRow) {
     BodyMemory memory(model.graph, state, kernels, 0);
     memory.run(compiled, "body");
     state.run(model.node(), 0);
-    EXPECT_EQ(memory.compare(state, 1e-6, 0), std::vector<std::string>{}) << kernels.kernels[0].text;
+    EXPECT_EQ(memory.compare(state, 1e-6, 0), std::vector<std::string>{}) << to_text(kernels.kernels[0].text);
   }
 }
 

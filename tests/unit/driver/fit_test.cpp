@@ -29,7 +29,7 @@ spec::Spec open_spec(std::vector<std::string> overrides) {
       overrides);
 }
 
-// Of a plan without spare room for the second branch.
+// Of a plan without spare room for the side queue.
 int64_t bytes_with(spec::Spec spec, int64_t size) {
   set_micro_batch(spec, size);
   CompileOptions tight;

@@ -51,7 +51,7 @@ TEST(Remedies, OfAHugeBatchAreFoundInSeconds) {
   EXPECT_LT(taken.count(), 60);
 }
 
-TEST(MemoryLimit, RoomForTheSecondBranchIsLeftOutBeforeAProgramDoesNotFit) {
+TEST(MemoryLimit, RoomForTheSideQueueIsLeftOutBeforeAProgramDoesNotFit) {
   const spec::Spec spec = small_head({"target=h200", "model.num_attention_heads=1"});
   const int64_t roomy = bytes_of(spec);
   const CompileOptions less = within(roomy - 1);

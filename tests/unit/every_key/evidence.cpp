@@ -215,6 +215,10 @@ Bench::Bench() : before_(fs::current_path().string()) {
   spill("peft/adapter_model.safetensors", zeros);
   spill("peft/adapter_config.json",
         R"({"peft_type": "LORA", "r": 4, "lora_alpha": 3, "bias": "none", "target_modules": ["q_proj"]})");
+  fs::create_directory("encoder");
+  spill("encoder/config.json",
+        R"({"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "intermediate_size": 16, "vocab_size": 30, "max_position_embeddings": 16})");
   spill("below.yaml", "train: {seed: 5}\n");
   spill("config.json",
         R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace hydrac::codegen {
+namespace hydrac::emit {
 
 class Writer {
  public:
@@ -33,4 +33,4 @@ class Writer {
   size_t indent_ = 0;
 };
 
-}  // namespace hydrac::codegen
+}  // namespace hydrac::emit

@@ -1,0 +1,22 @@
+// Texts of an encoder of sentences, several to a row, as what StepProgram::embed() reads.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/data/batch.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+struct EncodedText {
+  int32_t segment = 0;       // Batch::segments
+  std::vector<int32_t> ids;  // at least one, at most TextShape::tokens
+};
+
+// As many batches as all texts need, each in its order behind the one before where the row has room, else in
+// the next row. A text is a document of its own, and so is what is left of a row, whose tokens count for no
+// segment. `first_token`: only a text's first token counts for its segment.
+std::vector<Batch> text_batches(std::span<const EncodedText> texts, const TextShape& shape, bool first_token);
+
+}  // namespace hydrac::runtime
