@@ -9,8 +9,8 @@
 
 #include "driver/compile.h"
 #include "models/freeze.h"
-#include "program/queues.h"
 #include "program/for_each_call.h"
+#include "program/queues.h"
 #include "tests/unit/driver/fetched_weights.h"
 #include "tests/unit/support/spec_of_text.h"
 
@@ -100,13 +100,13 @@ TEST(OffloadedWeights, AreCopiedWhileTheLayerBeforeComputes) {
   std::vector<program::QueueStep> steps;
   std::vector<int> layers;
   std::vector<const program::Section*> sections;
-  program::for_each_call(function_of(c, "micro_step"),
-                         [&](const program::Section& section, const Call& call, int, int layer) {
-                           EXPECT_EQ((call.queue == program::Queue::host_copies), program::is<program::Copy>(call));
-                           steps.push_back({accesses(c, call, layer), call.queue});
-                           layers.push_back(layer);
-                           sections.push_back(&section);
-                         });
+  program::for_each_call(
+      function_of(c, "micro_step"), [&](const program::Section& section, const Call& call, int, int layer) {
+        EXPECT_EQ((call.queue == program::Queue::host_copies), program::is<program::Copy>(call));
+        steps.push_back({accesses(c, call, layer), call.queue});
+        layers.push_back(layer);
+        sections.push_back(&section);
+      });
   const auto waits = program::waits_between_queues(steps);
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].queue != program::Queue::host_copies) continue;

@@ -7,8 +7,8 @@
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
-#include "program/queues.h"
 #include "program/for_each_call.h"
+#include "program/queues.h"
 #include "tests/unit/driver/fetched_weights.h"
 #include "tests/unit/support/spec_of_text.h"
 
