@@ -7,17 +7,20 @@
 #include "attention/scores.h"
 #include "cuda/attention/arguments.h"
 #include "cuda/decode_geometry.h"
+#include "cuda/decode_rotation.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
 
 // A decode kernel's constants: element type, head width, and what decode_launch() says.
-template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType>
+template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType,
+          Rotation kRotation = Rotation::none>
 struct DecodeConfig {
   using T = Element;
   using Mask = MaskType;
   using Scores = ScoresType;
+  static constexpr Rotation rotation = kRotation;
   static constexpr int head_dim = kHeadDim, heads = kLaunch.heads, keys = kLaunch.keys, parts = kLaunch.parts;
   static constexpr int columns = 8;                                    // of a lane
   static constexpr int lanes = power_of_two_from(head_dim / columns);  // that share a key
@@ -27,6 +30,7 @@ struct DecodeConfig {
   static constexpr int ahead = access / 2;                               // keys of a team in a round
   static_assert(head_dim % columns == 0 && head_dim <= 256);
   static_assert(Mask::hides_later);
+  static_assert(rotation != Rotation::halves || head_dim % (2 * columns) == 0);  // a lane's are of one half
 };
 
 namespace detail {
@@ -35,15 +39,6 @@ template <typename T>
 __device__ float decode_exp(float x) {
   if constexpr (sizeof(T) == 2) return exp_of_16_bits(x);
   return exp(x);
-}
-
-// A lane's columns of a head, or zeros where it has none.
-template <class Config>
-__device__ Vector<typename Config::T, Config::columns> columns_of(const typename Config::T* head,
-                                                                  int column) {
-  Vector<typename Config::T, Config::columns> columns{};
-  if (column < Config::head_dim) load_columns<Config::access>(columns, head + column);
-  return columns;
 }
 
 // A lane's columns to memory.
@@ -143,14 +138,14 @@ union DecodeShared {
 }  // namespace detail
 
 // The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
-// tokens' k and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
+// tokens' k, turned as q is, and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
 // and out [S,1,H,D]. With one part it writes `out`, else `workspace`.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,
-                                 const std::int32_t* positions, typename Config::T* keys,
-                                 typename Config::T* values, Heads<typename Config::T> out,
-                                 float* workspace) {
+                                 const std::int32_t* positions, const RotationTables& tables,
+                                 typename Config::T* keys, typename Config::T* values,
+                                 Heads<typename Config::T> out, float* workspace) {
   using T = typename Config::T;
   using Columns = Vector<T, Config::columns>;
   constexpr int kHeads = Config::heads, kAhead = Config::ahead, kStep = Config::teams * kAhead;
@@ -186,11 +181,11 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   };
   fetch(begin, 0);
 
+  const detail::DecodeRotation<Config> rotation(tables, position, column);
   Columns query[kHeads];
 #pragma unroll
-  for (int h = 0; h < kHeads; ++h)
-    query[h] = detail::columns_of<Config>(q.at(sequence, 0, first_head + h), column);
-  const Columns new_key = detail::columns_of<Config>(k.at(sequence, 0, kv_head), column);
+  for (int h = 0; h < kHeads; ++h) query[h] = rotation.load(q.at(sequence, 0, first_head + h));
+  const Columns new_key = rotation.load(k.at(sequence, 0, kv_head));
   const Columns new_value = detail::columns_of<Config>(v.at(sequence, 0, kv_head), column);
   if (has_new && first_head % group == 0 && team == 0 && has_columns) {
     const std::int64_t at = static_cast<std::int64_t>(position) * Config::head_dim + column;
