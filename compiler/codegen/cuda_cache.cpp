@@ -6,6 +6,7 @@
 #include "codegen/expression_text.h"
 #include "cuda/decode_geometry.h"
 #include "cuda/top_geometry.h"
+#include "ops/attention_decode.h"
 
 namespace hydrac::codegen {
 
@@ -44,8 +45,9 @@ class DecodeText {
 
   CudaKernel first() const {
     CudaKernel kernel = template_kernel("attention_decode", kHeader, gpu_);
-    kernel.comment = fmt::format("{} v over the cache, to which k and v are added{}", softmax_formula(rules_),
-                                 launch_.parts > 1 ? ", in parts of the keys" : "");
+    kernel.comment = fmt::format("{}{} v over the cache, to which k and v are added{}",
+                                 is_rotated() ? "q and k turned by their positions' angles; " : "",
+                                 softmax_formula(rules_), launch_.parts > 1 ? ", in parts of the keys" : "");
     kernel.takes_layer = rules_.varies_by_layer();
     kernel.takes_workspace = launch_.parts > 1;
     kernel.launch = {launch_.blocks, cuda::kDecodeThreads, 0, "kLaunch.blocks"};
@@ -54,6 +56,10 @@ class DecodeText {
     kernel.read(graph_, "k", node_.inputs[1]);
     kernel.read(graph_, "v", node_.inputs[2]);
     kernel.read(graph_, "positions", node_.inputs[3]);
+    if (is_rotated()) {
+      kernel.read(graph_, "cos_table", node_.inputs[6]);
+      kernel.read(graph_, "sin_table", node_.inputs[7]);
+    }
     kernel.write(graph_, "keys", node_.outputs[1]);
     kernel.write(graph_, "values", node_.outputs[2]);
     kernel.write(graph_, "out", node_.outputs[0]);
@@ -61,9 +67,10 @@ class DecodeText {
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     set_up(kernel.text, rules_);
     kernel.text.body.line(
-        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, keys, values, {}, {});",
+        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, {{{}}}, keys, values, {}, {});",
         heads(node_.inputs[0], "q"), heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"),
-        heads(node_.outputs[0], "out"), kernel.takes_workspace ? "workspace" : "nullptr");
+        is_rotated() ? "cos_table, sin_table" : "", heads(node_.outputs[0], "out"),
+        kernel.takes_workspace ? "workspace" : "nullptr");
     return kernel;
   }
 
@@ -98,6 +105,13 @@ class DecodeText {
     return fits ? ", 4" : "";
   }
 
+  bool is_rotated() const { return ops::rotates_in_decode(node_); }
+
+  std::string rotation() const {
+    if (!is_rotated()) return "";
+    return node_.optional_flag("interleaved") ? ", cuda::Rotation::neighbours" : ", cuda::Rotation::halves";
+  }
+
   Size size(const ir::Dim& dim) const { return dimensions_.of(dim); }
 
   // The constants, and what the body has before its call.
@@ -109,8 +123,8 @@ class DecodeText {
         problem_.multiprocessors);
     kernel.sizes.line("constexpr int kThreads = cuda::kDecodeThreads;");
     use_sizes(kernel);
-    kernel.body.line("using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;", type_, size(queries_[3]),
-                     mask_type(rules), scores_type(rules));
+    kernel.body.line("using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}{}>;", type_,
+                     size(queries_[3]), mask_type(rules), scores_type(rules), rotation());
     define_shape(kernel.body, rules, {"SequenceShape"},
                  code("{}, {}, {}, {}f", size(cache_[2]), size(queries_[2]), size(cache_[1]),
                       static_cast<float>(node_.number("scale"))),

@@ -316,6 +316,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("chunk-head");
   passes::layout(c.graph, c.decisions);
   after("layout");
+  if (generation && !target.is_cpu()) {
+    passes::rotate_in_decode(c.graph, c.decisions);
+    after("rotate-in-decode");
+  }
   const passes::Kept kept = kept_values(c);
   passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);
   after("expand");

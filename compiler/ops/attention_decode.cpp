@@ -1,10 +1,13 @@
 // Attention of one new token of each sequence over the keys and values that the sequence left in the cache.
 // Targets bring the kernels.
+#include "ops/attention_decode.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "ops/attention_rules.h"
 #include "ops/builder.h"
+#include "ops/op.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
@@ -22,7 +25,20 @@ Use attention_decode(RegionBuilder& b, Use q, Use k, Use v, const KeyCache& cach
   return out;
 }
 
+bool rotates_in_decode(const ir::Node& node) {
+  return node.inputs.size() > 6;
+}
+
 namespace {
+
+// The rope that the node stands for, of q or k.
+ir::Node rope_of(const ir::Node& node) {
+  ir::Node rope;
+  rope.op = ir::Op::rope;
+  rope.inputs = {node.inputs[0], node.inputs[6], node.inputs[7], node.inputs[3]};
+  rope.attributes = {{"inverse", false}, {"interleaved", node.optional_flag("interleaved")}};
+  return rope;
+}
 
 // Of sequences that fill the cache: two matmuls over all keys, which are read once.
 Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
@@ -35,8 +51,16 @@ Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // As layer 0 computes it.
-void attention_decode_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+void attention_decode_reference(const ir::Node& node, const std::vector<Tensor64>& given,
                                 std::vector<Tensor64>& out) {
+  std::vector<Tensor64> in = given;
+  if (rotates_in_decode(node)) {
+    for (const size_t side : {0, 1}) {
+      std::vector<Tensor64> turned = {given[side]};
+      op_info(ir::Op::rope).reference(rope_of(node), {given[side], given[6], given[7], given[3]}, turned);
+      in[side] = turned[0];
+    }
+  }
   const Tensor64& q = in[0];
   const int64_t B = q.shape[0], H = q.shape[2], D = q.shape[3], K = in[4].shape[1], M = in[4].shape[2];
   const AttentionRules rules = attention_rules(node);

@@ -166,8 +166,8 @@ Use select_token(RegionBuilder&, Use x, Use positions, const std::string& name);
 
 // values f32 [S,N], the N largest logits of each row in their order, equal ones by their id; ids i32 [S,N],
 // -1 where there are fewer; sums f32 [S] of exp((logit - values[0]) * inverse_temperature) of all; drawn i32
-// [S], the id into whose share of the sum the row's number falls, ids in their order, or -1 where the number
-// is negative.
+// [S], the id into whose share of the sum the row's number falls, ids in their order, or ids[0] where the
+// number is negative.
 struct TopLogits {
   Use values, ids, sums, drawn;
 };

@@ -40,7 +40,7 @@ void top_logits_reference(const ir::Node&, const std::vector<Tensor64>& in, std:
     for (const int64_t id : ids) out[2].data[r] += weight(id);
     const double uniform = in[3].data[2 * r] + in[3].data[2 * r + 1];
     double left = uniform * out[2].data[r];
-    int64_t drawn = uniform < 0 ? -1 : 0;
+    int64_t drawn = uniform < 0 && !ids.empty() ? ids[0] : 0;
     while (uniform >= 0 && drawn + 1 < vocabulary && (left -= weight(drawn)) >= 0) ++drawn;
     out[3].data[r] = static_cast<double>(drawn);
   }
@@ -52,7 +52,7 @@ extern const OpInfo kTopLogits{
     .op = ir::Op::top_logits,
     .formula =
         "values, ids = the largest of logits[..vocabulary]; sums = sum of exp((logits - values[0]) / "
-        "T); drawn = the id whose share of the sum the row's number falls into",
+        "T); drawn = the id whose share of the sum the row's number falls into, or ids[0]",
     .cost = top_logits_cost,
     .reference = top_logits_reference};
 

@@ -38,7 +38,6 @@ bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
 
 constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
 constexpr const char* kIsSlower = "stays a library's, which is faster";
-constexpr const char* kNotMeasured = "stays a library's: our kernel of few rows runs with fused_matmuls: all";
 
 class MatmulFusion {
  public:
@@ -167,8 +166,9 @@ class MatmulFusion {
 
   Choice choose(const Node& matmul, const EpilogueShape& shape) const {
     if (is_decode()) {
+      if (!fits_few_rows(matmul, shape)) return {.obstacle = kDoesNotFit};
       if (pays_as_few_rows(matmul, shape)) return {MatmulSchedule::few_rows};
-      return {.obstacle = options_.wherever_possible ? kDoesNotFit : kNotMeasured};
+      return {.obstacle = kIsSlower};
     }
     if (pays_as_one_tile(matmul, shape)) return {MatmulSchedule::one_tile};
     const bool sums_rows = shape.passes > 1;
@@ -186,11 +186,14 @@ class MatmulFusion {
   bool is_decode() const { return function_->name == "decode"; }
 
   // A token of each sequence.
+  bool fits_few_rows(const Node& matmul, const EpilogueShape& shape) const {
+    return shape.passes == 1 && is_there_before(matmul.inputs[1]) &&
+           matmul_supports(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::few_rows);
+  }
   bool pays_as_few_rows(const Node& matmul, const EpilogueShape& shape) const {
-    const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
-    constexpr auto schedule = MatmulSchedule::few_rows;
-    return shape.passes == 1 && is_there_before(matmul.inputs[1]) && matmul_supports(problem, schedule) &&
-           (options_.wherever_possible || matmul_pays(problem, schedule));
+    return fits_few_rows(matmul, shape) &&
+           (options_.wherever_possible ||
+            matmul_pays(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::few_rows));
   }
 
   bool pays_as_one_tile(const Node& matmul, const EpilogueShape& shape) const {

@@ -157,6 +157,11 @@ using MatmulChoices = std::vector<MatmulChoice>;
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
+// Needs op-level nodes, parts of qkv as views. Where matmuls alone write what rope turns for
+// attention_decode, that node turns it (ops::rotates_in_decode), with the same bits; the rope nodes are left
+// to remove_dead. A norm before rope stays one kernel with it.
+void rotate_in_decode(ir::Graph& graph, Log& log);
+
 // What a target's matmuls can do beside multiplying.
 struct MatmulEpilogues {
   bool bias = false;  // add a row: gemm's third input

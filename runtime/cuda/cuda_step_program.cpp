@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "runtime/cuda/library.h"
@@ -296,10 +297,14 @@ std::span<const float> CudaStepProgram::result(Place place) {
 void CudaStepProgram::copy_inputs(std::span<const Input> inputs) {
   flush();
   stream_.synchronize();  // the copies before may still read the buffer
+  queue_inputs(inputs, inputs_);
+}
+
+void CudaStepProgram::queue_inputs(std::span<const Input> inputs, PinnedBuffer& memory) {
   int64_t bytes = 0;
   for (const Input& input : inputs) bytes += static_cast<int64_t>(input.bytes.size());
-  if (inputs_.bytes() < bytes) inputs_ = PinnedBuffer(bytes);
-  std::byte* next = inputs_.data();
+  if (memory.bytes() < bytes) memory = PinnedBuffer(bytes);
+  std::byte* next = memory.data();
   for (const Input& input : inputs) {
     std::memcpy(next, input.bytes.data(), input.bytes.size());
     copy_to_device(arena() + input.offset, next, static_cast<int64_t>(input.bytes.size()), stream_);
@@ -307,13 +312,28 @@ void CudaStepProgram::copy_inputs(std::span<const Input> inputs) {
   }
 }
 
-// Queued behind compute(), so that the host waits once.
-void CudaStepProgram::copy_results(int64_t offset, std::span<std::byte> to) {
-  const auto bytes = static_cast<int64_t>(to.size());
-  if (results_.bytes() < bytes) results_ = PinnedBuffer(bytes);
-  copy_to_host(results_.data(), arena() + offset, bytes, stream_);
-  stream_.synchronize();
-  std::memcpy(to.data(), results_.data(), to.size());
+// Nothing here waits: while the GPU works on a step, the next one is queued behind it.
+void CudaStepProgram::begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results) {
+  if (decodes_begun_ - decodes_finished_ >= kInFlight)
+    throw std::logic_error("too many unfinished decode steps");
+  flush();
+  DecodeStep& step = decode_steps_[decodes_begun_++ % kInFlight];
+  queue_inputs(inputs, step.inputs);
+  const Place chosen = layout().results.drawn;
+  if (goes_on)
+    copy_on_device(arena() + layout().inputs.next_tokens.offset, arena() + chosen.offset,
+                   chosen.elements * static_cast<int64_t>(sizeof(int32_t)), stream_);
+  launch({Function::decode});
+  if (step.results.bytes() < results.bytes) step.results = PinnedBuffer(results.bytes);
+  copy_to_host(step.results.data(), arena() + results.first, results.bytes, stream_);
+  step.done.record(stream_);
+}
+
+void CudaStepProgram::finish_decode(const Stretch&, std::span<std::byte> to) {
+  if (decodes_begun_ == decodes_finished_) throw std::logic_error("no decode step is unfinished");
+  const DecodeStep& step = decode_steps_[decodes_finished_++ % kInFlight];
+  step.done.synchronize();
+  std::memcpy(to.data(), step.results.data(), to.size());
 }
 
 std::optional<DeviceLoad> CudaStepProgram::device_load() {

@@ -115,6 +115,12 @@ class CudaStepProgram : public LaidOutProgram {
     Event copied{Event::Use::order};
   };
 
+  // A step that begin_decode() began: pinned memory of what it reads and gives.
+  struct DecodeStep {
+    PinnedBuffer inputs, results;
+    Event done{Event::Use::order};
+  };
+
   void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) override;
   void clear_persistent() override;
   void run(Function function) override;
@@ -122,7 +128,11 @@ class CudaStepProgram : public LaidOutProgram {
   void compute(Function function, const Batch& batch) override;
   std::span<const float> result(Place place) override;
   void copy_inputs(std::span<const Input> inputs) override;
-  void copy_results(int64_t offset, std::span<std::byte> to) override;
+  int64_t decode_steps_in_flight() const override { return kInFlight; }
+  void begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results) override;
+  void finish_decode(const Stretch& results, std::span<std::byte> to) override;
+  // Queues copies of the inputs, by way of `memory`, which no copy may still read.
+  void queue_inputs(std::span<const Input> inputs, PinnedBuffer& memory);
   void wait() const override;
   LastRun last_run() const override;
   // Runs a micro-batch that waits for update() to be one graph with it.
@@ -157,8 +167,10 @@ class CudaStepProgram : public LaidOutProgram {
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   bool pending_ = false;
-  PinnedBuffer results_;       // of the functions that compute logits, as large as the largest so far
-  PinnedBuffer inputs_;        // of compute()
+  PinnedBuffer results_;  // of the functions that compute logits, as large as the largest so far
+  PinnedBuffer inputs_;   // of compute()
+  DecodeStep decode_steps_[kInFlight];
+  int64_t decodes_begun_ = 0, decodes_finished_ = 0;
   std::vector<Piece> pieces_;  // a ring, while parameters are initialized
   size_t next_piece_ = 0;
 };

@@ -72,46 +72,75 @@ LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<con
   return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
 }
 
-void LaidOutProgram::compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions,
-                                    std::vector<Input> others) {
-  const auto count = static_cast<size_t>(layout_.cache.sequences);
-  if (tokens.size() != count || positions.size() != count)
+void LaidOutProgram::require_sequences(std::span<const int32_t> words) const {
+  if (words.size() != static_cast<size_t>(layout_.cache.sequences))
     throw std::logic_error("decode takes a token of every sequence");
-  refresh_working_copies();
-  others.push_back({layout_.inputs.next_tokens.offset, std::as_bytes(tokens)});
-  others.push_back({layout_.inputs.next_positions.offset, std::as_bytes(positions)});
-  copy_inputs(others);
-  compute(Function::decode);
 }
 
 LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
-  compute_decode(tokens, positions, {});
+  require_sequences(tokens);
+  require_sequences(positions);
+  refresh_working_copies();
+  const Input inputs[] = {{layout_.inputs.next_tokens.offset, std::as_bytes(tokens)},
+                          {layout_.inputs.next_positions.offset, std::as_bytes(positions)}};
+  copy_inputs(inputs);
+  compute(Function::decode);
   const Place place = layout_.results.next_logits;
   return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
 }
 
-std::vector<TopLogits> LaidOutProgram::decode_top(std::span<const int32_t> tokens,
-                                                  std::span<const int32_t> positions,
-                                                  const TopRequest& request) {
-  const ResultPlaces& places = layout_.results;
+CacheShape LaidOutProgram::cache_shape() const {
+  CacheShape shape = layout_.cache;
+  shape.steps_in_flight = decode_steps_in_flight();
+  return shape;
+}
+
+void LaidOutProgram::begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
+                                      const TopRequest& request) {
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
-  const auto vocabulary = static_cast<int32_t>(std::min(request.vocabulary, places.vocab_size));
+  const auto vocabulary = static_cast<int32_t>(std::min(request.vocabulary, layout_.results.vocab_size));
   const std::vector<float> uniforms = in_two_floats(request.uniforms, layout_.cache.sequences);
-  const InputPlaces& inputs = layout_.inputs;
-  compute_decode(tokens, positions,
-                 {{inputs.inverse_temperature.offset, std::as_bytes(std::span(&inverse_temperature, 1))},
-                  {inputs.vocabulary.offset, std::as_bytes(std::span(&vocabulary, 1))},
-                  {inputs.uniforms.offset, std::as_bytes(std::span(uniforms))}});
-  // One copy of where all of them lie, instead of one each.
+  const InputPlaces& places = layout_.inputs;
+  require_sequences(positions);
+  std::vector<Input> inputs = {{places.next_positions.offset, std::as_bytes(positions)}};
+  if (tokens || !request.uniforms.empty())
+    inputs.push_back({places.uniforms.offset, std::as_bytes(std::span(uniforms))});
+  if (tokens) {
+    require_sequences(*tokens);
+    refresh_working_copies();
+    inputs.push_back({places.next_tokens.offset, std::as_bytes(*tokens)});
+    inputs.push_back({places.inverse_temperature.offset, std::as_bytes(std::span(&inverse_temperature, 1))});
+    inputs.push_back({places.vocabulary.offset, std::as_bytes(std::span(&vocabulary, 1))});
+  }
+  begin_decode(inputs, !tokens, top_stretch());
+}
+
+void LaidOutProgram::begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch&) {
+  copy_inputs(inputs);
+  if (goes_on) {
+    std::vector<std::byte> tokens(static_cast<size_t>(layout_.results.drawn.elements) * sizeof(int32_t));
+    copy_out(layout_.results.drawn.offset, tokens);
+    copy_in(layout_.inputs.next_tokens.offset, tokens);
+  }
+  compute(Function::decode);
+}
+
+std::vector<TopLogits> LaidOutProgram::finish_decode_top() {
+  const Stretch all = top_stretch();
+  top_.resize(static_cast<size_t>(all.bytes));
+  finish_decode(all, top_);
+  std::vector<TopLogits> rows;
+  for (int64_t i = 0; i < layout_.cache.sequences; ++i) rows.push_back(top_of(i, all.first));
+  return rows;
+}
+
+LaidOutProgram::Stretch LaidOutProgram::top_stretch() const {
+  const ResultPlaces& places = layout_.results;
   const Place all[] = {places.top_values, places.top_ids, places.top_sums, places.drawn};
   const int64_t first = std::ranges::min(all, {}, &Place::offset).offset;
   int64_t end = 0;
   for (const Place& place : all) end = std::max(end, place.offset + place.elements * int64_t{4});
-  top_.resize(static_cast<size_t>(end - first));
-  copy_results(first, top_);
-  std::vector<TopLogits> rows;
-  for (int64_t i = 0; i < layout_.cache.sequences; ++i) rows.push_back(top_of(i, first));
-  return rows;
+  return {first, end - first};
 }
 
 TopLogits LaidOutProgram::top_of(int64_t sequence, int64_t first) const {

@@ -44,11 +44,12 @@ class LaidOutProgram : public StepProgram {
   void start(const std::vector<NamedTensor>& given) override;
   bool can_generate() const override { return layout_.results.logits || layout_.results.prompt_logits; }
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
-  CacheShape cache_shape() const override { return layout_.cache; }
+  CacheShape cache_shape() const override;
   LogitRows prefill(std::span<const Prompt> prompts) override;
   LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override;
-  std::vector<TopLogits> decode_top(std::span<const int32_t> tokens, std::span<const int32_t> positions,
-                                    const TopRequest& request) override;
+  void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
+                        const TopRequest& request) override;
+  std::vector<TopLogits> finish_decode_top() override;
   std::span<const float> decoded_logits(int64_t sequence) override;
   TargetLosses score(const Batch& batch) override;
   void clear_replies() override;
@@ -138,8 +139,16 @@ class LaidOutProgram : public StepProgram {
   virtual void copy_inputs(std::span<const Input> inputs) {
     for (const Input& input : inputs) copy_in(input.offset, input.bytes);
   }
-  // The results of compute(), once they are there: bytes of the arena.
-  virtual void copy_results(int64_t offset, std::span<std::byte> to) { copy_out(offset, to); }
+  // Decode steps that may be begun before the oldest one is finished.
+  virtual int64_t decode_steps_in_flight() const { return 1; }
+  // Bytes of the arena.
+  struct Stretch {
+    int64_t first = 0, bytes = 0;
+  };
+  // compute(Function::decode) behind these inputs, and, where it `goes_on`, with results.drawn as
+  // inputs.next_tokens. `results` are what finish_decode() gives of it: of the oldest unfinished step.
+  virtual void begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results);
+  virtual void finish_decode(const Stretch& results, std::span<std::byte> to) { copy_out(results.first, to); }
   // Waits for the calls made so far. RunError when one failed.
   virtual void wait() const = 0;
 
@@ -185,11 +194,12 @@ class LaidOutProgram : public StepProgram {
   void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
   // Prompts with the token of each behind which logits are wanted.
   LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
-  // What decode_top() finds of one sequence, in top_, which begins with the arena's byte `first`.
+  // What decode_top() finds of all sequences, in one piece instead of one each.
+  Stretch top_stretch() const;
+  // Of one sequence, in top_, which begins with the arena's byte `first`.
   TopLogits top_of(int64_t sequence, int64_t first) const;
-  // `others`: inputs beside the tokens and positions.
-  void compute_decode(std::span<const int32_t> tokens, std::span<const int32_t> positions,
-                      std::vector<Input> others);
+  // A word of every sequence.
+  void require_sequences(std::span<const int32_t> words) const;
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
   // ends at the first that writes NaN or infinity, which is described.
@@ -210,7 +220,7 @@ class LaidOutProgram : public StepProgram {
   bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
   std::vector<float> result_;
-  std::vector<std::byte> top_;  // results of the last decode_top(), as they lie in the arena
+  std::vector<std::byte> top_;  // results of a decode_top(), as they lie in the arena
   bool stale_ = false;          // parameters changed, and their working copies were not made anew
 };
 

@@ -39,7 +39,7 @@ struct TopLogits {
   std::span<const float> values;
   std::span<const int32_t> ids;
   double sum = 0;
-  int32_t drawn = -1;  // by sample_uniform() from the whole row, as a temperature alone asks; -1: nobody did
+  int32_t drawn = -1;  // by sample_uniform() from the whole row, as a temperature alone asks; else ids[0]
 };
 
 // Whether a token is drawn from the whole row by a temperature alone.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
@@ -126,30 +127,80 @@ class BatchGenerator {
       positions[i] = static_cast<int32_t>(texts_[i]->ids.size()) - 1;
     }
     if (rows.empty()) return;
-    ++counts_.decode_steps;
     if (cache_.top > 0 && samples_from_top(options_.sampling, cache_.top))
       return extend_by_top(rows, tokens, positions);
+    ++counts_.decode_steps;
     const LogitRows logits = program_.decode(tokens, positions);
     const std::vector<int32_t> ids =
         drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
     for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], ids[i]);
   }
 
-  void extend_by_top(std::span<const size_t> rows, std::span<const int32_t> tokens,
-                     std::span<const int32_t> positions) {
+  // Steps of the texts of `rows`, until one of them ends. Each next one begins before the tokens of the one
+  // before are read, which the program has; what it computes of a text that ended meanwhile is dropped.
+  void extend_by_top(std::vector<size_t> rows, std::span<const int32_t> tokens,
+                     std::vector<int32_t> positions) {
+    int64_t left = steps_ahead(rows);
+    size_t later = 0;  // tokens that are chosen, and not read
+    const auto begin = [&](const StepProgram::Tokens& given) {
+      ++counts_.decode_steps;
+      --left;
+      program_.begin_decode_top(given, positions, top_request(rows, later));
+    };
+    begin(tokens);
+    for (bool goes_on = true; goes_on;) {
+      goes_on = left > 0;
+      if (goes_on) {
+        for (const size_t row : rows) ++positions[row];
+        later = 1;
+        begin(std::nullopt);
+      }
+      const std::vector<TopLogits> top = program_.finish_decode_top();
+      std::vector<size_t> going_on;
+      for (const size_t row : rows) {
+        if (take_top(row, top[row], goes_on)) going_on.push_back(row);
+      }
+      if (going_on.size() < rows.size()) left = 0;
+      rows = std::move(going_on);
+    }
+  }
+
+  // Steps that every text of `rows` has room for, of which each can begin before the one before is read.
+  int64_t steps_ahead(std::span<const size_t> rows) {
+    const bool is_programs_choice = options_.sampling.temperature == 0 || samples_from_all(options_.sampling);
+    if (cache_.steps_in_flight < 2 || !is_programs_choice || std::exchange(reads_rows_, false)) return 1;
+    int64_t steps = options_.max_new_tokens;
+    for (const size_t row : rows) {
+      const Text& text = *texts_[row];
+      steps = std::min({steps, options_.max_new_tokens - text.reply.new_tokens,
+                        static_cast<int64_t>(context_ - text.ids.size()) + 1});
+    }
+    return steps;
+  }
+
+  // Of the token behind `later` ones that texts do not hold yet.
+  TopRequest top_request(std::span<const size_t> rows, size_t later) const {
     const double temperature = options_.sampling.temperature;
     TopRequest request{temperature > 0 ? temperature : 1, tokenizer_.vocab_size(), {}};
     if (samples_from_all(options_.sampling)) {
       request.uniforms.assign(texts_.size(), -1);
       for (const size_t row : rows)
-        request.uniforms[row] = sample_uniform(texts_[row]->sampling.seed, texts_[row]->ids.size());
+        request.uniforms[row] = sample_uniform(texts_[row]->sampling.seed, texts_[row]->ids.size() + later);
     }
-    const std::vector<TopLogits> top = program_.decode_top(tokens, positions, request);
-    for (const size_t row : rows) {
-      std::optional<Text>& text = texts_[row];
-      const auto id = sample_token(top[row], text->sampling, text->ids.size());
-      take(text, id ? *id : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
+    return request;
+  }
+
+  // Returns whether the text goes on with the token that the program chose. Where the largest logits do not
+  // decide it and the next step has begun, the row is there no longer: the text's step is done again, alone.
+  bool take_top(size_t row, const TopLogits& top, bool next_has_begun) {
+    std::optional<Text>& text = texts_[row];
+    const std::optional<int32_t> id = sample_token(top, text->sampling, text->ids.size());
+    if (!id && next_has_begun) {
+      reads_rows_ = true;
+      return false;
     }
+    take(text, id ? *id : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
+    return text.has_value() && id == top.drawn;
   }
 
   // From the logits behind the text's last token.
@@ -225,6 +276,7 @@ class BatchGenerator {
   const CacheShape cache_;
   const size_t context_;
   std::vector<std::optional<Text>> texts_;  // by the cache's sequences
+  bool reads_rows_ = false;                 // the next step does not run ahead: whole rows may be needed
   size_t next_ = 0;                         // request
   GenerateCounts counts_;
 };

@@ -116,7 +116,8 @@ struct CallSpan {
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
-  int64_t top = 0;  // logits that decode_top() finds; 0: the program has no such function
+  int64_t top = 0;              // logits that decode_top() finds; 0: the program has no such function
+  int64_t steps_in_flight = 1;  // of begin_decode_top(), that may be unfinished
 };
 
 // What one embed() of a program with an encoder reads: so many rows of so many tokens.
@@ -139,7 +140,7 @@ struct LogitRows {
 
 // What decode_top() looks for: among ids below `vocabulary`; its sums are of probabilities at this
 // temperature, which is not 0. `uniforms`: of each sequence the number in [0, 1) that draws
-// TopLogits::drawn, or a negative one where nothing is drawn; may be empty, for none.
+// TopLogits::drawn, or a negative one, by which it is the likeliest; may be empty, for none.
 struct TopRequest {
   double temperature = 1;
   int64_t vocabulary = 0;
@@ -220,10 +221,20 @@ class StepProgram {
   }
 
   // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until
-  // the program computes others.
-  virtual std::vector<TopLogits> decode_top(std::span<const int32_t> /*tokens*/,
-                                            std::span<const int32_t> /*positions*/, const TopRequest&) {
+  // the program gives others; in two halves, so that a step can begin before the one before is read. Without
+  // tokens it goes on with TopLogits::drawn of the step begun last, whose request differs in its uniforms at
+  // most. Steps finish in their order, and all of them before anything else of the program is called.
+  using Tokens = std::optional<std::span<const int32_t>>;
+  virtual void begin_decode_top(const Tokens&, std::span<const int32_t> /*positions*/, const TopRequest&) {
     throw std::logic_error("the program finds no largest logits");
+  }
+  virtual std::vector<TopLogits> finish_decode_top() {
+    throw std::logic_error("the program finds no largest logits");
+  }
+  std::vector<TopLogits> decode_top(std::span<const int32_t> tokens, std::span<const int32_t> positions,
+                                    const TopRequest& request) {
+    begin_decode_top(tokens, positions, request);
+    return finish_decode_top();
   }
   // The whole row of a sequence, as the last decode() or decode_top() left it.
   virtual std::span<const float> decoded_logits(int64_t /*sequence*/) {

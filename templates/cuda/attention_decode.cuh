@@ -7,26 +7,30 @@
 #include "attention/scores.h"
 #include "cuda/attention/arguments.h"
 #include "cuda/decode_geometry.h"
+#include "cuda/decode_rotation.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
 
 // A decode kernel's constants: element type, head width, and what decode_launch() says.
-template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType>
+template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType,
+          Rotation kRotation = Rotation::none>
 struct DecodeConfig {
   using T = Element;
   using Mask = MaskType;
   using Scores = ScoresType;
+  static constexpr Rotation rotation = kRotation;
   static constexpr int head_dim = kHeadDim, heads = kLaunch.heads, keys = kLaunch.keys, parts = kLaunch.parts;
   static constexpr int columns = 8;                                    // of a lane
   static constexpr int lanes = power_of_two_from(head_dim / columns);  // that share a key
   static constexpr int teams = kDecodeThreads / lanes;                 // of lanes, each with its own keys
   static constexpr int width = lanes * columns;  // of a team's sums: head_dim and padding
   static constexpr int access = 16 / static_cast<int>(sizeof(Element));  // elements of a load
-  static constexpr int ahead = 4;                                        // keys of a team whose loads overlap
+  static constexpr int ahead = access / 2;                               // keys of a team in a round
   static_assert(head_dim % columns == 0 && head_dim <= 256);
   static_assert(Mask::hides_later);
+  static_assert(rotation != Rotation::halves || head_dim % (2 * columns) == 0);  // a lane's are of one half
 };
 
 namespace detail {
@@ -37,19 +41,34 @@ __device__ float decode_exp(float x) {
   return exp(x);
 }
 
+// A lane's columns to memory.
+template <class Config>
+__device__ void store_columns_of(typename Config::T* to,
+                                 const Vector<typename Config::T, Config::columns>& columns) {
+#pragma unroll
+  for (int i = 0; i < Config::columns; i += Config::access) {
+    Vector<typename Config::T, Config::access> part;
+#pragma unroll
+    for (int j = 0; j < Config::access; ++j) part.at[j] = columns.at[i + j];
+    store(to + i, part);
+  }
+}
+
 // A running softmax over the keys of one team: for each query head the largest score, the sum of
 // exp(score - largest), and this lane's columns of the weighted values.
 template <class Config>
 struct DecodeSums {
   float largest[Config::heads], sum[Config::heads], values[Config::heads][Config::columns];
 
-  __device__ DecodeSums() {
+  // Of one key's scores and values, or of none.
+  __device__ DecodeSums(bool has_key, const float (&scores)[Config::heads],
+                        const Vector<typename Config::T, Config::columns>& row) {
 #pragma unroll
     for (int h = 0; h < Config::heads; ++h) {
-      largest[h] = kLowest;
-      sum[h] = 0;
+      largest[h] = has_key ? scores[h] : kLowest;
+      sum[h] = has_key ? 1.0f : 0.0f;
 #pragma unroll
-      for (int c = 0; c < Config::columns; ++c) values[h][c] = 0;
+      for (int c = 0; c < Config::columns; ++c) values[h][c] = has_key ? element(row, c) : 0.0f;
     }
   }
 
@@ -78,28 +97,59 @@ struct DecodeSums {
   }
 };
 
-// What the teams of a block found, in shared memory.
+// One key's scores for the queries of a team's lanes, which have its columns together.
 template <class Config>
-struct DecodeShared {
+__device__ void score(const SequenceShape& shape,
+                      const Vector<typename Config::T, Config::columns> (&queries)[Config::heads],
+                      const Vector<typename Config::T, Config::columns>& key,
+                      float (&scores)[Config::heads]) {
+#pragma unroll
+  for (int h = 0; h < Config::heads; ++h) {
+    float dot = 0;
+#pragma unroll
+    for (int c = 0; c < Config::columns; ++c) dot = fma(element(queries[h], c), element(key, c), dot);
+#pragma unroll
+    for (int lane = Config::lanes / 2; lane > 0; lane /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, lane);
+    scores[h] = Config::Scores::factor(shape) * Config::Scores::value(shape, dot);
+  }
+}
+
+// What the teams of a block found.
+template <class Config>
+struct DecodeFound {
   float values[Config::teams][Config::heads][Config::width];
   float largest[Config::teams][Config::heads], sum[Config::teams][Config::heads];
+};
+
+// The keys and values of two rounds, each thread's columns of its own: those of one are on their way while
+// the other ones are used.
+template <class Config>
+struct DecodeRounds {
+  using Columns = Vector<typename Config::T, Config::columns>;
+  Columns keys[2][Config::ahead][kDecodeThreads], values[2][Config::ahead][kDecodeThreads];
+};
+
+template <class Config>
+union DecodeShared {
+  DecodeRounds<Config> rounds;
+  DecodeFound<Config> found;  // behind the last round
 };
 
 }  // namespace detail
 
 // The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
-// tokens' k and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q and out [S,1,H,D].
-// With one part it writes `out`, else `workspace`.
+// tokens' k, turned as q is, and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
+// and out [S,1,H,D]. With one part it writes `out`, else `workspace`.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,
-                                 const std::int32_t* positions, typename Config::T* keys,
-                                 typename Config::T* values, Heads<typename Config::T> out,
-                                 float* workspace) {
+                                 const std::int32_t* positions, const RotationTables& tables,
+                                 typename Config::T* keys, typename Config::T* values,
+                                 Heads<typename Config::T> out, float* workspace) {
   using T = typename Config::T;
   using Columns = Vector<T, Config::columns>;
   constexpr int kHeads = Config::heads, kAhead = Config::ahead, kStep = Config::teams * kAhead;
-  __shared__ detail::DecodeShared<Config> shared_sums;
+  __shared__ detail::DecodeShared<Config> shared;
   const int group = shape.heads / shape.kv_heads;
   const int part = static_cast<int>(blockIdx.x) % Config::parts,
             block = static_cast<int>(blockIdx.x) / Config::parts;
@@ -111,79 +161,77 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   const int position = positions[sequence];
   const TokenRange seen = Config::Mask::keys_of(shape, position);
   const int part_end = (part + 1) * Config::keys;
-  const int begin = max(seen.first, part * Config::keys), end = min(seen.end, part_end);
+  const bool has_new = part * Config::keys <= position && position < part_end;  // token; it is the last one
+  const int begin = max(seen.first, part * Config::keys), end = min(position, part_end);  // in the cache
   const std::int64_t first_row =
       (static_cast<std::int64_t>(sequence) * shape.kv_heads + kv_head) * shape.tokens;
-  const T *new_key = k.at(sequence, 0, kv_head), *new_value = v.at(sequence, 0, kv_head);
   T *own_keys = keys + first_row * Config::head_dim, *own_values = values + first_row * Config::head_dim;
 
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto key_of = [&](int round, int u) { return round + u * Config::teams + team; };
+  const auto fetch = [&](int round, int place) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      if (key_of(round, u) >= end || !has_columns) continue;
+      const int at = key_of(round, u) * Config::head_dim + column;  // of the sequence's and head's
+      copy_columns<Config::access>(shared.rounds.keys[place][u][thread], own_keys + at);
+      copy_columns<Config::access>(shared.rounds.values[place][u][thread], own_values + at);
+    }
+    commit_copies();
+  };
+  fetch(begin, 0);
+
+  const detail::DecodeRotation<Config> rotation(tables, position, column);
   Columns query[kHeads];
 #pragma unroll
-  for (int h = 0; h < kHeads; ++h) {
-    query[h] = Columns{};
-    if (has_columns) load_columns<Config::access>(query[h], q.at(sequence, 0, first_head + h) + column);
+  for (int h = 0; h < kHeads; ++h) query[h] = rotation.load(q.at(sequence, 0, first_head + h));
+  const Columns new_key = rotation.load(k.at(sequence, 0, kv_head));
+  const Columns new_value = detail::columns_of<Config>(v.at(sequence, 0, kv_head), column);
+  if (has_new && first_head % group == 0 && team == 0 && has_columns) {
+    const std::int64_t at = static_cast<std::int64_t>(position) * Config::head_dim + column;
+    detail::store_columns_of<Config>(own_keys + at, new_key);
+    detail::store_columns_of<Config>(own_values + at, new_value);
   }
+  float new_scores[kHeads];
+  detail::score<Config>(shape, query, new_key, new_scores);
 
-  detail::DecodeSums<Config> sums;
+  detail::DecodeSums<Config> sums(has_new && team == 0, new_scores, new_value);
+  int place = 0;
   // Every thread of a warp takes part in each round, for their shuffles.
-  for (int round = begin; round < end; round += kStep) {
-    Columns key_rows[kAhead], value_rows[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      const int key = round + u * Config::teams + team;
-      key_rows[u] = value_rows[u] = Columns{};
-      if (key >= end || !has_columns) continue;
-      // The new token's are not in the cache yet.
-      const int at = key * Config::head_dim + column;  // of the sequence's and head's
-      load_columns<Config::access>(key_rows[u], key == position ? new_key + column : own_keys + at);
-      load_columns<Config::access>(value_rows[u], key == position ? new_value + column : own_values + at);
-    }
+  for (int round = begin; round < end; round += kStep, place ^= 1) {
+    fetch(round + kStep, place ^ 1);
+    wait_copies_before<1>();
     float scores[kAhead][kHeads];
+    Columns value_rows[kAhead];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
-      const bool is_key = round + u * Config::teams + team < end;
+      const bool is_key = key_of(round, u) < end, is_there = is_key && has_columns;
+      detail::score<Config>(shape, query, is_there ? shared.rounds.keys[place][u][thread] : Columns{},
+                            scores[u]);
 #pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        float dot = 0;
-#pragma unroll
-        for (int c = 0; c < Config::columns; ++c)
-          dot = fma(element(query[h], c), element(key_rows[u], c), dot);
-#pragma unroll
-        for (int lane = Config::lanes / 2; lane > 0; lane /= 2)
-          dot += __shfl_xor_sync(0xFFFFFFFFu, dot, lane);
-        const float score = Config::Scores::factor(shape) * Config::Scores::value(shape, dot);
-        scores[u][h] = is_key ? score : minus_infinity();
-      }
+      for (int h = 0; h < kHeads; ++h) scores[u][h] = is_key ? scores[u][h] : minus_infinity();
+      value_rows[u] = is_there ? shared.rounds.values[place][u][thread] : Columns{};
     }
     sums.add(scores, value_rows);
   }
 
-  const bool keeps = first_head % group == 0 && part * Config::keys <= position && position < part_end;
-  if (keeps && team == 0 && has_columns) {
-    const std::int64_t at = static_cast<std::int64_t>(position) * Config::head_dim + column;
-#pragma unroll
-    for (int i = 0; i < Config::columns; i += Config::access) {
-      store(own_keys + at + i, load<Config::access>(new_key + column + i));
-      store(own_values + at + i, load<Config::access>(new_value + column + i));
-    }
-  }
-
+  __syncthreads();  // all have used their rounds
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
 #pragma unroll
-    for (int c = 0; c < Config::columns; ++c) shared_sums.values[team][h][column + c] = sums.values[h][c];
-    shared_sums.largest[team][h] = sums.largest[h];
-    shared_sums.sum[team][h] = sums.sum[h];
+    for (int c = 0; c < Config::columns; ++c) shared.found.values[team][h][column + c] = sums.values[h][c];
+    shared.found.largest[team][h] = sums.largest[h];
+    shared.found.sum[team][h] = sums.sum[h];
   }
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kHeads * Config::head_dim; i += kDecodeThreads) {
+  for (int i = thread; i < kHeads * Config::head_dim; i += kDecodeThreads) {
     const int h = i / Config::head_dim, d = i % Config::head_dim;
     float largest = kLowest, sum = 0, value = 0;
-    for (int t = 0; t < Config::teams; ++t) largest = larger(largest, shared_sums.largest[t][h]);
+    for (int t = 0; t < Config::teams; ++t) largest = larger(largest, shared.found.largest[t][h]);
     for (int t = 0; t < Config::teams; ++t) {
-      const float factor = detail::decode_exp<T>(shared_sums.largest[t][h] - largest);
-      sum = fma(factor, shared_sums.sum[t][h], sum);
-      value = fma(factor, shared_sums.values[t][h][d], value);
+      const float factor = detail::decode_exp<T>(shared.found.largest[t][h] - largest);
+      sum = fma(factor, shared.found.sum[t][h], sum);
+      value = fma(factor, shared.found.values[t][h][d], value);
     }
     if constexpr (Config::parts == 1) {
       out.at(sequence, 0, first_head + h)[d] = narrow<T>(value / sum);

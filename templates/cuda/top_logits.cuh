@@ -158,7 +158,8 @@ __device__ void top_logits_parts(const float* logits, const float* inverse_tempe
 
 // The second kernel, a block of kSelectThreads a row: values and ids [rows, kTop], kLowest and -1 where there
 // are fewer; sums [rows] of exp((logit - values[0]) * inverse_temperature); and drawn [rows], the column into
-// whose share the row's number falls, the sum of its two uniforms [rows, 2], or -1 where that is negative.
+// whose share the row's number falls, the sum of its two uniforms [rows, 2], or ids[0] where that is
+// negative.
 template <int columns>
 __device__ void top_logits(const float* logits, const float* inverse_temperature,
                            const std::int32_t* vocabulary, const float* uniforms, const float* workspace,
@@ -192,6 +193,7 @@ __device__ void top_logits(const float* logits, const float* inverse_temperature
   __syncthreads();
   detail::choose_top(column < end ? detail::top_key(from[column], column) : 0, shared);
 
+  const double uniform = double{uniforms[2 * row]} + double{uniforms[2 * row + 1]};
   if (thread < kTop) {
     const std::uint64_t key = shared.keys[thread];
     int before = 0;  // keys that are larger
@@ -199,6 +201,7 @@ __device__ void top_logits(const float* logits, const float* inverse_temperature
     const int place = row * kTop + (key == 0 ? thread : before);  // keys come before zeros
     values[place] = key == 0 ? kLowest : detail::top_logit(key);
     ids[place] = key == 0 ? -1 : detail::top_column(key);
+    if (uniform < 0 && place == row * kTop) drawn[row] = ids[place];
   }
 
   const float* statistics = workspace + static_cast<std::int64_t>(gridDim.x) * kGroups + 2 * row * kParts;
@@ -210,11 +213,9 @@ __device__ void top_logits(const float* logits, const float* inverse_temperature
       sum += statistics[2 * part + 1] * exp((statistics[2 * part] - largest) * *inverse_temperature);
     sums[row] = sum;
   }
-  const double uniform = double{uniforms[2 * row]} + double{uniforms[2 * row + 1]};
-  int id = -1;
-  if (uniform >= 0) {
-    id = detail::draw_column<columns>(from, end, statistics, largest, *inverse_temperature, uniform, shared);
-  }
+  if (uniform < 0) return;
+  const int id =
+      detail::draw_column<columns>(from, end, statistics, largest, *inverse_temperature, uniform, shared);
   if (thread == 0) drawn[row] = id;
 }
 

@@ -112,7 +112,7 @@ TEST_P(GpuGeneration, ATokenIsDrawnFromTheWholeRow) {
   CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
   const std::vector<double> uniforms = {0.25, -1, 0.875};
   const auto top = cached.decode_top(Ids{5, 600, 77}, Ids{0, 0, 0}, {0.5, kVocabulary - 1, uniforms});
-  EXPECT_EQ(top[1].drawn, -1);
+  EXPECT_EQ(top[1].drawn, top[1].ids[0]);
   for (const int64_t s : {0, 2}) {
     const auto row = cached.decoded_logits(s);
     ASSERT_GE(top[s].drawn, 0);
@@ -123,6 +123,36 @@ TEST_P(GpuGeneration, ATokenIsDrawnFromTheWholeRow) {
     EXPECT_LE(before, uniforms[s] + 1e-4);
     EXPECT_GE(before + share(top[s].drawn), uniforms[s] - 1e-4);
   }
+}
+
+// Steps that begin before the tokens of the one before are read are those that begin with these tokens.
+TEST_P(GpuGeneration, AStepGoesOnWithTheTokensThatThePreviousOneChose) {
+  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  const Ids prompts[] = {text(40, 1), text(9, 2)};
+  const runtime::Prompt both[] = {{0, prompts[0]}, {2, prompts[1]}};
+  const auto steps_of = [&](bool ahead) {
+    cached.prefill(both);
+    std::vector<Ids> chosen;
+    const auto read = [&] {
+      Ids ids;
+      for (const auto& row : cached.finish_decode_top()) ids.push_back(row.drawn);
+      chosen.push_back(ids);
+    };
+    const runtime::TopRequest request{0.5, kVocabulary, {0.4, -1, 0.7}};
+    for (int32_t step = 0; step < 20; ++step) {
+      const Ids first = {5, 6, 7}, positions = {40 + step, 0, 9 + step};
+      if (step == 0)
+        cached.begin_decode_top(first, positions, request);
+      else if (ahead)
+        cached.begin_decode_top(std::nullopt, positions, request);
+      else
+        cached.begin_decode_top(chosen.back(), positions, request);
+      if (!ahead || step > 0) read();
+    }
+    if (ahead) read();
+    return chosen;
+  };
+  EXPECT_EQ(steps_of(true), steps_of(false));
 }
 
 TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {

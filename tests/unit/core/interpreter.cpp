@@ -8,6 +8,7 @@
 
 #include "hydrac/random.h"
 #include "ir/evaluate.h"
+#include "ops/attention_decode.h"
 #include "ops/dropout.h"
 
 namespace hydrac::test {
@@ -276,6 +277,21 @@ void keep(ops::Tensor64& cache, int64_t sequence, int64_t token, const double* r
     cache.data.at(((sequence * K + i / D) * M + token) * D + i % D) = rows[i];
 }
 
+// Rope of x [S,1,heads,D], of each sequence by the angles of its position.
+void turn_tokens(ops::Tensor64& x, const std::vector<double>& positions, const std::vector<double>& cos,
+                 const std::vector<double>& sin, bool interleaved) {
+  const int64_t heads = x.shape[2], D = x.shape[3];
+  for (int64_t pair = 0; pair < x.shape[0] * heads * (D / 2); ++pair) {
+    const int64_t row = pair / (D / 2), i = pair % (D / 2);
+    const auto angle = static_cast<size_t>(static_cast<int64_t>(positions.at(row / heads)) * (D / 2) + i);
+    double &x1 = x.data.at(row * D + (interleaved ? 2 * i : i)),
+           &x2 = x.data.at(row * D + (interleaved ? 2 * i + 1 : i + D / 2));
+    const double before = x1;
+    x1 = before * cos.at(angle) - x2 * sin.at(angle);
+    x2 = x2 * cos.at(angle) + before * sin.at(angle);
+  }
+}
+
 }  // namespace
 
 void Interpreter::run_cache_append(const ir::Node& node, int layer) {
@@ -293,12 +309,18 @@ void Interpreter::run_cache_append(const ir::Node& node, int layer) {
 }
 
 void Interpreter::run_attention_decode(const ir::Node& node, int layer) {
-  const ops::Tensor64 q = tensor(node.inputs[0], layer);
   const std::vector<double> positions = read(node.inputs[3]);
+  const auto turned = [&](size_t input) {
+    ops::Tensor64 x = tensor(node.inputs[input], layer);
+    if (ops::rotates_in_decode(node))
+      turn_tokens(x, positions, read(node.inputs[6]), read(node.inputs[7]), node.flag("interleaved"));
+    return x;
+  };
+  const ops::Tensor64 q = turned(0), k = turned(1);
   ops::Tensor64 cache[2] = {tensor(node.inputs[4], layer), tensor(node.inputs[5], layer)};
   const int64_t S = q.shape[0], H = q.shape[2], D = q.shape[3], K = cache[0].shape[1], M = cache[0].shape[2];
   for (const size_t side : {0, 1}) {
-    const std::vector<double> rows = read(node.inputs[1 + side], layer);
+    const std::vector<double> rows = side == 0 ? k.data : read(node.inputs[2], layer);
     for (int64_t s = 0; s < S; ++s)
       keep(cache[side], s, static_cast<int64_t>(positions[s]), &rows[s * K * D]);
     write(node.outputs[1 + side], cache[side].data, layer);

@@ -364,6 +364,18 @@ void add_cache(std::vector<OpCase>& cases) {
          },
          false});
   }
+  for (const bool interleaved : {false, true}) {
+    cases.push_back({std::string("attention_decodeRotated") + (interleaved ? "Interleaved" : ""),
+                     {x({3, 1, 4, 4}), x({3, 1, 2, 4}), x({3, 1, 2, 4}), ids({3, 1}, {0, 5, 3}), cache, cache,
+                      x({6, 2}), x({6, 2})},
+                     [interleaved](RegionBuilder& b, const Uses& in) {
+                       ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5]}, in[3], 0.7, {}, "y");
+                       ir::Node& node = b.region().nodes.back();
+                       node.inputs.insert(node.inputs.end(), {in[6], in[7]});
+                       node.attributes["interleaved"] = interleaved;
+                     },
+                     false});
+  }
 }
 
 void add_documents(std::vector<OpCase>& cases) {

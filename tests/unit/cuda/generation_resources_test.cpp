@@ -31,27 +31,43 @@ struct Case {
   spec::Precision precision = spec::Precision::fp16;
 };
 
+driver::Compiled llama(int64_t sequences, spec::FusedMatmuls fused_matmuls) {
+  spec::Spec spec = shipped_spec("llama-1b");
+  spec.target = "sm_90";
+  spec.optimizations.precision = spec::Precision::bf16;
+  spec.optimizations.fused_matmuls = fused_matmuls;
+  driver::CompileOptions options;
+  options.generation = models::Generation{sequences, 1, 128, 64, 384};
+  return driver::compile(spec, passes::RecomputeChoice{}, options);
+}
+
+std::vector<const program::Kernel*> matmuls_of(const driver::Compiled& compiled) {
+  std::vector<const program::Kernel*> matmuls;
+  for (const program::Kernel& kernel : compiled.program.kernels) {
+    if (kernel.header != "cuda/matmul/matmul.cuh") continue;
+    EXPECT_NE(kernel.text.find("MatmulSchedule::few_rows"), std::string::npos) << "only decode has any";
+    matmuls.push_back(&kernel);
+  }
+  return matmuls;
+}
+
 // The matmuls of a token of each sequence of llama-1b, split and paired ones.
 TEST_F(CudaKernels, OfMatmulsOfFewRowsDoNotSpill) {
   for (const int64_t sequences : {3, 64}) {
-    spec::Spec spec = shipped_spec("llama-1b");
-    spec.target = "sm_90";
-    spec.optimizations.precision = spec::Precision::bf16;
-    spec.optimizations.fused_matmuls = spec::FusedMatmuls::all;
-    driver::CompileOptions options;
-    options.generation = models::Generation{sequences, 1, 128, 64, 384};
-    const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
-    std::vector<const program::Kernel*> matmuls;
-    for (const program::Kernel& kernel : compiled.program.kernels) {
-      if (kernel.header != "cuda/matmul/matmul.cuh") continue;
-      EXPECT_NE(kernel.text.find("MatmulSchedule::few_rows"), std::string::npos) << "only decode has any";
-      matmuls.push_back(&kernel);
-    }
+    const driver::Compiled compiled = llama(sequences, spec::FusedMatmuls::all);
+    const std::vector<const program::Kernel*> matmuls = matmuls_of(compiled);
     EXPECT_EQ(matmuls.size(), 4u) << "q, k and v; what attention gives; up with its activation; down";
     for (const device_code::KernelResources& kernel :
          resources_of(codegen::cuda_source(compiled.program, matmuls), 90))
       expect_no_spills(kernel, fmt::format("{} sequences: ", sequences));
   }
+}
+
+TEST_F(CudaKernels, OfMatmulsOfFewRowsAreThoseOfManySequences) {
+  EXPECT_EQ(matmuls_of(llama(64, spec::FusedMatmuls::auto_)).size(), 4u);
+  EXPECT_EQ(matmuls_of(llama(33, spec::FusedMatmuls::auto_)).size(), 4u);
+  EXPECT_EQ(matmuls_of(llama(32, spec::FusedMatmuls::auto_)).size(), 0u);
+  EXPECT_EQ(matmuls_of(llama(64, spec::FusedMatmuls::none)).size(), 0u);
 }
 
 TEST_F(CudaKernels, OfGenerationDoNotSpill) {

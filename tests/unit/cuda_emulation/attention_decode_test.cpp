@@ -23,6 +23,7 @@ struct Case {
   std::vector<int> positions;
   int window = 0;
   float softcap = 0;
+  const char* rotation = "none";  // cuda::Rotation
 };
 
 template <typename T>
@@ -46,18 +47,19 @@ std::string source_of(const Case& c, const std::string& type) {
       R"(#include "cuda/attention_decode.cuh"
 using namespace hydrac;
 constexpr cuda::DecodeLaunch kLaunch = cuda::decode_launch({{{}, {}, {}, {}, {}, {}}});
-using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}>;
+using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}, cuda::Rotation::{}>;
 constexpr SequenceShape shape{{{}, {}, {}, {}f, {}, {:#}f}};
-extern "C" __global__ void decode(const {}* qkv, const int* positions, {}* keys, {}* values, {}* out, float* workspace) {{
-  cuda::attention_decode<Config>(shape, {}, {}, {}, positions, keys, values, {}, workspace);
+extern "C" __global__ void decode(const {}* qkv, const int* positions, const float* cos, const float* sin,
+                                  {}* keys, {}* values, {}* out, float* workspace) {{
+  cuda::attention_decode<Config>(shape, {}, {}, {}, positions, {{cos, sin}}, keys, values, {}, workspace);
 }}
 extern "C" __global__ void parts(float* workspace, {}* out) {{
   cuda::attention_decode_parts<Config>(shape, workspace, {});
 }}
 )",
       p.sequences, p.context, p.heads, p.kv_heads, p.head_dim, p.multiprocessors, type, p.head_dim,
-      c.window > 0 ? "WindowMask" : "CausalMask", c.softcap > 0 ? "CappedScores" : "LinearScores", p.context,
-      p.heads, p.kv_heads, kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0),
+      c.window > 0 ? "WindowMask" : "CausalMask", c.softcap > 0 ? "CappedScores" : "LinearScores", c.rotation,
+      p.context, p.heads, p.kv_heads, kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0),
       heads("qkv", p.heads), heads("qkv", p.heads + p.kv_heads), out, type, out);
 }
 
@@ -68,6 +70,35 @@ std::vector<T> random_numbers(size_t count, uint32_t seed) {
   std::vector<T> numbers(count);
   for (T& x : numbers) x = from_float<T>(normal(random));
   return numbers;
+}
+
+// Tables of angles [context, D/2], which need be no rotation's.
+struct Angles {
+  explicit Angles(const DecodeProblem& p)
+      : cos(random_numbers<float>(static_cast<size_t>(p.context * p.head_dim / 2), 6)),
+        sin(random_numbers<float>(cos.size(), 7)) {}
+  std::vector<float> cos, sin;
+};
+
+// The new tokens' queries and keys as they attend, from their packed rows.
+template <typename T>
+std::vector<T> turned(const Case& c, const Angles& angles, const std::vector<T>& qkv) {
+  const DecodeProblem& p = c.problem;
+  const int half = p.head_dim / 2, heads = p.heads + p.kv_heads;
+  const bool halves = std::string_view(c.rotation) == "halves";
+  std::vector<T> result = qkv;
+  for (int s = 0; s < p.sequences && std::string_view(c.rotation) != "none"; ++s) {
+    for (int i = 0; i < heads * half; ++i) {
+      const auto angle = static_cast<size_t>(c.positions[static_cast<size_t>(s)] * half + i % half);
+      const int head = (s * (heads + p.kv_heads) + i / half) * p.head_dim;
+      const auto first = static_cast<size_t>(head + (halves ? i % half : i % half * 2));
+      const size_t second = first + static_cast<size_t>(halves ? half : 1);
+      const float x1 = to_float(qkv[first]), x2 = to_float(qkv[second]);
+      result[first] = from_float<T>(x1 * angles.cos[angle] - x2 * angles.sin[angle]);
+      result[second] = from_float<T>(x2 * angles.cos[angle] + x1 * angles.sin[angle]);
+    }
+  }
+  return result;
 }
 
 // A tensor's element as float64.
@@ -140,22 +171,25 @@ void check(const Case& c) {
       }
     }
   }
-  const Operands<T> in{p, qkv};
+  const Angles angles(p);
+  const std::vector<T> turned_qkv = turned(c, angles, qkv);
+  const Operands<T> in{p, turned_qkv};
   const std::vector<double> expected = expected_out(c, in, keys, values);
   std::vector<T> out(size(p.sequences * p.heads * p.head_dim));
   std::vector<float> workspace(size(static_cast<int>(decode_workspace_bytes(p) / 4)) + 1,
                                std::numeric_limits<float>::quiet_NaN());
   const T* at_qkv = qkv.data();
   const int* at_positions = c.positions.data();
+  const float *at_cos = angles.cos.data(), *at_sin = angles.sin.data();
   T *at_keys = keys.data(), *at_values = values.data(), *at_out = out.data();
   float* at_workspace = workspace.data();
   const auto geometry = [](int blocks) {
     return Geometry{{static_cast<unsigned>(blocks), 1, 1}, {cuda::kDecodeThreads, 1, 1}};
   };
   const std::vector written{bytes_of(keys), bytes_of(values), bytes_of(out), bytes_of(workspace)};
-  kernels.launch_both_orders("decode", geometry(launch.blocks),
-                             addresses(at_qkv, at_positions, at_keys, at_values, at_out, at_workspace),
-                             written);
+  kernels.launch_both_orders(
+      "decode", geometry(launch.blocks),
+      addresses(at_qkv, at_positions, at_cos, at_sin, at_keys, at_values, at_out, at_workspace), written);
   if (launch.parts > 1)
     kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
                                written);
@@ -185,6 +219,9 @@ TEST(AttentionDecode, EqualsFloat64) {
       {"many query heads", {1, 140, 12, 1, 16, 8}, {139}},
       {"window", {2, 300, 4, 2, 32, 132}, {280, 10}, 37},
       {"softcap", {2, 130, 4, 2, 32, 132}, {129, 17}, 0, 2.5f},
+      {"turned halves", {3, 200, 8, 2, 64, 132}, {150, 3, 0}, 0, 0, "halves"},
+      {"turned neighbours", {2, 150, 6, 2, 40, 1}, {149, 0}, 0, 0, "neighbours"},
+      {"turned odd heads", {2, 150, 4, 2, 80, 8}, {149, 70}, 20, 0, "halves"},
   };
   for (const Case& c : cases) {
     check<float>(c);

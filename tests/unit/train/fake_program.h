@@ -61,7 +61,7 @@ class FakeLoader final : public BatchLoader {
   int64_t eval_batches_;
 };
 
-class FakeProgram final : public StepProgram {
+class FakeProgram : public StepProgram {
  public:
   std::function<void(int64_t step)> in_update = [](int64_t) {};    // within the update that completes `step`
   std::function<void(int64_t step)> in_finish = [](int64_t) {};    // as the host waits for `step`
