@@ -283,7 +283,7 @@ TEST(Emit, WeightsThatLayersFetchAreEmitted) {
   emitted("gathered", {"parallel.data=4", "parallel.zero=3", "train.micro_batch_size=2"});
   expect_lines("gathered/forward.cpp", {"communication.wait(run.after_mlp_out_by_turns[l % 2]);",
                                         "shared_elements(act.attn_qkv_weight_block[l], "
-                                        "copies.own_parameters_bf16_attn_qkv_weight[l], "});
+                                        "copies.own_parameters_bf16_attn_qkv_weight[l],"});
   expect_lines("gathered/backward.cpp",
                {"void block_backward_gather(", "act.mlp_down_weight_block_backward[l + 1]",
                 "communication.mark(run.after_mlp_down_weight_block_backward_in_block_backward);"});
