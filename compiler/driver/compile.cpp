@@ -10,12 +10,14 @@
 #include "codegen/cpu_program.h"
 #include "codegen/cuda_program.h"
 #include "driver/asked_matmuls.h"
+#include "driver/decisions.h"
 #include "driver/dump.h"
 #include "driver/fit.h"
 #include "driver/floor.h"
 #include "driver/generation.h"
 #include "driver/memory_limit.h"
 #include "driver/overlap.h"
+#include "driver/pass_options.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "models/nf4.h"
@@ -32,16 +34,6 @@ void demand(const std::string& stage, const std::vector<std::string>& problems) 
   throw std::logic_error(fmt::format("after {}:\n  {}", stage, fmt::join(problems, "\n  ")));
 }
 
-// `fused_linear` takes the smallest parts whose matmuls are still near their best: the weight's gradient is
-// read and written once a part. `chunked` gives four times the memory for a quarter of that traffic. On a cpu
-// a part's logits stay in the caches.
-passes::HeadParts head_parts(const spec::Spec& spec) {
-  const bool cpu = targets::find(spec.target)->is_cpu();
-  passes::HeadParts parts{(cpu ? 32LL : 512LL) << 20, cpu ? 256 : 1024};
-  if (spec.optimizations.loss == spec::LossKernel::chunked) parts.logit_bytes *= 4;
-  return parts;
-}
-
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
   passes::Kept kept{
@@ -52,46 +44,6 @@ passes::Kept kept_values(const Compiled& c) {
       passes::statistics(c.graph)};
   kept.by_host.merge(passes::sharded_gradients(c.graph, c.pack));
   return kept;
-}
-
-// The cpu computes in f32: a spec that asks it for something else was refused.
-passes::Precision precision_of(const spec::Spec& spec) {
-  if (targets::find(spec.target)->is_cpu()) return {ir::DType::f32};
-  switch (spec.optimizations.precision) {
-    case spec::Precision::bf16:
-    case spec::Precision::fp8:
-      return {ir::DType::bf16};
-    case spec::Precision::fp16:
-      return {ir::DType::f16};
-    default:
-      return {ir::DType::f32};
-  }
-}
-
-// Our matmul kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
-bool fuses_matmuls(const spec::Spec& spec) {
-  const auto& o = spec.optimizations;
-  return targets::find(spec.target)->capability == 90 &&
-         (o.fused_matmuls != spec::FusedMatmuls::none || !o.own_matmuls.empty());
-}
-
-// Rates that libraries reach on an H200, as shares of the peak; an architecture's are those of its first GPU
-// with a name.
-passes::Fp8 fp8_options(const spec::Spec& spec) {
-  const targets::Target& target = *targets::find(spec.target);
-  const auto named = std::ranges::find_if(targets::all(), [&](const targets::Target& other) {
-    return other.capability == target.capability && other.fp8_tflops > 0;
-  });
-  const targets::Target& rates = target.fp8_tflops > 0 ? target : *named;
-  return {.all = spec.optimizations.fp8_matmuls == spec::Fp8Matmuls::all,
-          .head = spec.optimizations.fp8_head,
-          .fuses_matmuls = fuses_matmuls(spec),
-          .tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
-                                        spec::micro_batches_of_step(spec)),
-          .flops_of_16_bits = 0.7e12 * rates.bf16_tflops,
-          .flops_of_8_bits = 0.6e12 * rates.fp8_tflops,
-          .bytes_per_second = 0.85e9 * rates.bandwidth_gbs,
-          .ranks = spec.parallel.data};
 }
 
 // Where a step is one micro-batch, ranks that share the update need no gradient whole for longer than it
@@ -106,23 +58,11 @@ models::PackTypes pack_types_of(Compiled& c) {
   return types;
 }
 
-// A norm that is computed again, statistics and all, need not become the same kernel there.
-passes::FusedMatmuls matmul_fusion(const Compiled& c, bool only_decode) {
-  static const std::vector<std::string> kAll = {"*"};
-  const auto& o = c.spec.optimizations;
-  return {.chip = targets::find(c.spec.target)->chip(),
-          .wherever_possible = o.fused_matmuls == spec::FusedMatmuls::all,
-          .sums_rows = !c.recompute.block,
-          .only_decode = only_decode,
-          .own = o.own_matmuls,
-          .library = o.fused_matmuls == spec::FusedMatmuls::none ? kAll : o.library_matmuls};
-}
-
 // Our matmuls, as the pipeline has them.
 void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
-  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c, false), by_host, c.decisions);
+  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c.spec, c.recompute, false), by_host, c.decisions);
   const passes::MatmulChoices gradients =
-      passes::gather_weight_gradients(c.graph, matmul_fusion(c, false), c.decisions);
+      passes::gather_weight_gradients(c.graph, matmul_fusion(c.spec, c.recompute, false), c.decisions);
   c.matmuls.insert(c.matmuls.end(), gradients.begin(), gradients.end());
   require_asked_matmuls(c.spec, c.matmuls);
 }
@@ -165,64 +105,6 @@ int64_t moments_kept(const Compiled& c) {
       bytes += static_cast<double>(element_count(value.shape) * value.slots * size_of(value.dtype));
   }
   return static_cast<int64_t>((1 - c.spec.optimizations.offload.optimizer_state) * bytes);
-}
-
-// What documents decide, for `hydrac explain`.
-void explain_documents(const targets::Target& target, passes::Log& log) {
-  log.push_back({"documents",
-                 "attention's flop is counted as if each sequence were one document; tiles between documents "
-                 "are skipped"});
-  if (target.is_cpu()) return;
-  log.push_back(
-      {"documents",
-       "attention's gradients are two kernels, of queries and of keys: the kernels that make all of them "
-       "at once, and cuDNN, know one document a sequence"});
-}
-
-// What ZeRO-1 does, for `hydrac explain`.
-void explain_shared_update(const models::Pack& pack, passes::Log& log) {
-  log.push_back({"ranks", fmt::format("each of {0} ranks gets the sums of 1/{0} of the gradients before the "
-                                      "update, which it computes for 1/{0} of the parameters; then all get "
-                                      "these from each other",
-                                      pack.sharing_ranks)});
-}
-
-// What tensor parallelism does, for `hydrac explain`.
-void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
-  const int64_t ranks = spec.parallel.tensor;
-  log.push_back({"ranks", fmt::format("each of {0} ranks has 1/{0} of the heads, of the mlp and of the "
-                                      "vocabulary: {1} query heads, {2} key and value heads, {3} of {4} "
-                                      "columns between the mlp's matmuls; they add up what each has of a "
-                                      "layer's output, twice a layer, and of its input's gradient",
-                                      ranks, spec.model.num_attention_heads / ranks,
-                                      spec.model.num_key_value_heads / ranks,
-                                      spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
-}
-
-// What embeds replies, for `hydrac explain`.
-void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
-                     passes::Log& log) {
-  const ir::Shape& texts = graph.value(io.tokens).shape;
-  log.push_back(
-      {"objective",
-       fmt::format("replies are embedded by {}: {} layers of width {}, in calls of {} of {} "
-                   "tokens, several texts in a row",
-                   encoder.folder, encoder.num_hidden_layers, encoder.hidden_size,
-                   texts[0].size == 1 ? "a row" : fmt::format("{} rows", texts[0].size), texts[1].size)});
-}
-
-// What a found learning rate means, for `hydrac explain`.
-void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
-  const double start = spec.train.optimizer.learning_rate;
-  const bool two = spec.train.optimizer.name == spec::Optimizer::muon;
-  log.push_back(
-      {"learning-rate",
-       fmt::format("auto: a run begins with a range test, whose result the program reads from its state; "
-                   "whatever else takes steps does so with {}, the optimizer's default",
-                   start)});
-  if (two)
-    log.push_back(
-        {"learning-rate", "muon and the adamw beside it have one rate, which the range test varies"});
 }
 
 }  // namespace
@@ -340,7 +222,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (fuses_matmuls(spec)) {
     if (options.generation)
-      passes::fuse_matmuls(c.graph, matmul_fusion(c, true), kept.by_host, c.decisions);
+      passes::fuse_matmuls(c.graph, matmul_fusion(spec, c.recompute, true), kept.by_host, c.decisions);
     else
       choose_matmuls(c, kept.by_host);
     after("matmuls");

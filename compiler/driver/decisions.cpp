@@ -1,0 +1,60 @@
+#include "driver/decisions.h"
+
+#include <fmt/format.h>
+
+namespace hydrac::driver {
+
+void explain_documents(const targets::Target& target, passes::Log& log) {
+  log.push_back({"documents",
+                 "attention's flop is counted as if each sequence were one document; tiles between documents "
+                 "are skipped"});
+  if (target.is_cpu()) return;
+  log.push_back(
+      {"documents",
+       "attention's gradients are two kernels, of queries and of keys: the kernels that make all of them "
+       "at once, and cuDNN, know one document a sequence"});
+}
+
+void explain_shared_update(const models::Pack& pack, passes::Log& log) {
+  log.push_back({"ranks", fmt::format("each of {0} ranks gets the sums of 1/{0} of the gradients before the "
+                                      "update, which it computes for 1/{0} of the parameters; then all get "
+                                      "these from each other",
+                                      pack.sharing_ranks)});
+}
+
+void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
+  const int64_t ranks = spec.parallel.tensor;
+  log.push_back({"ranks", fmt::format("each of {0} ranks has 1/{0} of the heads, of the mlp and of the "
+                                      "vocabulary: {1} query heads, {2} key and value heads, {3} of {4} "
+                                      "columns between the mlp's matmuls; they add up what each has of a "
+                                      "layer's output, twice a layer, and of its input's gradient",
+                                      ranks, spec.model.num_attention_heads / ranks,
+                                      spec.model.num_key_value_heads / ranks,
+                                      spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
+}
+
+void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
+                     passes::Log& log) {
+  const ir::Shape& texts = graph.value(io.tokens).shape;
+  log.push_back(
+      {"objective",
+       fmt::format("replies are embedded by {}: {} layers of width {}, in calls of {} of {} "
+                   "tokens, several texts in a row",
+                   encoder.folder, encoder.num_hidden_layers, encoder.hidden_size,
+                   texts[0].size == 1 ? "a row" : fmt::format("{} rows", texts[0].size), texts[1].size)});
+}
+
+void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
+  const double start = spec.train.optimizer.learning_rate;
+  const bool two = spec.train.optimizer.name == spec::Optimizer::muon;
+  log.push_back(
+      {"learning-rate",
+       fmt::format("auto: a run begins with a range test, whose result the program reads from its state; "
+                   "whatever else takes steps does so with {}, the optimizer's default",
+                   start)});
+  if (two)
+    log.push_back(
+        {"learning-rate", "muon and the adamw beside it have one rate, which the range test varies"});
+}
+
+}  // namespace hydrac::driver

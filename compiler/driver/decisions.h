@@ -1,0 +1,28 @@
+// Decisions that no pass takes, told as those of passes are: for `hydrac explain`.
+#pragma once
+#include "ir/graph.h"
+#include "models/encoder.h"
+#include "models/pack.h"
+#include "passes/passes.h"
+#include "spec/spec.h"
+#include "targets/target.h"
+
+namespace hydrac::driver {
+
+// What documents decide.
+void explain_documents(const targets::Target& target, passes::Log& log);
+
+// What ZeRO-1 does.
+void explain_shared_update(const models::Pack& pack, passes::Log& log);
+
+// What tensor parallelism does.
+void explain_shared_layers(const spec::Spec& spec, passes::Log& log);
+
+// What embeds replies.
+void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
+                     passes::Log& log);
+
+// What a found learning rate means.
+void explain_found_rate(const spec::Spec& spec, passes::Log& log);
+
+}  // namespace hydrac::driver
