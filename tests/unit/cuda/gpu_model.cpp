@@ -94,16 +94,18 @@ void randomize(const GpuModel& model, Interpreter& state) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal(0, 1);
   for (const ir::Value& value : model.graph.values) {
-    if (value.view || is_integer(value.dtype)) continue;
+    if (value.view) continue;
     const bool positive = value.name.starts_with("adam.") || value.name.ends_with(".rstd") ||
                           value.name == "grad_square" || value.name == "learning_rate" ||
                           value.name.ends_with(".scales");
     for (int slot = 0; slot < value.slots; ++slot) {
       std::vector<double> numbers(element_count(value.shape));
-      for (double& x : numbers)
+      for (double& x : numbers) {
+        if (is_integer(value.dtype)) continue;  // 0 where no input gives them
         x = value.dtype == ir::DType::u8
                 ? static_cast<double>(random() % 256)
                 : rounded(value.dtype, positive ? std::abs(normal(random)) + 0.1 : normal(random));
+      }
       state.write({value.id, {false, slot}}, numbers);
     }
   }
