@@ -8,14 +8,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ir/body_builder.h"
 #include "models/sharing.h"
 
 namespace hydrac::passes {
 
 using ir::Node;
 using ir::Role;
-using ir::Term;
 using ir::Use;
 using ir::Value;
 using ir::ValueId;
@@ -30,7 +28,8 @@ WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType
       type_(type),
       is_other_type_(graph.value(pack.parameters).dtype != type),
       has_host_(std::ranges::any_of(
-          graph.values, [](const Value& value) { return value.trains() && value.parameter->on_host; })) {
+          graph.values, [](const Value& value) { return value.trains() && value.parameter->on_host; })),
+      vectors_(graph, pack) {
   if (!pack_.shards_weights) return;
   find_gathered();
   declare_own_copies();
@@ -183,7 +182,7 @@ Use WeightCopies::read(const Node& node, Use use) {
     case Kind::none:
       return use;
     case Kind::vector:
-      return {vector_copy(use.value), use.slot};
+      return {vectors_.copy_of(use.value), use.slot};
     case Kind::working:
       break;
   }
@@ -221,40 +220,6 @@ void WeightCopies::declare_places() {
                                  : CopyPlaces::of_all(graph_, pack_, type_);
 }
 
-// The copy of a divided parameter in its own type. Such do not decay: they lie behind one another at a
-// group's end, and their copies likewise.
-ValueId WeightCopies::vector_copy(ValueId parameter) {
-  if (auto found = copies_.find(parameter); found != copies_.end()) return found->second;
-  if (vectors_ == ir::kNoValue) declare_vectors();
-  const auto group = std::ranges::find_if(pack_.groups, [&](const models::ParameterGroup& g) {
-    return std::ranges::count(g.members, parameter) > 0;
-  });
-  Value copy = graph_.value(parameter);
-  if (copy.parameter->decay)
-    throw std::logic_error(fmt::format("{} is divided and read in {}", copy.name, to_string(copy.dtype)));
-  const int64_t before =
-      group->first_row + group->stretches.back().first_row - first_vectors_[group - pack_.groups.begin()];
-  copy.name += ".whole";
-  copy.role = Role::master;
-  copy.parameter.reset();
-  copy.view->base = vectors_;
-  copy.view->offset -= before * pack_.row;
-  return copies_[parameter] = graph_.add(std::move(copy));
-}
-
-void WeightCopies::declare_vectors() {
-  Value vectors = graph_.value(pack_.parameters);
-  vectors.name = "vectors";
-  vectors.role = Role::master;
-  int64_t rows = 0;
-  for (const models::ParameterGroup& group : pack_.groups) {
-    first_vectors_.push_back(rows);
-    rows += group.used_rows - group.decayed_rows;
-  }
-  vectors.shape[0] = {rows, "Vectors"};
-  vectors_ = graph_.add(std::move(vectors));
-}
-
 void WeightCopies::make() {
   if (!has_copies() && !pack_.is_divided) return;
   if (!pack_.is_divided) declare_casts();
@@ -289,7 +254,7 @@ void WeightCopies::rewrite(ir::Function& function) {
   for (const Cast& cast : casts_) b.emit_node(ir::Op::cast, {{cast.from, {}}}, {{cast.to, {}}});
 }
 
-// Each rank makes the copies of its part; a vector's is the sum of what one rank has and zeros.
+// Each rank makes the copies of its part.
 void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
   std::vector<ValueId> own = own_copies_;
   for (const models::ParameterGroup& group : pack_.groups) {
@@ -300,10 +265,7 @@ void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
       own.push_back(b.exact(b.fresh(parameters.name + suffix(), parameters.shape, type_)).value);
     b.emit_node(ir::Op::cast, {{group.own_parameters, {}}}, {{own[number], {}}});
   }
-  if (vectors_ != ir::kNoValue) {
-    for (size_t i = 0; i < pack_.groups.size(); ++i) spread_vectors(b, i);
-    b.emit_node(ir::Op::all_reduce, {{vectors_, {}}}, {{vectors_, {}}}, {{"ranks", pack_.sharing_ranks}});
-  }
+  vectors_.make(b);
   const auto gathered = [&](const models::ParameterGroup& group, const models::Stretch& stretch) {
     if (!places_ || places_->find((group.first_row + stretch.first_row) * pack_.row) == nullptr)
       return models::Moved{};
@@ -324,35 +286,6 @@ ValueId WeightCopies::whole_copies_of(const models::ParameterGroup& group, const
   const CopyPiece* piece = places_->find(first);
   return found->second = whole_rows_of(graph_, pack_, stretch, piece->base,
                                        (piece->at + first - piece->first) / pack_.row);
-}
-
-// A group's rows of the vectors: those that this rank has, and zeros.
-void WeightCopies::spread_vectors(ops::RegionBuilder& b, size_t number) {
-  // Vectors are a group's last stretch.
-  const models::ParameterGroup& group = pack_.groups[number];
-  const ir::Dim rows{group.used_rows - group.decayed_rows, ""};
-  if (rows.size == 0) return;
-  Value part = graph_.value(vectors_);
-  part.name += group.name.empty() ? "" : "." + group.name;
-  part.shape[0] = rows;
-  part.view = ir::View{vectors_, first_vectors_[number] * pack_.row, 0, contiguous_strides(part.shape)};
-  const models::Stretch& stretch = group.stretches.back();
-  const ir::Dim width = part.shape[1];
-  const Node node{.inputs = {{group.own_parameters, {}}, {graph_.find("rank"), {}}},
-                  .outputs = {{graph_.add(std::move(part)), {}}}};
-  ir::BodyBuilder k(graph_, node, {rows});
-  k.columns({width});
-  const auto number_of = [&](int64_t n, const char* name) {
-    return k.constant(static_cast<double>(n), ir::ExprType::i64, name);
-  };
-  const Term first = convert(k.scalar(1), ir::ExprType::i64) * number_of(stretch.own, "kOwnRows");
-  const Term row = k.named("own_row", k.position(k.row(0)) - first);
-  const Term zero = number_of(0, "");
-  const Term is_own = k.named("is_own", !(row < zero) && row < number_of(stretch.own, "kOwnRows"));
-  const Term at = k.named(
-      "at", convert(select(is_own, row, zero) + number_of(stretch.first_own_row, ""), ir::ExprType::i32));
-  k.store(0, select(is_own, k.gather(0, at, {}, {k.column(0)}), k.constant(0)));
-  b.emit_body(node, "own_vectors", k.take(), "the rank's rows of the vectors, and zeros for the others'");
 }
 
 std::vector<std::string> WeightCopies::whole_matrices() const {

@@ -4,7 +4,7 @@
 // a rank has a part of alone (Pack::shards_weights), or the host's memory holds (ParameterInfo::on_host),
 // comes to the layer that reads it: each region of layers begins with an "all_gather", or with a "transfer"
 // of each parameter, into an activation of its own, which has a slot a layer. What is read in the type that
-// parameters have (norms) are vectors: where ranks share fp32 values, `vectors` are copies of all of them.
+// parameters have (norms) are vectors (VectorCopies).
 #pragma once
 #include <map>
 #include <optional>
@@ -16,6 +16,7 @@
 #include "models/pack.h"
 #include "ops/builder.h"
 #include "passes/copy_places.h"
+#include "passes/vector_copies.h"
 
 namespace hydrac::passes {
 
@@ -58,16 +59,13 @@ class WeightCopies {
   std::vector<ir::Node> fetched(const std::vector<ir::Use>& parameters);
   const CopyPiece* piece_of(ir::ValueId parameter);
   void declare_places();
-  void declare_vectors();
   ir::ValueId working_copy(ir::ValueId parameter);
-  ir::ValueId vector_copy(ir::ValueId parameter);
   ir::ValueId own_rows(ir::ValueId parameter);
   void rewrite(ir::Function& function);
   void declare_casts();
   void add_cast(const CopyPiece& piece);
   void gather(ir::Function& function, ops::RegionBuilder& b);
   ir::ValueId whole_copies_of(const models::ParameterGroup& group, const models::Stretch& stretch);
-  void spread_vectors(ops::RegionBuilder& b, size_t number);
   std::string suffix() const;
 
   ir::Graph& graph_;
@@ -75,16 +73,15 @@ class WeightCopies {
   const ir::DType type_;
   const bool is_other_type_;  // than that of parameters
   const bool has_host_;       // that holds copies
-  std::set<ir::ValueId> gathered_,
-      whole_;                         // of parameters that have working copies, where ranks share weights
+  // Parameters that have working copies, where ranks share weights: layers gather them, or they are whole.
+  std::set<ir::ValueId> gathered_, whole_;
+  VectorCopies vectors_;
   std::optional<CopyPlaces> places_;  // of working copies
   struct Cast {
     ir::ValueId from, to;
   };
   std::vector<Cast> casts_;              // that make them, where one process has all parameters
   std::vector<ir::ValueId> own_copies_;  // by groups: [own rows, row], where ranks share weights
-  ir::ValueId vectors_ = ir::kNoValue;   // [rows, row]: copies of divided vectors, by groups
-  std::vector<int64_t> first_vectors_;   // of each group, its first row there
   std::map<ir::ValueId, ir::ValueId> copies_, own_rows_;  // by parameter
   std::map<ir::ValueId, OfLayer> of_region_;              // likewise, of the region at hand
   std::map<ir::ValueId, ir::ValueId>
