@@ -66,7 +66,7 @@ int train_step(train_program* program, const train_batch* batch, train_result* r
 int train_backward(train_program* program, const train_batch* batch);
 int train_update(train_program* program, train_result* result);
 /* The loss of one micro-batch without dropout. Changes nothing. Of a program with parallel.zero: together
-   where parameters were written, or a checkpoint loaded, since the last step; with parallel.zero: 3 always. */
+   where parameters were written, or a checkpoint loaded, since the last step; with zero: 3 always. */
 int train_evaluate(train_program* program, const train_batch* batch, float* loss);
 
 /* Parameters by the names and in the shapes that a checkpoint has them, as float32 whatever they are stored
