@@ -10,6 +10,7 @@
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
+#include "runtime/text/added_token_entry.h"
 #include "runtime/text/space_marks.h"
 
 namespace hydrac::runtime {
@@ -185,21 +186,14 @@ class Reader {
   }
 
   void read_added_token(const json& entry) {
-    if (!entry.is_object()) fail("an entry of \"added_tokens\" is not an object");
-    AddedToken token;
-    token.content = json_string(entry, "content", "", shown_as_);
-    if (token.content.empty()) fail("an added token has no \"content\"");
-    token.id = checked_id(json_field(entry, "id"), token.content);
-    token.special = json_bool(entry, "special", false, shown_as_);
-    token.normalized = json_bool(entry, "normalized", !token.special, shown_as_);
+    AddedToken token = added_token_of(entry, shown_as_, [&](const json& id, const std::string& content) {
+      return checked_id(id, content);
+    });
     if (token.normalized && file_.space_marks)
       fail(
           fmt::format("the added token {} is looked for in normalized text, which is not supported beside "
                       "byte_fallback: write \"normalized\": false",
                       quote_token(token.content)));
-    token.single_word = json_bool(entry, "single_word", false, shown_as_);
-    token.lstrip = json_bool(entry, "lstrip", false, shown_as_);
-    token.rstrip = json_bool(entry, "rstrip", false, shown_as_);
     const auto known = ids_.find(token.content);
     if (known == ids_.end()) {
       place(token.id, token.content, token.content);

@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
+#include "runtime/text/added_token_entry.h"
 #include "runtime/text/wordpiece.h"
 
 namespace hydrac::runtime {
@@ -98,20 +99,13 @@ void WordPieceReader::read_model(const json& model) {
 }
 
 void WordPieceReader::read_added(const json& entry) {
-  if (!entry.is_object()) fail("an entry of \"added_tokens\" is not an object");
-  AddedToken token;
-  token.content = json_string(entry, "content", "", shown_as_);
-  if (token.content.empty()) fail("an added token has no \"content\"");
-  token.id = checked_id(json_field(entry, "id"), token.content);
-  token.special = json_bool(entry, "special", false, shown_as_);
-  if (json_bool(entry, "normalized", !token.special, shown_as_))
+  AddedToken token = added_token_of(
+      entry, shown_as_, [&](const json& id, const std::string& content) { return checked_id(id, content); });
+  if (token.normalized)
     fail(
         fmt::format("the added token {} is looked for in normalized text, which is not supported: write "
                     "\"normalized\": false",
                     json(token.content).dump()));
-  token.single_word = json_bool(entry, "single_word", false, shown_as_);
-  token.lstrip = json_bool(entry, "lstrip", false, shown_as_);
-  token.rstrip = json_bool(entry, "rstrip", false, shown_as_);
   file_.added.push_back(std::move(token));
 }
 
