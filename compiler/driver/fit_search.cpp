@@ -78,7 +78,7 @@ class FitSearch {
 
   // Of the plan with all moments on the host, what it is where as many as fit stay on the GPU.
   void keep_moments(const Compiled& c, Sizes& sizes) const {
-    const int64_t moments = moments_on_host(c);
+    const int64_t moments = bytes_on_host(c, ir::Role::optimizer_state);
     const auto share_of = [&](int64_t used) {  // on the host, where the rest uses so much of the GPU
       const auto room = static_cast<double>(std::max<int64_t>(limit_ - used, 0));
       const double share = std::max(1 - room / static_cast<double>(moments), 0.0);

@@ -20,44 +20,31 @@ Rates rates_of(const targets::Target& target, spec::Precision precision) {
   return rates;
 }
 
-int64_t moments_on_host(const Compiled& compiled) {
+int64_t bytes_on_host(const Compiled& compiled, ir::Role role) {
   const plan::Plan& plan = compiled.plan;
   int64_t bytes = 0;
   for (const auto& [id, placement] : plan.placements) {
-    if (compiled.graph.value(id).role != ir::Role::optimizer_state) continue;
+    if (compiled.graph.value(id).role != role) continue;
     const int64_t first = std::max(placement.offset, plan.device_bytes());
     bytes += std::max<int64_t>(placement.offset + placement.bytes() - first, 0);
   }
   return bytes;
 }
 
-namespace {
-
-// That the update writes, of weights.
-int64_t copies_on_host(const Compiled& compiled) {
-  int64_t bytes = 0;
-  for (const auto& [id, placement] : compiled.plan.placements) {
-    const ir::Value& value = compiled.graph.value(id);
-    if (value.on_host && value.role == ir::Role::working_copy) bytes += placement.bytes();
-  }
-  return bytes;
-}
-
-}  // namespace
-
 double predicted_seconds(const Compiled& compiled) {
   const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
   const StepWork work = step_work(compiled, rates.reached);
   double seconds = work.floor_seconds + rates.seconds_a_call * static_cast<double>(work.calls);
   if (work.copied_bytes > 0) seconds = std::max(seconds, work.copied_bytes / rates.host_bytes_per_second);
-  if (const int64_t moved = moments_on_host(compiled) + copies_on_host(compiled); moved > 0)
-    seconds += static_cast<double>(moved) / rates.host_bytes_per_second;
+  const int64_t moved =
+      bytes_on_host(compiled, ir::Role::optimizer_state) + bytes_on_host(compiled, ir::Role::working_copy);
+  if (moved > 0) seconds += seconds_over_bus(compiled, moved);
   return seconds;
 }
 
-double seconds_over_bus(const Compiled& compiled, int64_t moment_bytes) {
+double seconds_over_bus(const Compiled& compiled, int64_t bytes) {
   const Rates rates = rates_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
-  return static_cast<double>(moment_bytes) / rates.host_bytes_per_second;
+  return static_cast<double>(bytes) / rates.host_bytes_per_second;
 }
 
 double attention_share(const Compiled& compiled) {

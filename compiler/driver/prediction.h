@@ -19,11 +19,11 @@ Rates rates_of(const targets::Target& target, spec::Precision precision);
 // beside the other calls, so that the longer one of both counts. Without what ranks send.
 double predicted_seconds(const Compiled& compiled);
 
-// Of the optimizer's moments, bytes that the plan has in the host's memory.
-int64_t moments_on_host(const Compiled& compiled);
+// Bytes that the plan has in the host's memory, of values of a role.
+int64_t bytes_on_host(const Compiled& compiled, ir::Role role);
 
-// Seconds that so many bytes of moments take, each moved once both ways.
-double seconds_over_bus(const Compiled& compiled, int64_t moment_bytes);
+// Seconds that the update takes for so many bytes on the host.
+double seconds_over_bus(const Compiled& compiled, int64_t bytes);
 
 // Of that, what attention takes, forward and backward: a share, 0 to 1.
 double attention_share(const Compiled& compiled);

@@ -83,7 +83,7 @@ class WeightCopies {
   std::vector<Cast> casts_;              // that make them, where one process has all parameters
   std::vector<ir::ValueId> own_copies_;  // by groups: [own rows, row], where ranks share weights
   std::map<ir::ValueId, ir::ValueId> copies_, own_rows_;  // by parameter
-  std::map<ir::ValueId, OfLayer> of_region_;              // likewise, of the region at hand
+  std::map<ir::ValueId, OfLayer> of_region_;              // likewise, of the current region
   std::map<ir::ValueId, ir::ValueId>
       stretch_copies_;  // of stretches without a member, by Stretch::parameters
 };

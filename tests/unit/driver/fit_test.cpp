@@ -193,7 +193,7 @@ std::vector<Planned> brute_force(const spec::Spec& spec) {
         for (const MomentStorage& moments : space.moments) {
           const Compiled c =
               compile(with_choice(spec, {size, recompute, loss, moments}), recompute, up_to(1));
-          const int64_t movable = space.keeps_moments ? moments_on_host(c) : 0;
+          const int64_t movable = space.keeps_moments ? bytes_on_host(c, ir::Role::optimizer_state) : 0;
           all.push_back({c.plan.device_bytes(), predicted_seconds(c), movable, seconds_over_bus(c, movable),
                          fmt::format("{} of {}, {}, {} on {}: {} bytes, {} s", size, to_string(recompute),
                                      to_string(loss), to_string(moments.type),
