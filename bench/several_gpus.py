@@ -1,5 +1,5 @@
 """What `./dev gpu-test --ranks N` does: data-parallel ranks on the GPUs of one machine. That they train alike, to the bit
-where that is promised, and end as one; and how much faster they are than one GPU, beside PyTorch's DDP."""
+where that is promised, and end as one."""
 
 import json
 import os
@@ -226,61 +226,23 @@ def check_built(runner, report, place: Place, ranks: int):
         report.note(f"ranks: a program that is built ahead of time, zero: {level}", outcome)
 
 
-def time_scaling(runner, report, args, place: Place, ranks: int, where: dict, run_peer):
-    """Each spec on every GPU by itself and on all: the median step of a run, and what PyTorch's DDP makes of the same. GPUs
-    differ by a percent or two, and ranks wait for the slowest: that one is what efficiency is against."""
-    for number, spec in enumerate(args.ranks_bench):
-        record = where | {"spec": pathlib.Path(shlex.split(spec)[0]).stem, "overrides": shlex.split(spec)[1:], "ranks": ranks}
-        common = f"{spec} target=auto data.tokenizer=byte data.val_fraction=0.01 train.save_steps=0 train.eval_steps=0 train.lr_scheduler.warmup_steps=1 sample.max_new_tokens=0 train.max_steps={args.ranks_steps}"
-        for gpus in (*range(ranks), "all"):
-            run, count = place.folder / f"bench-{number}-{gpus}", ranks if gpus == "all" else 1
-            visible = {} if gpus == "all" else {"CUDA_VISIBLE_DEVICES": str(gpus)}
-            command = [*place.words(common, run.name, f"parallel.data={count}"), "-q"]
-            outcome = runner.run(f"ranks bench {number} {gpus}", command, environment=visible)
-            report.note(f"ranks: {spec} on GPU {gpus}", outcome)
-            if outcome.problem:
-                break
-            if runner.dry:
-                continue
-            last = metrics(run)[-1]
-            record[f"step_ms_{gpus}"], record[f"measured_gib_{gpus}"] = last["step_ms_p50"], last["memory_gib"]
-            record["exposed_ms"] = last.get("communication_ms")
-            shutil.rmtree(run)  # its checkpoint may have gigabytes
-        if "step_ms_all" in record:
-            slowest = max(record[f"step_ms_{gpu}"] for gpu in range(ranks))
-            record["efficiency"] = slowest / record["step_ms_all"]
-            print(f"  {spec}: {slowest:.3f} ms on the slowest GPU, {record['step_ms_all']:.3f} ms on {ranks}: {record['efficiency']:.1%}")
-        if args.peers and not runner.dry:
-            peers = [run_peer(runner, place.hydrac, f"{spec} target=auto", args.peer_limit, "compile-bf16", count)[0] for count in (1, ranks)]
-            record["peers"] = peers
-            if all("ms" in peer for peer in peers):
-                one, all_of_them = (peer["ms"] for peer in peers)
-                print(f"    PyTorch DDP: {one:.3f} ms on 1, {all_of_them:.3f} ms on {ranks}: {one / all_of_them:.1%}")
-        if not runner.dry:
-            with open(args.out / "gpu.jsonl", "a") as file:
-                file.write(json.dumps(record, separators=(",", ":")) + "\n")
-
-
-def run_ranks(runner, report, args, hydrac, where: dict, run_peer):
-    """`run_peer`: gpu-test's."""
+def run_ranks(runner, report, args, hydrac):
     ranks = args.ranks
     with tempfile.TemporaryDirectory() as folder:
         place = place_in(folder, hydrac, runner.dry)
-        if not args.ranks_bench or args.only:
-            for number, case in enumerate(CASES):
-                if re.search(args.only, case[0]):
-                    check_case(runner, report, place, ranks, number, case)
-            for family, levels, cases in (("zero", ZERO_LEVELS, ZERO_CASES), ("zero3", ZERO3_LEVELS, ZERO3_CASES)):
-                for number, case in enumerate(cases):
-                    if re.search(args.only, f"{family} {case[0]}"):
-                        check_zero(runner, report, place, ranks, family, levels, number, case)
-            for number, case in enumerate(TENSOR_CASES):
-                if re.search(args.only, f"tensor {case[0]}"):
-                    check_tensor(runner, report, place, ranks, number, case)
-            for check in (check_launchers, check_built, check_ends):
-                if re.search(args.only, "ends launchers built"):
-                    check(runner, report, place, ranks)
-        time_scaling(runner, report, args, place, ranks, where, run_peer)
+        for number, case in enumerate(CASES):
+            if re.search(args.only, case[0]):
+                check_case(runner, report, place, ranks, number, case)
+        for family, levels, cases in (("zero", ZERO_LEVELS, ZERO_CASES), ("zero3", ZERO3_LEVELS, ZERO3_CASES)):
+            for number, case in enumerate(cases):
+                if re.search(args.only, f"{family} {case[0]}"):
+                    check_zero(runner, report, place, ranks, family, levels, number, case)
+        for number, case in enumerate(TENSOR_CASES):
+            if re.search(args.only, f"tensor {case[0]}"):
+                check_tensor(runner, report, place, ranks, number, case)
+        for check in (check_launchers, check_built, check_ends):
+            if re.search(args.only, "ends launchers built"):
+                check(runner, report, place, ranks)
 
 
 if __name__ == "__main__":

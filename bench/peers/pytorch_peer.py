@@ -7,6 +7,7 @@ that does not end costs no more than the time limit.
 
   python3 bench/peers/pytorch_peer.py gpt2-124m char-small --modes compile-bf16,compile-bf16-weights
   python3 bench/peers/pytorch_peer.py gpt2-124m --ranks 2        # DistributedDataParallel, a process a GPU
+  python3 bench/peers/pytorch_peer.py llama-1b --ranks 2 --modes compile-bf16-fsdp
 """
 
 import argparse
@@ -30,6 +31,7 @@ class Mode:
     compiled: bool = True
     narrow_weights: bool = False  # weights, gradients and optimizer states are bf16 too
     graphs: bool = False
+    sharded: bool = False  # FSDP2: every block's parameters are divided over the ranks
 
 
 MODES = {
@@ -41,6 +43,7 @@ MODES = {
     "compile-bf16": Mode("torch.compile, autocast, float32 weights: the fast usual set-up"),
     "compile-bf16-weights": Mode("torch.compile, weights and states in bf16: faster, and less exact", narrow_weights=True),
     "compile-bf16-graphs": Mode("torch.compile's reduce-overhead, which records CUDA graphs", graphs=True),
+    "compile-bf16-fsdp": Mode("fully_shard of every block, each compiled; several ranks", sharded=True),
 }
 USUAL_MODES = ("compile-bf16", "compile-bf16-weights")
 SMALL = {"char-small": ("compile-bf16", "compile-bf16-graphs"), "tiny-series": ("compile-bf16", "compile-bf16-graphs")}
@@ -118,6 +121,18 @@ def fastest_attention(torch, w: Workload) -> str:
     return best
 
 
+def shard(torch, model):
+    """FSDP2 as its users set it up: a group a block, and one for what is left; 16-bit parameters, fp32 sums."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model.blocks:
+        block.compile()
+        fully_shard(block, mp_policy=policy)
+    model.loss = torch.compile(model.loss)
+    return fully_shard(model, mp_policy=policy)
+
+
 class Training:
     """One workload in one mode, a step at a time."""
 
@@ -133,6 +148,8 @@ class Training:
         if mode.narrow_weights:
             for parameter in model.parameters():  # rope's tables stay float32
                 parameter.data = parameter.data.to(torch.bfloat16)
+        if mode.sharded:
+            model = shard(torch, model)
         self.parameters = list(model.parameters())
         self.optimizer = torch.optim.AdamW(
             [
@@ -144,19 +161,20 @@ class Training:
             fused=True,
         )
         self.model = model
-        if torch.distributed.is_initialized():
+        if torch.distributed.is_initialized() and not mode.sharded:
             self.model = torch.nn.parallel.DistributedDataParallel(
                 model, device_ids=[torch.cuda.current_device()], gradient_as_bucket_view=True, static_graph=True
             )
-        if mode.compiled:
+        if mode.compiled and not mode.sharded:
             self.model = torch.compile(self.model, mode="reduce-overhead" if mode.graphs else None)
         self.batches = itertools.cycle([(t[:, :-1].contiguous(), t[:, 1:].contiguous()) for t in tokens])
 
     def step(self):
         """Returns the loss, still on the device."""
-        torch, autocast = self.torch, self.mode.precision == "bf16" and not self.mode.narrow_weights
+        torch, mode = self.torch, self.mode
+        autocast = mode.precision == "bf16" and not mode.narrow_weights and not mode.sharded
         tokens, targets = next(self.batches)
-        if self.mode.graphs:
+        if mode.graphs:
             torch.compiler.cudagraph_mark_step_begin()
         with torch.autocast(self.device, dtype=torch.bfloat16, enabled=autocast):
             loss = self.model(tokens, targets)
@@ -281,10 +299,13 @@ def parse_arguments():
     for name in args.workloads:
         if name not in args.table:
             parser.error(f"there is no workload {name}: {', '.join(WORKLOADS)}")
-    args.modes = list(MODES) if args.modes == "all" else [mode for mode in args.modes.split(",") if mode]
+    all_modes = [name for name, mode in MODES.items() if args.ranks > 1 or not mode.sharded]
+    args.modes = all_modes if args.modes == "all" else [mode for mode in args.modes.split(",") if mode]
     for mode in args.modes:
         if mode not in MODES:
             parser.error(f"there is no mode {mode}: {', '.join(MODES)}")
+        if MODES[mode].sharded and args.ranks < 2:
+            parser.error(f"{mode} needs --ranks of 2 or more")
     return args
 
 

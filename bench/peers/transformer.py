@@ -172,11 +172,17 @@ class Block(nn.Module):
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
+def mean_loss(logits, targets):
+    """logits [B, T, V], targets [B, T]."""
+    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
 class Transformer(nn.Module):
     """tokens, targets [B, T] -> the mean loss."""
 
     def __init__(self, w: Workload):
         super().__init__()
+        self.loss = mean_loss
         self.tokens = nn.Embedding(w.vocab_size, w.hidden_size)
         self.positions = nn.Embedding(w.max_position_embeddings, w.hidden_size) if w.position == "learned" else None
         self.dropout = nn.Dropout(w.dropout)
@@ -209,5 +215,4 @@ class Transformer(nn.Module):
         cos, sin = (self.cos, self.sin) if self.rope else (None, None)
         for block in self.blocks:
             x = block(x, cos, sin)
-        logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1))
+        return self.loss(self.head(self.norm(x)), targets)
