@@ -79,7 +79,7 @@ std::string base_spec();
 // The cache folder that every Workplace uses.
 const fs::path& shared_cache();
 
-// `text` without the value of "step_ms" and its like, which differ from run to run.
+// `text` without the values of "step_ms", "memory_gib" and their like, which differ from run to run.
 std::string without_timing(const std::string& metrics_jsonl);
 
 // Every file below a folder, relative and sorted; with `ignored`, a first path component that is not looked

@@ -18,15 +18,14 @@ class BertReference {
 
   // The last hidden states of one text.
   Rows hidden(const std::vector<int32_t>& ids) const {
-    Rows x;
-    for (size_t t = 0; t < ids.size(); ++t) {
-      x.emplace_back();
-      for (int64_t c = 0; c < bert_.width; ++c)
-        x[t].push_back(
-            at("embeddings.word_embeddings.weight", ids[t] * bert_.width + c) +
-            at("embeddings.position_embeddings.weight", static_cast<int64_t>(t) * bert_.width + c) +
-            at("embeddings.token_type_embeddings.weight", c));
-    }
+    const Numbers& words = numbers("embeddings.word_embeddings.weight");
+    const Numbers& positions = numbers("embeddings.position_embeddings.weight");
+    const Numbers& types = numbers("embeddings.token_type_embeddings.weight");
+    const auto width = static_cast<size_t>(bert_.width);
+    Rows x(ids.size(), std::vector<double>(width));
+    for (size_t t = 0; t < ids.size(); ++t)
+      for (size_t c = 0; c < width; ++c)
+        x[t][c] = double{words[static_cast<size_t>(ids[t]) * width + c]} + positions[t * width + c] + types[c];
     x = normed(x, "embeddings.LayerNorm");
     for (int64_t layer = 0; layer < bert_.layers; ++layer) {
       const std::string name = "encoder.layer." + std::to_string(layer) + ".";
@@ -41,8 +40,9 @@ class BertReference {
   }
 
  private:
-  double at(const std::string& name, int64_t element) const {
-    return static_cast<double>(bert_.tensors.at(bert_.prefix + name).numbers[static_cast<size_t>(element)]);
+  using Numbers = std::vector<float>;
+  const Numbers& numbers(const std::string& name) const {
+    return bert_.tensors.at(bert_.prefix + name).numbers;
   }
   static Rows sum(Rows a, const Rows& b) {
     for (size_t t = 0; t < a.size(); ++t)
@@ -50,30 +50,24 @@ class BertReference {
     return a;
   }
   Rows linear(const Rows& x, const std::string& name) const {
-    const auto in = static_cast<int64_t>(x[0].size());
-    const int64_t out = bert_.tensors.at(bert_.prefix + name + ".bias").shape[0];
+    const Numbers &weight = numbers(name + ".weight"), &bias = numbers(name + ".bias");
     Rows y;
     for (const std::vector<double>& row : x) {
-      y.emplace_back();
-      for (int64_t o = 0; o < out; ++o) {
-        double value = at(name + ".bias", o);
-        for (int64_t i = 0; i < in; ++i)
-          value += row[static_cast<size_t>(i)] * at(name + ".weight", o * in + i);
-        y.back().push_back(value);
-      }
+      y.emplace_back(bias.begin(), bias.end());
+      for (size_t o = 0; o < bias.size(); ++o)
+        for (size_t i = 0; i < row.size(); ++i) y.back()[o] += row[i] * weight[o * row.size() + i];
     }
     return y;
   }
   Rows normed(Rows x, const std::string& name) const {
+    const Numbers &weight = numbers(name + ".weight"), &bias = numbers(name + ".bias");
     for (std::vector<double>& row : x) {
       const auto count = static_cast<double>(row.size());
       const double mean = std::accumulate(row.begin(), row.end(), 0.0) / count;
       double variance = 0;
       for (const double value : row) variance += (value - mean) * (value - mean) / count;
       for (size_t c = 0; c < row.size(); ++c)
-        row[c] =
-            (row[c] - mean) / std::sqrt(variance + 1e-12) * at(name + ".weight", static_cast<int64_t>(c)) +
-            at(name + ".bias", static_cast<int64_t>(c));
+        row[c] = (row[c] - mean) / std::sqrt(variance + 1e-12) * weight[c] + bias[c];
     }
     return x;
   }
