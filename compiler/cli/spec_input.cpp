@@ -16,6 +16,7 @@
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
 #include "runtime/parallel/cores.h"
+#include "runtime/parallel/world.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
 #include "spec/divisors.h"
@@ -318,7 +319,7 @@ int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
   const std::vector<int>& cores = spec.train.cpu_affinity.numbers;
   const int count = cores.empty() ? runtime::usable_cores() : static_cast<int>(cores.size());
-  return std::max(1, count / static_cast<int>(spec::rank_count(spec)));
+  return std::max(1, count / runtime::ranks_of_this_host(static_cast<int>(spec::rank_count(spec))));
 }
 
 void require_cores(const spec::Spec& spec) {

@@ -8,6 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/log/units.h"
+#include "runtime/parallel/world.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -46,7 +47,9 @@ MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) 
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
   if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
   const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20);
-  const int64_t ranks = target.is_cpu() ? spec::rank_count(spec) : 1;  // which share this machine's
+  // Ranks of other hosts take none of this machine's.
+  const int ranks =
+      target.is_cpu() ? runtime::ranks_of_this_host(static_cast<int>(spec::rank_count(spec))) : 1;
   const int64_t left = std::max<int64_t>((all - reserve) / ranks, 1);
   return {left,
           fmt::format("{} has {} for {} ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,

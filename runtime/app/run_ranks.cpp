@@ -1,15 +1,19 @@
 #include "runtime/app/run_ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
 
 namespace hydrac::runtime {
@@ -32,7 +36,7 @@ std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program)
 }
 
 // The first line of `other` that is not in `own`, or that `own` has alone.
-std::string first_difference(const std::string& own, const std::string& other) {
+std::string first_difference(const std::string& own, const std::string& other, const std::string& whose) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> all;
     std::istringstream in(text);
@@ -42,7 +46,7 @@ std::string first_difference(const std::string& own, const std::string& other) {
   const std::vector<std::string> a = lines(own), b = lines(other);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string ours = i < a.size() ? a[i] : "nothing", theirs = i < b.size() ? b[i] : "nothing";
-    if (ours != theirs) return fmt::format("{}, where rank 0 has {}", theirs, ours);
+    if (ours != theirs) return fmt::format("{}, where {} has {}", theirs, whose, ours);
   }
   return "";
 }
@@ -50,9 +54,36 @@ std::string first_difference(const std::string& own, const std::string& other) {
 void require_agreement(Ranks& ranks, const std::string& own) {
   const std::vector<std::string> all = ranks.gather(own);
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string difference = first_difference(all[0], all[rank]);
+    const std::string difference = first_difference(all[0], all[rank], ranks.name(0));
     if (!difference.empty())
-      throw InputError(fmt::format("the ranks must train alike: rank {} has {}", rank, difference));
+      throw InputError(fmt::format("the ranks must train alike: {} has {}",
+                                   ranks.name(static_cast<int>(rank)), difference));
+  }
+}
+
+// ", NCCL_SOCKET_IFNAME=eth0", in the order of their names. NCCL reads them by itself.
+std::string nccl_variables() {
+  std::vector<std::string> set;
+  for (char** entry = environ; *entry; ++entry)
+    if (std::string_view(*entry).starts_with("NCCL_")) set.emplace_back(*entry);
+  std::ranges::sort(set);
+  std::string text;
+  for (const std::string& variable : set) text += ", " + variable;
+  return text;
+}
+
+// They wait for each other within layers.
+void require_layers_on_one_host(const Ranks& ranks, int layer_ranks) {
+  for (const Host& host : ranks.hosts()) {
+    for (const int rank : host.ranks) {
+      const int first = rank - rank % layer_ranks;
+      for (int other = first; other < first + layer_ranks; ++other)
+        if (std::ranges::find(host.ranks, other) == host.ranks.end())
+          throw InputError(fmt::format(
+              "{} ranks share layers (parallel.tensor), and must be on one host: {}, and {}; start a "
+              "multiple of {} ranks on each host, with consecutive numbers",
+              layer_ranks, ranks.name(rank), ranks.name(other), layer_ranks));
+    }
   }
 }
 
@@ -60,7 +91,9 @@ void require_agreement(Ranks& ranks, const std::string& own) {
 
 std::vector<int> cores_to_check(const std::vector<int>& cores, int count) {
   const std::optional<World> started = world_of_environment();
-  return started && started->size == count ? cores_of_rank(cores, started->rank, count) : cores;
+  return started && started->size == count
+             ? cores_of_rank(cores, started->local_rank(), started->local_size())
+             : cores;
 }
 
 std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, Starts starts, bool quiet) {
@@ -70,15 +103,16 @@ std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, St
         fmt::format("{} started {} ranks, and the spec is of {}: write parallel.data={}, or start "
                     "as many",
                     started->launcher, started->size, count, started->size));
-  use_cores(cores_of_rank(cores, started ? started->rank : 0, count));
+  const int here = started ? started->local_size() : count;
+  use_cores(cores_of_rank(cores, started ? started->local_rank() : 0, here));
   if (count == 1) return nullptr;
   if (!started && starts == Starts::launcher)
     throw InputError(
         fmt::format("this program is of {0} ranks, and nobody started them: torchrun --nproc-per-node {0} "
                     "--no-python PROGRAM, or mpirun -np {0} PROGRAM",
                     count));
-  if (const int cores = usable_cores(); count > cores && !quiet && (!started || started->rank == 0))
-    fmt::print(stderr, "note: {} ranks take turns on {} cores\n", count, cores);
+  if (const int cores = usable_cores(); here > cores && !quiet && (!started || started->local_rank() == 0))
+    fmt::print(stderr, "note: {} ranks take turns on {} cores\n", here, cores);
   if (started) return std::make_unique<Ranks>(*started, std::vector<std::string>());
   return std::make_unique<Ranks>(own_world(count), own_command());
 }
@@ -94,7 +128,23 @@ void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& pro
     ranks.share(program.choices().to_json());
   }
   require_agreement(ranks, agreement_of(settings, program));
+  require_layers_on_one_host(ranks, static_cast<int>(program.layout().tensor_ranks));
   program.join(ranks);
+}
+
+void print_hosts(Ranks& ranks, const LaidOutProgram& program, bool quiet) {
+  if (ranks.hosts().empty()) return;
+  const std::vector<std::string> all = ranks.gather(program.device() + nccl_variables());
+  if (!ranks.leads() || quiet) return;
+  std::string text;
+  for (const Host& host : ranks.hosts()) {
+    std::vector<std::string> devices;
+    for (const int rank : host.ranks) devices.push_back(all[static_cast<size_t>(rank)]);
+    if (std::ranges::adjacent_find(devices, std::not_equal_to()) == devices.end()) devices.resize(1);
+    text += fmt::format("host {}: {} {}; {}\n", host.text(), host.ranks.size() == 1 ? "rank" : "ranks",
+                        fmt::join(host.ranks, ", "), fmt::join(devices, "; "));
+  }
+  print_text(stdout, text);
 }
 
 int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {

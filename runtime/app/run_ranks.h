@@ -31,8 +31,12 @@ RecordedChoices choices_of_rank_0(Ranks& ranks);
 
 // Every rank calls it with its program: rank 0 lets the others come, all make sure that they train alike, and
 // sums over ranks work from here on. InputError where ranks have other specs, data, options, or versions of
-// hydrac.
+// hydrac, or where ranks that share layers are on several hosts.
 void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& program);
+
+// Where a run has several hosts all ranks call it, and rank 0, unless it is `quiet`, prints what each host
+// has: its ranks, their device, and the variables that NCCL reads.
+void print_hosts(Ranks& ranks, const LaidOutProgram& program, bool quiet);
 
 // train(ranks), and one end: an error of this rank ends the others too. `ranks` may be null.
 int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train);

@@ -65,6 +65,7 @@ int train_run(TrainSettings settings, const Corpus& corpus,
     if (!leads) options.terminal = false;
     options.ranks = ranks;
     join_ranks(*ranks, settings, program);
+    print_hosts(*ranks, program, options.quiet);
   }
   return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }

@@ -40,9 +40,12 @@ abi::ncclDataType_t type_of(ElementType type) {
   }
 }
 
-// NCCL of two ranks on one GPU waits forever, or says that a duplicate GPU was detected.
+// NCCL of two ranks on one GPU waits forever, or says that a duplicate GPU was detected. Hosts give their
+// GPUs the same numbers.
 void require_own_gpus(Ranks& ranks, const std::string& gpu) {
-  const std::vector<std::string> gpus = ranks.gather(gpu);
+  std::vector<std::string> gpus = ranks.gather(gpu);
+  for (const Host& host : ranks.hosts())
+    for (const int rank : host.ranks) gpus[static_cast<std::size_t>(rank)] += " of host " + host.text();
   std::map<std::string, std::size_t> owners;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     const auto [owner, is_new] = owners.try_emplace(gpus[rank], rank);
@@ -73,14 +76,15 @@ std::string nccl_version() {
 
 int gpu_of_this_process(int ranks) {
   const std::optional<World> world = world_of_environment();
-  const int rank = world ? world->rank : 0;
+  const int rank = world ? world->local_rank() : 0;
   const int count = static_cast<int>(devices().size());
   if (rank < count) return rank;
   if (count == 1) return 0;
-  throw InputError(fmt::format(
-      "{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data or parallel.tensor, or let "
-      "CUDA_VISIBLE_DEVICES name more",
-      ranks, count));
+  const bool is_of_many = world && world->host;
+  throw InputError(
+      fmt::format("{} ranks{} need as many GPUs, and CUDA sees {}: {}, or let CUDA_VISIBLE_DEVICES name more",
+                  is_of_many ? world->local_size() : ranks, is_of_many ? " on this host" : "", count,
+                  is_of_many ? "start fewer on each host" : "lower parallel.data or parallel.tensor"));
 }
 
 Communicator::Communicator(Ranks& ranks, const std::string& gpu) {

@@ -37,8 +37,8 @@ enum class Reduction { sum, max };
 // "NCCL 2.28.9". InputError that says what to install when it is not there.
 std::string nccl_version();
 
-// The GPU of this process, one of `ranks` on this machine, as CUDA counts GPUs: that of its own number, which
-// its launcher or rank 0 gave it (where nobody did, it is rank 0), or the only one that it sees, which
+// The GPU of this process, one of `ranks`, as CUDA counts GPUs: that of its number on this host, which its
+// launcher or rank 0 gave it (where nobody did, it is rank 0), or the only one that it sees, which
 // launchers choose for each rank. InputError where there are too few.
 int gpu_of_this_process(int ranks);
 

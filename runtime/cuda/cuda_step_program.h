@@ -43,6 +43,7 @@ class CudaStepProgram : public LaidOutProgram {
   void profile_steps(int64_t first, int64_t count) override;
   void time_calls(bool timed) override;
   void join(Ranks& ranks) override;
+  std::string device() const override { return context_.device().name; }
 
   // Communicator::all_reduce() over the ranks that this program joined. RunError where it runs alone.
   void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,

@@ -17,7 +17,16 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr size_t kMostText = 8000;
+constexpr size_t kMostText = 8000, kMostFrame = 256 << 10;
+
+// What no rank needs so long for once it has begun to write.
+constexpr int kSecondsOfAMessage = 5;
+
+// In front of a message's text on TCP.
+struct FrameStart {
+  char kind = 0, unused[3] = {};
+  uint32_t bytes = 0;
+};
 
 // Linux's abstract names: of no file, and free again when their socket is closed.
 struct Address {
@@ -55,6 +64,7 @@ RankSocket::~RankSocket() {
 
 RankSocket& RankSocket::operator=(RankSocket&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(is_tcp_, other.is_tcp_);
   return *this;
 }
 
@@ -85,12 +95,67 @@ RankSocket RankSocket::connect(const std::string& meeting, double seconds) {
 }
 
 std::optional<RankSocket> RankSocket::accept() const {
-  RankSocket socket(::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC));
-  if (socket.file_ < 0 || !is_of_this_user(socket.file_)) return std::nullopt;
+  const int file = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  if (is_tcp_) return of_tcp(file);
+  RankSocket socket(file);
+  if (!is_of_this_user(socket.file_)) return std::nullopt;
   return socket;
 }
 
+RankSocket RankSocket::listen_tcp(const Endpoint& endpoint) {
+  RankSocket socket(listen_at(endpoint));
+  socket.is_tcp_ = true;
+  return socket;
+}
+
+RankSocket RankSocket::of_tcp(int connection) {
+  fail_after_silence(connection);
+  limit_reads(connection, kSecondsOfAMessage);
+  RankSocket socket(connection);
+  socket.is_tcp_ = true;
+  return socket;
+}
+
+bool RankSocket::send_frame(RankMessage::Kind kind, std::string_view text) const {
+  const FrameStart start{.kind = static_cast<char>(kind), .bytes = static_cast<uint32_t>(text.size())};
+  std::string frame(reinterpret_cast<const char*>(&start), sizeof start);
+  frame += text;
+  for (size_t sent = 0; sent < frame.size();) {
+    const ssize_t bytes = ::send(file_, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+    if (bytes < 0 && errno != EINTR) return false;
+    if (bytes > 0) sent += static_cast<size_t>(bytes);
+  }
+  return true;
+}
+
+// What is no message is the end of the connection, as is one that comes too slowly.
+RankMessage RankSocket::receive_frame() const {
+  const auto read_all = [&](void* to, size_t size) {
+    for (size_t done = 0; done < size;) {
+      const ssize_t bytes = ::recv(file_, static_cast<char*>(to) + done, size - done, 0);
+      if (bytes == 0 || (bytes < 0 && errno != EINTR)) return bytes == 0 ? ECONNRESET : errno;
+      if (bytes > 0) done += static_cast<size_t>(bytes);
+    }
+    return 0;
+  };
+  RankMessage received;
+  FrameStart start;
+  int error = read_all(&start, sizeof start);
+  if (error == 0 && start.bytes > kMostFrame) return received;
+  if (error == 0) {
+    received.text.resize(start.bytes);
+    error = read_all(received.text.data(), start.bytes);
+  }
+  if (error == 0)
+    received.kind = static_cast<RankMessage::Kind>(start.kind);
+  else
+    received.text = error == ECONNRESET || error == EAGAIN ? "" : std::strerror(error);
+  return received;
+}
+
 bool RankSocket::send(RankMessage::Kind kind, std::string_view text, int file) const {
+  if (is_tcp_) return send_frame(kind, text.substr(0, kMostFrame));
   char tag = static_cast<char>(kind);
   text = text.substr(0, kMostText);
   iovec parts[] = {{&tag, 1}, {const_cast<char*>(text.data()), text.size()}};
@@ -114,6 +179,7 @@ bool RankSocket::send(RankMessage::Kind kind, std::string_view text, int file) c
 }
 
 RankMessage RankSocket::receive() const {
+  if (is_tcp_) return receive_frame();
   std::string text(kMostText + 1, '\0');
   iovec part{text.data(), text.size()};
   msghdr message{};

@@ -1,16 +1,22 @@
-// A connection between two ranks of one machine: short messages, and the word that the other end is gone.
+// A connection between two ranks: short messages, and the word that the other end is gone. Within a host it
+// is a Unix socket, between hosts one of TCP.
 #pragma once
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "runtime/parallel/tcp.h"
 
 namespace hydrac::runtime {
 
 struct RankMessage {
   enum class Kind : char {
-    closed = 0,    // the other end is gone
-    hello = 'h',   // from a rank that comes: its number, the ranks that it expects, its process
-    board = 'b',   // from rank 0, with the file of the shared memory
+    closed = 0,    // the other end is gone, or is none of ours; the text says why where it is known
+    hello = 'h',   // from a rank that comes: Hello
+    roster = 'r',  // from rank 0 to the ranks of several hosts: Roster
+    link = 'l',    // from the first rank of a host to another one's: the roster's secret, its place there
+    board = 'b',   // from the first rank of a host, with the file of the shared memory
     failed = 'f',  // a rank cannot go on: why
     done = 'd',    // a rank has finished and is going to leave
   } kind = Kind::closed;
@@ -23,7 +29,7 @@ class RankSocket {
   RankSocket() = default;
   explicit RankSocket(int file) : file_(file) {}
   ~RankSocket();
-  RankSocket(RankSocket&& other) noexcept : file_(other.file_) { other.file_ = -1; }
+  RankSocket(RankSocket&& other) noexcept : file_(other.file_), is_tcp_(other.is_tcp_) { other.file_ = -1; }
   RankSocket& operator=(RankSocket&& other) noexcept;
 
   // The meeting point of the ranks of one run, a name that only this user's processes reach: nothing of it is
@@ -34,14 +40,24 @@ class RankSocket {
   // Of another user's process: none.
   std::optional<RankSocket> accept() const;
 
-  // False when the other end is gone; text beyond a few KiB is cut.
+  // Likewise where ranks of other hosts come.
+  static RankSocket listen_tcp(const Endpoint& endpoint);
+  static RankSocket of_tcp(int connection);
+
+  // False when the other end is gone; text beyond a few KiB (of TCP: 256) is cut.
   bool send(RankMessage::Kind kind, std::string_view text = "", int file = -1) const;
   RankMessage receive() const;  // waits
 
   int file() const { return file_; }
+  // Whoever takes the file closes it.
+  int release() { return std::exchange(file_, -1); }
 
  private:
+  bool send_frame(RankMessage::Kind kind, std::string_view text) const;
+  RankMessage receive_frame() const;
+
   int file_ = -1;
+  bool is_tcp_ = false;
 };
 
 }  // namespace hydrac::runtime

@@ -7,10 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <stdexcept>
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
@@ -21,22 +17,30 @@ namespace {
 
 using Kind = RankMessage::Kind;
 
-constexpr double kKnocking = 60;    // seconds that rank 0 of a launcher may take to come
-constexpr double kGathering = 120;  // and the others, once rank 0 is ready
-constexpr double kGrace = 3;        // for a process to end by itself when another rank is lost
-constexpr int kExitRunFailed = 3;   // as runtime/app/exit_code.h has it, which stands behind this folder
+constexpr double kKnocking = 60;         // seconds that rank 0 of a launcher may take to come
+constexpr double kKnockingAbroad = 120;  // likewise where it may be on another host
+constexpr double kGathering = 120;       // and the others, once rank 0 is ready
+constexpr double kHearing = 3;           // for rank 0 to say why a rank is gone
+constexpr double kBetweenNotes = 15;     // while this rank waits for rank 0's host
+constexpr int kMillisecondsBetweenLooks = 50;
+
+// Names of abstract sockets: those of a run's hosts differ, also where these are one machine.
+std::string local_meeting(const World& world) {
+  return world.host ? fmt::format("{} on {}", world.meeting, world.host->id) : world.meeting;
+}
+
+void pause_between_tries() {
+  ::usleep(100'000);
+}
 
 }  // namespace
 
 Ranks::Ranks(const World& world, std::vector<std::string> command)
     : world_(world), started_(std::move(command)) {
   wake_ = ::eventfd(0, EFD_CLOEXEC);
-  if (leads()) {
-    listener_ = RankSocket::listen(world.meeting);
-    return;
-  }
-  to_rank_0_ = RankSocket::connect(world.meeting, world.launcher == "hydrac" ? 0 : kKnocking);
-  to_rank_0_.send(Kind::hello, fmt::format("{} {} {}", rank(), size(), ::getpid()));
+  if (leads_host() && (world.host || leads())) listener_ = RankSocket::listen(local_meeting(world));
+  if (leads() && world.host) tcp_listener_ = RankSocket::listen_tcp(world.host->rendezvous);
+  if (!leads()) knock();
 }
 
 Ranks::~Ranks() {
@@ -47,8 +51,71 @@ Ranks::~Ranks() {
   ::close(wake_);
 }
 
+std::string Ranks::name(int rank) const {
+  if (roster_.hosts.empty()) return fmt::format("rank {}", rank);
+  const Host& host = roster_.hosts[static_cast<size_t>(roster_.host_of(rank))];
+  return fmt::format("rank {} on host {}", rank, host.text());
+}
+
+Hello Ranks::own_hello() const {
+  Hello hello;
+  hello.run = world_.meeting;
+  hello.rank = rank();
+  hello.ranks = size();
+  hello.process = ::getpid();
+  if (!world_.host) return hello;
+  hello.host = world_.host->id;
+  hello.local_rank = world_.host->rank;
+  hello.local_ranks = world_.host->ranks;
+  hello.name = host_name();
+  hello.address = leads() ? world_.host->rendezvous.host : own_address_of(to_rank_0_.file());
+  if (tcp_listener_.file() >= 0) hello.port = port_of(tcp_listener_.file());
+  return hello;
+}
+
+// A rank that does not lead makes itself known. The first one of another host waits for other hosts' first
+// ranks where they reach it.
+void Ranks::knock() {
+  if (!world_.host) {
+    to_rank_0_ = RankSocket::connect(world_.meeting, world_.launcher == "hydrac" ? 0 : kKnocking);
+    to_rank_0_.send(Kind::hello, own_hello().text());
+    return;
+  }
+  const HostPlace& host = *world_.host;
+  const double began = monotonic_seconds();
+  double noted = 0;
+  std::string why;
+  for (int connection = -1; connection < 0;) {
+    connection = connect_to(host.rendezvous, host.address, why);
+    const double waited = monotonic_seconds() - began;
+    if (connection >= 0) {
+      to_rank_0_ = RankSocket::of_tcp(connection);
+    } else if (waited > kKnockingAbroad) {
+      throw RunError(fmt::format(
+          "rank {} on host {} did not reach rank 0 at {} within {:.0f} s: {}; does rank 0 run there, does "
+          "that name "
+          "mean the same on both hosts, and does no firewall close the port? HYDRAC_RENDEZVOUS=HOST:PORT in "
+          "the environment of all ranks names another",
+          rank(), host_name(), host.rendezvous.text(), kKnockingAbroad, why));
+    } else {
+      if (leads_host() && waited > noted + kBetweenNotes) {
+        noted = waited;
+        ::dprintf(world_.errors, "rank %d on host %s waits for rank 0 at %s: %s\n", rank(),
+                  host_name().c_str(), host.rendezvous.text().c_str(), why.c_str());
+      }
+      pause_between_tries();
+    }
+  }
+  if (leads_host()) tcp_listener_ = RankSocket::listen_tcp({own_address_of(to_rank_0_.file()), 0});
+  to_rank_0_.send(Kind::hello, own_hello().text());
+}
+
 void Ranks::assemble() {
   leads() ? welcome_others() : join_rank_0();
+  if (world_.host) {
+    share_board();
+    link_hosts();
+  }
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -61,266 +128,205 @@ void Ranks::welcome_others() {
       if (peers_[i].socket.file() < 0) ranks.push_back(static_cast<int>(i) + 1);
     return ranks;
   };
+  const RankSocket& door = world_.host ? tcp_listener_ : listener_;
   const double began = monotonic_seconds();
   while (!missing().empty()) {
-    for (const int rank : missing()) {
-      if (const std::string why = started_.why(rank, 0); !why.empty())
-        throw RunError(
-            fmt::format("rank {} {} before the run began{}", rank, why, started_.what_it_said(rank)));
-    }
-    if (monotonic_seconds() - began > kGathering)
-      throw RunError(fmt::format("{} started {} ranks, and these did not come: {}", world_.launcher, size(),
-                                 fmt::join(missing(), ", ")));
-    pollfd knocks{listener_.file(), POLLIN, 0};
-    if (::poll(&knocks, 1, 50) <= 0) continue;
-    std::optional<RankSocket> socket = listener_.accept();
-    if (!socket) continue;
-    const RankMessage hello = socket->receive();
-    int rank = 0, ranks = 0, process = 0;
-    if (hello.kind != Kind::hello ||
-        std::sscanf(hello.text.c_str(), "%d %d %d", &rank, &ranks, &process) != 3 || ranks != size() ||
-        rank < 1 || rank >= size() || peers_[static_cast<size_t>(rank) - 1].socket.file() >= 0)
-      throw RunError(fmt::format("what came as another rank of {} is none: \"{}\"", size(), hello.text));
-    peers_[static_cast<size_t>(rank) - 1] = {std::move(*socket), process};
+    require_progress(missing(), monotonic_seconds() - began);
+    pollfd knocks{door.file(), POLLIN, 0};
+    if (::poll(&knocks, 1, kMillisecondsBetweenLooks) <= 0) continue;
+    if (std::optional<RankSocket> socket = door.accept()) admit(std::move(*socket));
+  }
+  if (world_.host) {
+    std::vector<Hello> all = {own_hello()};
+    for (const Peer& peer : peers_) all.push_back(peer.hello);
+    roster_ = roster_of(all);
+    for (const Peer& peer : peers_) peer.socket.send(Kind::roster, roster_.text());
+    return;
   }
   const int file = SharedBoard::create(size());
   for (const Peer& peer : peers_) peer.socket.send(Kind::board, "", file);
   open_board(file);
 }
 
+// RunError where ranks that have not come will not.
+void Ranks::require_progress(const std::vector<int>& missing, double waited) {
+  for (const int rank : missing) {
+    if (const std::string why = started_.why(rank, 0); !why.empty())
+      throw RunError(
+          fmt::format("rank {} {} before the run began{}", rank, why, started_.what_it_said(rank)));
+  }
+  if (waited <= kGathering) return;
+  std::string text = fmt::format("{} started {} ranks, and these did not come: {}", world_.launcher, size(),
+                                 fmt::join(missing, ", "));
+  if (world_.host)
+    text +=
+        fmt::format("; do their hosts reach {}, through their firewalls?", world_.host->rendezvous.text());
+  throw RunError(text);
+}
+
+// Who is no rank of this run is sent away. RunError: a rank that contradicts the run.
+void Ranks::admit(RankSocket socket) {
+  const RankMessage message = socket.receive();
+  const std::optional<Hello> hello =
+      message.kind == Kind::hello ? Hello::parse(message.text) : std::optional<Hello>();
+  if (!hello) {
+    if (world_.host)
+      ::dprintf(world_.errors, "note: what connected from %s is no rank of this version of hydrac\n",
+                other_address_of(socket.file()).c_str());
+    return;
+  }
+  if (hello->run != world_.meeting) {
+    socket.send(Kind::failed, fmt::format("rank 0 of another run is there, {}: this one is {}",
+                                          world_.meeting, hello->run));
+    return;
+  }
+  const std::string who =
+      world_.host ? fmt::format("rank {} on host {} ({})", hello->rank, hello->name, hello->address)
+                  : fmt::format("rank {}", hello->rank);
+  std::string problem;
+  Peer* const peer =
+      hello->rank >= 1 && hello->rank < size() ? &peers_[static_cast<size_t>(hello->rank) - 1] : nullptr;
+  if (hello->ranks != size())
+    problem =
+        fmt::format("{} was started as one of {} ranks, and rank 0 as one of {}", who, hello->ranks, size());
+  else if (!peer || peer->socket.file() >= 0)
+    problem = fmt::format("{} came twice: process {} is another one of that number", who, hello->process);
+  if (!problem.empty()) {
+    socket.send(Kind::failed, problem);
+    throw RunError(problem);
+  }
+  *peer = {std::move(socket), *hello};
+}
+
+// Rank 0 may compile for minutes before it answers.
 void Ranks::join_rank_0() {
+  while (world_.host) {
+    pollfd answer{to_rank_0_.file(), POLLIN, 0};
+    if (::poll(&answer, 1, -1) > 0) break;
+  }
   const RankMessage message = to_rank_0_.receive();
   if (message.kind == Kind::failed) throw RunError(message.text);
-  if (message.kind != Kind::board || message.file < 0) throw RunError("rank 0 ended before the run began");
-  open_board(message.file);
+  if (message.kind == Kind::board && message.file >= 0) return open_board(message.file);
+  const std::optional<Roster> roster =
+      message.kind == Kind::roster ? Roster::parse(message.text, size()) : std::optional<Roster>();
+  if (!roster)
+    throw RunError(world_.host && message.kind != Kind::closed
+                       ? fmt::format("what answers at {} is no rank 0", world_.host->rendezvous.text())
+                       : "rank 0 ended before the run began");
+  roster_ = *roster;
 }
 
 void Ranks::open_board(int file) {
-  board_ = std::make_unique<SharedBoard>(file, rank(), size());
+  board_ = std::make_unique<SharedBoard>(file, size(), world_.local_size());
 }
 
-void Ranks::meet() {
-  if (!board_->barrier()) throw_failure();
+// The first rank of a host makes the memory that its ranks share. Nobody watches yet: what becomes of the
+// other ranks is heard here.
+void Ranks::share_board() {
+  own_host_ = roster_.host_of(rank());
+  if (leads_host()) return give_board();
+  open_board(receive_board());
 }
 
-void Ranks::put(std::span<std::byte> place, const std::string& text) const {
-  const uint64_t bytes = text.size();
-  if (bytes + sizeof bytes > place.size())
-    throw std::logic_error(fmt::format("ranks cannot exchange {} bytes of text", bytes));
-  std::memcpy(place.data(), &bytes, sizeof bytes);
-  std::memcpy(place.data() + sizeof bytes, text.data(), bytes);
-}
-
-std::string Ranks::get(std::span<const std::byte> place) const {
-  uint64_t bytes = 0;
-  std::memcpy(&bytes, place.data(), sizeof bytes);
-  return {reinterpret_cast<const char*>(place.data()) + sizeof bytes, static_cast<size_t>(bytes)};
-}
-
-std::string Ranks::share(const std::string& text) {
-  if (leads()) put(board_->slot(0), text);  // not where others may still read a sum
-  meet();
-  std::string shared = get(board_->slot(0));
-  meet();
-  return shared;
-}
-
-std::vector<std::string> Ranks::gather(const std::string& text) {
-  put(board_->slot(rank()), text);
-  meet();
-  std::vector<std::string> all;
-  for (int r = 0; r < size(); ++r) all.push_back(get(board_->slot(r)));
-  meet();
-  return all;
-}
-
-bool Ranks::any(bool flag) {
-  board_->word(set_, rank()) = flag ? 1 : 0;
-  meet();
-  bool found = false;
-  for (int r = 0; r < size(); ++r) found |= board_->word(set_, r) != 0;
-  set_ = 1 - set_;
-  return found;
-}
-
-int Ranks::member(RankGroup group, int i) const {
-  const int place = rank(RankGroup::tensor);
-  return group == RankGroup::tensor ? rank() - place + i : i * layer_ranks_ + place;
-}
-
-void Ranks::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) {
-  const double began = monotonic_seconds();
-  const auto groups = static_cast<size_t>(size() / size(group));
-  const size_t piece = SharedBoard::kSlotBytes / sizeof(float) / groups;
-  for (size_t first = 0; first < from.size(); first += piece) {
-    const size_t count = std::min(piece, from.size() - first);
-    reduce(from.subspan(first, count), to.subspan(first, count), group);
-  }
-  seconds_ += monotonic_seconds() - began;
-}
-
-// One piece: each rank of a group adds up its part of it. Groups have equal parts of the result.
-void Ranks::reduce(std::span<const float> from, std::span<float> to, RankGroup group) {
-  std::memcpy(board_->slot(rank()).data(), from.data(), from.size_bytes());
-  meet();
-  const auto n = static_cast<size_t>(size(group)), r = static_cast<size_t>(rank(group));
-  const size_t first = from.size() * r / n, last = from.size() * (r + 1) / n;
-  const int number = group == RankGroup::tensor ? rank(RankGroup::data) : rank(RankGroup::tensor);
-  auto* sum = reinterpret_cast<float*>(board_->result().data()) + static_cast<size_t>(number) * from.size();
-  std::fill(sum + first, sum + last, 0.0f);
-  for (int i = 0; i < size(group); ++i) {
-    const auto* term = reinterpret_cast<const float*>(board_->slot(member(group, i)).data());
-    for (size_t e = first; e < last; ++e) sum[e] += term[e];
-  }
-  meet();
-  std::memcpy(to.data(), sum, to.size_bytes());
-}
-
-void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) {
-  const double began = monotonic_seconds();
-  const auto n = static_cast<size_t>(size()), r = static_cast<size_t>(rank());
-  const size_t piece = SharedBoard::kSlotBytes / sizeof(float) / n;  // of each part
-  for (size_t first = 0; first < part.size(); first += piece) {
-    const size_t count = std::min(piece, part.size() - first);
-    auto* own = reinterpret_cast<float*>(board_->slot(rank()).data());
-    for (size_t of = 0; of < n; ++of)
-      std::memcpy(own + of * count, whole.data() + of * part.size() + first, count * sizeof(float));
-    meet();
-    const std::span<float> sum = part.subspan(first, count);
-    std::ranges::fill(sum, 0.0f);
-    for (int other = 0; other < size(); ++other) {
-      const auto* term = reinterpret_cast<const float*>(board_->slot(other).data()) + r * count;
-      for (size_t i = 0; i < count; ++i) sum[i] += term[i];
+void Ranks::give_board() {
+  const int file = SharedBoard::create(size());
+  for (int left = world_.local_size() - 1; left > 0;) {
+    if (watch_once(listener_.file(), kMillisecondsBetweenLooks)) {
+      const std::optional<RankSocket> socket = listener_.accept();
+      const std::optional<Hello> hello =
+          socket ? Hello::parse(socket->receive().text) : std::optional<Hello>();
+      const bool is_ours =
+          hello && std::ranges::find(own_host().ranks, hello->rank) != own_host().ranks.end();
+      if (is_ours && socket->send(Kind::board, "", file)) --left;
     }
-    meet();
+    if (failure().empty()) continue;
+    ::close(file);
+    throw_failure();
   }
-  seconds_ += monotonic_seconds() - began;
+  open_board(file);
 }
 
-void Ranks::all_gather(std::span<const float> part, std::span<float> whole, RankGroup group) {
+int Ranks::receive_board() {
+  const std::string lost = fmt::format("{} ended before the run began", name(own_host().ranks[0]));
+  RankSocket first;
+  try {
+    first = RankSocket::connect(local_meeting(world_), 1);  // it has listened since before it knocked
+  } catch (const RunError&) {
+    throw_what_is_heard(lost);
+  }
+  first.send(Kind::hello, own_hello().text());
+  while (!watch_once(first.file(), kMillisecondsBetweenLooks))
+    if (!failure().empty()) throw_failure();
+  const RankMessage message = first.receive();
+  if (message.kind != Kind::board || message.file < 0) throw_what_is_heard(lost);
+  return message.file;
+}
+
+// Before there is a watcher: rank 0 may know the cause, a little later.
+void Ranks::throw_what_is_heard(const std::string& otherwise) {
   const double began = monotonic_seconds();
-  exchange(std::as_bytes(part), [&](int from, size_t first, std::span<const std::byte> bytes) {
-    const int i = group == RankGroup::tensor ? from % layer_ranks_ : from / layer_ranks_;
-    if (member(group, i) != from) return;
-    std::byte* to = reinterpret_cast<std::byte*>(whole.data()) + static_cast<size_t>(i) * part.size_bytes();
-    std::memcpy(to + first, bytes.data(), bytes.size());
-  });
-  seconds_ += monotonic_seconds() - began;
+  while (failure().empty() && monotonic_seconds() - began < kHearing)
+    watch_once(-1, kMillisecondsBetweenLooks);
+  throw RunError(failure().empty() ? otherwise : failure());
 }
 
-void Ranks::collect(std::span<const std::byte> own, const Take& take) {
-  exchange(
-      own, leads() ? take : [](int, size_t, std::span<const std::byte>) {});
-}
-
-void Ranks::exchange(std::span<const std::byte> own, const Take& take) {
-  constexpr size_t piece = SharedBoard::kSlotBytes;
-  for (size_t first = 0; first < own.size(); first += piece) {
-    const size_t count = std::min(piece, own.size() - first);
-    std::memcpy(board_->slot(rank()).data(), own.data() + first, count);
-    meet();
-    for (int other = 0; other < size(); ++other) take(other, first, board_->slot(other).first(count));
-    meet();
-  }
-}
-
-// The watcher: the only one that reads the sockets.
-void Ranks::watch() {
-  while (!ending_ && !all_done_ && failure().empty()) {
-    if (!watch_once()) break;
-  }
-  if (!failure().empty()) end_late();
-}
-
-bool Ranks::watch_once() {
-  std::vector<pollfd> files = {{wake_, POLLIN, 0}};
-  if (leads()) {
-    for (const Peer& peer : peers_) files.push_back({peer.done ? -1 : peer.socket.file(), POLLIN, 0});
-  } else {
-    files.push_back({to_rank_0_.file(), POLLIN, 0});
-  }
-  if (::poll(files.data(), files.size(), -1) < 0) return errno == EINTR;
-  for (size_t i = 1; i < files.size(); ++i)
-    if (files[i].revents != 0) hear(static_cast<int>(i) - 1);
-  return true;
-}
-
-void Ranks::hear(int peer) {
-  if (!leads()) {
-    const RankMessage message = to_rank_0_.receive();
-    if (message.kind == Kind::done) {
-      all_done_ = true;
-    } else if (message.kind == Kind::failed) {
-      note_failure(message.text);
-    } else {
-      note_failure("rank 0 ended without a word, killed perhaps; the other ranks end too");
-      // Who would say it is gone.
-      if (rank() == 1) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
+// The first rank of a host connects to those of the hosts in front of its own, and waits for the others.
+void Ranks::link_hosts() {
+  if (!leads_host()) return;
+  std::vector<int> connections = connect_to_hosts();
+  const double began = monotonic_seconds();
+  const auto is_missing = [&](size_t host) {
+    return static_cast<int>(host) != own_host_ && connections[host] < 0;
+  };
+  for (size_t host = 0; host < connections.size();) {
+    if (!is_missing(host)) {
+      ++host;
+    } else if (!watch_once(tcp_listener_.file(), kMillisecondsBetweenLooks) || !accept_link(connections)) {
+      if (!failure().empty()) throw_failure();
+      if (monotonic_seconds() - began > kGathering)
+        throw RunError(fmt::format("host {} did not connect to host {} within {:.0f} s",
+                                   roster_.hosts[host].text(), own_host().text(), kGathering));
     }
-    return;
   }
-  Peer& other = peers_[static_cast<size_t>(peer)];
-  const RankMessage message = other.socket.receive();
-  const std::string name = fmt::format("rank {} (process {})", peer + 1, other.process);
-  if (message.kind == Kind::done) {
-    other.done = true;
-    all_done_ = std::ranges::all_of(peers_, &Peer::done);
-  } else if (message.kind == Kind::failed) {
-    note_failure(fmt::format("{}: {}", name, message.text));
-  } else {
-    const std::string why = started_.why(peer + 1, 0.5);
-    note_failure(fmt::format("{} {}; the other ranks end too", name,
-                             why.empty() ? "ended without a word, killed perhaps" : why));
+  std::vector<std::string> names;
+  for (const Host& host : roster_.hosts) names.push_back(host.text());
+  links_ = std::make_unique<HostLinks>(std::move(connections), std::move(names));
+  tcp_listener_ = RankSocket();  // nobody else is to come
+  listener_ = RankSocket();
+}
+
+// By host; -1 where there is no connection yet.
+std::vector<int> Ranks::connect_to_hosts() {
+  std::vector<int> connections(roster_.hosts.size(), -1);
+  for (int host = 0; host < own_host_; ++host) {
+    const Host& other = roster_.hosts[static_cast<size_t>(host)];
+    const Endpoint endpoint = host == 0 ? world_.host->rendezvous : Endpoint{other.address, other.port};
+    std::string why;
+    const int connection = connect_to(endpoint, world_.host->address, why);
+    if (connection < 0)
+      throw_what_is_heard(fmt::format(
+          "host {} cannot connect to host {} at {}: {}; do firewalls let the hosts of a run connect to each "
+          "other, and is that an address that both have a way to (HYDRAC_ADDRESS names another)?",
+          own_host().text(), other.text(), endpoint.text(), why));
+    RankSocket socket = RankSocket::of_tcp(connection);
+    socket.send(Kind::link, fmt::format("{} {}", roster_.secret, own_host_));
+    connections[static_cast<size_t>(host)] = socket.release();
   }
+  return connections;
 }
 
-// The first one counts: what follows is its consequence.
-void Ranks::note_failure(const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) return;
-    failure_ = why;
+// False: what came is not another host of this run.
+bool Ranks::accept_link(std::vector<int>& connections) {
+  std::optional<RankSocket> socket = tcp_listener_.accept();
+  if (!socket) return false;
+  const RankMessage message = socket->receive();
+  if (message.kind != Kind::link) return false;
+  for (size_t host = static_cast<size_t>(own_host_) + 1; host < connections.size(); ++host) {
+    if (connections[host] >= 0 || message.text != fmt::format("{} {}", roster_.secret, host)) continue;
+    connections[host] = socket->release();
+    return true;
   }
-  for (const Peer& peer : peers_)
-    if (peer.socket.file() >= 0) peer.socket.send(Kind::failed, why);
-  if (board_) board_->fail();
-}
-
-std::string Ranks::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
-
-// The watcher may hear why a little later than the board knows that.
-void Ranks::throw_failure() const {
-  const double began = monotonic_seconds();
-  while (failure().empty() && monotonic_seconds() - began < kGrace) ::usleep(2'000);
-  throw RunError(failure().empty() ? "another rank failed" : failure());
-}
-
-// A rank that computes, or writes a checkpoint, does not meet the others for long. What it writes is whole or
-// not there.
-void Ranks::end_late() {
-  const double began = monotonic_seconds();
-  while (!ending_ && monotonic_seconds() - began < kGrace) ::usleep(10'000);
-  if (ending_) return;
-  if (leads()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
-  ::_exit(kExitRunFailed);
-}
-
-void Ranks::fail(std::string_view why) noexcept {
-  if (!failure().empty()) return;
-  if (leads()) return note_failure(fmt::format("rank 0: {}", why));
-  to_rank_0_.send(Kind::failed, why);
-  if (board_) board_->fail();
-}
-
-void Ranks::finish() {
-  meet();
-  if (!leads()) to_rank_0_.send(Kind::done);
-  watcher_.join();
-  if (!failure().empty()) throw_failure();
-  for (const Peer& peer : peers_) peer.socket.send(Kind::done);
+  return false;
 }
 
 }  // namespace hydrac::runtime

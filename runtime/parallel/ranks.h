@@ -1,19 +1,24 @@
 // The processes of one data-parallel run, its ranks: who is there, sums over all of them, and one end for
 // all. Rank 0 leads: it has the console, the run's folder and, where no launcher did, it starts the others.
 //
-// Each rank has a socket to rank 0 that says when the other end is gone, however it went, and memory that all
-// of them share. Every rank calls the members below in the same order; each returns when all have called it.
+// Each rank has a socket to rank 0 that says when the other end is gone, however it went, and memory that the
+// ranks of its host share. Where there are several hosts, their first ranks exchange what is written there
+// and read elsewhere. Every rank calls the members below in the same order; each returns when all have called
+// it.
 #pragma once
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "runtime/parallel/host_links.h"
+#include "runtime/parallel/hosts.h"
 #include "runtime/parallel/rank_socket.h"
 #include "runtime/parallel/shared_board.h"
 #include "runtime/parallel/started_ranks.h"
@@ -42,9 +47,7 @@ class Ranks {
   // From now on so many consecutive ranks share layers; they divide size().
   void share_layers(int ranks) { layer_ranks_ = ranks; }
   // This rank in its group, and how many that has.
-  int rank(RankGroup group) const {
-    return group == RankGroup::tensor ? world_.rank % layer_ranks_ : world_.rank / layer_ranks_;
-  }
+  int rank(RankGroup group) const { return place_in(group, world_.rank); }
   int size(RankGroup group) const {
     return group == RankGroup::tensor ? layer_ranks_ : world_.size / layer_ranks_;
   }
@@ -53,6 +56,11 @@ class Ranks {
   // gets a RunError that names the rank and the cause, and a process that does not wait ends some seconds
   // later by itself.
   void assemble();
+
+  // Once they are there: the hosts of a run that has several, that of rank 0 first; else none.
+  const std::vector<Host>& hosts() const { return roster_.hosts; }
+  // "rank 3", of several hosts "rank 3 on host node-1 (10.0.0.1)".
+  std::string name(int rank) const;
 
   std::string share(const std::string& text);                // rank 0's, on every rank
   std::vector<std::string> gather(const std::string& text);  // every rank's, by rank
@@ -85,34 +93,64 @@ class Ranks {
  private:
   struct Peer {  // of rank 0
     RankSocket socket;
-    int process = 0;
+    Hello hello;
     bool done = false;
   };
+  // What rank `to` reads of what rank `from` has written into the board.
+  using Reads = std::function<std::span<std::byte>(int from, int to)>;
 
+  // ranks.cpp: how they come together.
+  void knock();
+  Hello own_hello() const;
   void welcome_others();
+  void require_progress(const std::vector<int>& missing, double waited);
+  void admit(RankSocket socket);
   void join_rank_0();
   void open_board(int file);
-  void meet();
+  void share_board();
+  void give_board();
+  int receive_board();
+  [[noreturn]] void throw_what_is_heard(const std::string& otherwise);
+  void link_hosts();
+  std::vector<int> connect_to_hosts();
+  bool accept_link(std::vector<int>& connections);
+  bool leads_host() const { return !world_.host || world_.host->rank == 0; }
+  const Host& own_host() const { return roster_.hosts[static_cast<size_t>(own_host_)]; }
+
+  // collectives.cpp.
+  int place_in(RankGroup group, int rank) const;
+  int group_of(RankGroup group, int rank) const;  // the groups' number, from 0
+  int member(RankGroup group, int i) const;       // the rank that is the i-th of this one's group
+  void meet_here();                               // the ranks of this host
+  void meet(const Reads& reads);                  // all ranks
+  void meet_for_texts(const std::function<bool(int from)>& writes);
   void put(std::span<std::byte> place, const std::string& text) const;
   std::string get(std::span<const std::byte> place) const;
-  int member(RankGroup group, int i) const;  // the rank that is the i-th of this one's group
+  std::span<std::byte> word_bytes(int rank) const;
+  std::span<std::byte> text_bytes(int rank) const;
+  HostLinks::Places crossing(const Host& from, const Host& to, const Reads& reads) const;
   void reduce(std::span<const float> from, std::span<float> to, RankGroup group);
-  void exchange(std::span<const std::byte> own, const Take& take);
+  void exchange(std::span<const std::byte> own, const Take& take,
+                const std::function<bool(int from, int to)>& reads);
 
+  // watch.cpp: who is still there.
   void watch();
-  bool watch_once();
+  bool watch_once(int file, int milliseconds);
   void hear(int peer);
   void note_failure(const std::string& why);
-  [[noreturn]] void throw_failure() const;
+  [[noreturn]] void throw_failure(const std::string& otherwise = "another rank failed") const;
   void end_late();
 
   const World world_;
   StartedRanks started_;
-  RankSocket listener_, to_rank_0_;
+  RankSocket listener_, tcp_listener_, to_rank_0_;
   std::vector<Peer> peers_;  // rank 1 first
+  Roster roster_;            // of several hosts
+  int own_host_ = 0;
   std::unique_ptr<SharedBoard> board_;
+  std::unique_ptr<HostLinks> links_;  // of the first rank of a host
   int layer_ranks_ = 1;
-  int set_ = 0;  // of words, that any() uses next
+  int set_ = 0;  // of words, that is used next
   double seconds_ = 0;
 
   std::thread watcher_;

@@ -59,8 +59,8 @@ int SharedBoard::create(int ranks) {
   return file;
 }
 
-SharedBoard::SharedBoard(int file, int rank, int ranks)
-    : rank_(rank), ranks_(ranks), spins_(ranks <= usable_cores()), bytes_(bytes_of(ranks)) {
+SharedBoard::SharedBoard(int file, int ranks, int local)
+    : ranks_(ranks), local_(local), spins_(local <= usable_cores()), bytes_(bytes_of(ranks)) {
   static_assert(sizeof(Header) <= kHeaderBytes);
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int error = errno;
@@ -84,7 +84,7 @@ SharedBoard::Header& SharedBoard::header() const {
 bool SharedBoard::barrier() {
   Header& h = header();
   const uint32_t phase = h.phase.load(std::memory_order_acquire);
-  if (h.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(ranks_)) {
+  if (h.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(local_)) {
     h.arrived.store(0, std::memory_order_relaxed);
     h.phase.store(phase + 1, std::memory_order_release);
     wake_all(h.phase);

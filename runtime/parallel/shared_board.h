@@ -1,4 +1,5 @@
-// Memory that the ranks of one machine share: a barrier, a slot for each rank, and one for a result.
+// Memory that the ranks of one host share: a barrier, a slot for each rank of the run, and one for a result.
+// Where a run has several hosts each has such memory, of the same layout.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +13,13 @@ class SharedBoard {
 
   // A file of memory without a name, so that nothing is left of it however the ranks end. RunError.
   static int create(int ranks);
-  // Maps it; closes `file`. RunError.
-  SharedBoard(int file, int rank, int ranks);
+  // Maps it; closes `file`. `local`: of the `ranks` those of this host, which meet at the barrier. RunError.
+  SharedBoard(int file, int ranks, int local);
   ~SharedBoard();
   SharedBoard(const SharedBoard&) = delete;
   SharedBoard& operator=(const SharedBoard&) = delete;
 
-  // True when every rank has called it; false once fail() was called by one that has not.
+  // True when every rank of this host has called it; false once fail() was called by one that has not.
   [[nodiscard]] bool barrier();
   void fail();
   bool failed() const;
@@ -33,7 +34,7 @@ class SharedBoard {
   struct Header;
   Header& header() const;
 
-  int rank_, ranks_;
+  int ranks_, local_;
   bool spins_;  // before it sleeps: every rank has a core
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;

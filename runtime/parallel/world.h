@@ -4,20 +4,38 @@
 #include <string>
 #include <vector>
 
+#include "runtime/parallel/tcp.h"
+
 namespace hydrac::runtime {
 
 inline constexpr int kMostRanks = 256;
 
+// Of a rank whose run has ranks on several hosts.
+struct HostPlace {
+  std::string id;           // the same on all ranks of a host, and no other's: its number, or its name
+  int rank = 0, ranks = 1;  // this rank among those of its host; 0 leads these
+  Endpoint rendezvous;      // where rank 0 waits for the ranks of other hosts
+  std::string address;  // HYDRAC_ADDRESS: this host's, for the other ones; empty: the one that reaches rank 0
+};
+
 struct World {
   int rank = 0, size = 1;
-  std::string meeting;   // that all ranks of this run know, and no other run
-  std::string launcher;  // "torchrun", "mpirun", "srun", "hydrac"
-  int errors = 2;        // a descriptor of the standard error of whoever started the run
+  std::string meeting;            // that all ranks of this run know, and no other run
+  std::string launcher;           // "torchrun", "mpirun", "srun", "hydrac"
+  int errors = 2;                 // a descriptor of the standard error of whoever started the run
+  std::optional<HostPlace> host;  // absent: all ranks are on this host
+
+  int local_rank() const { return host ? host->rank : rank; }
+  int local_size() const { return host ? host->ranks : size; }
 };
 
 // What the environment of this process says; nullopt where nobody started it as one of several. InputError:
-// variables that contradict each other, or ranks on several machines, whose memory nobody shares.
+// variables that contradict each other, or several hosts and nothing that says where rank 0 waits.
 std::optional<World> world_of_environment();
+
+// Of a run's `count` ranks those that share this host with this process: all where no launcher says
+// otherwise.
+int ranks_of_this_host(int count);
 
 // The world of a process that is going to start the other ranks itself.
 World own_world(int size);

@@ -82,6 +82,8 @@ class LaidOutProgram : public StepProgram {
   // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
   // same place.
   virtual void join(Ranks& ranks);
+  // What this rank computes on, for people: "16 cores", or its GPU's name.
+  virtual std::string device() const;
   // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
   // where this program runs alone.
   void all_reduce(std::span<float> data) const;

@@ -1,8 +1,11 @@
 // What a program does with its ranks: collectives on memory of this process, and tensors that no rank has
 // whole.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/parallel/cores.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/program/laid_out_program.h"
 #include "runtime/program/shared_bytes.h"
@@ -18,6 +21,10 @@ void LaidOutProgram::join(Ranks& ranks) {
   ranks_ = &ranks;
   ranks.share_layers(static_cast<int>(layout_.tensor_ranks));
   layout_.inputs.first_own_id = layout_.inputs.own_ids * tensor_rank();
+}
+
+std::string LaidOutProgram::device() const {
+  return fmt::format("{} cores", usable_cores());
 }
 
 void LaidOutProgram::all_reduce(std::span<float> data) const {

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "runtime/checkpoint/file_writer.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/initial_weights.h"
@@ -46,8 +49,11 @@ std::optional<Checkpoint> open_folder(StepProgram& program, const TrainOptions& 
   return std::nullopt;
 }
 
+// In the run's folder, which another host may not have yet.
 void open_rank_log(const TrainOptions& options, Console& console) {
   const Ranks& ranks = *options.ranks;
+  std::error_code failed;  // open() says what is wrong
+  std::filesystem::create_directories(options.run_dir, failed);
   const std::filesystem::path file = rank_log_path(options.run_dir, ranks.rank());
   const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (log < 0) throw_run_error("open", file, errno);
@@ -56,6 +62,27 @@ void open_rank_log(const TrainOptions& options, Console& console) {
   ::dup2(log, STDERR_FILENO);
   ::close(log);
   console.message(fmt::format("rank {} of {}, process {}", ranks.rank(), ranks.size(), ::getpid()));
+}
+
+// What a rank sees of a checkpoint, to be compared: its manifest has the sums of all other files.
+std::string seen_of(const Checkpoint& checkpoint) {
+  std::ifstream file(checkpoint.dir / manifest_name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Every rank reads the checkpoint that rank 0 goes on from, and a host may have another folder.
+void require_same_checkpoint(Ranks& ranks, const Checkpoint& checkpoint) {
+  const std::vector<std::string> all = ranks.gather(seen_of(checkpoint));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw InputError(fmt::format(
+        "{} {}, from which {} goes on: the run's folder must be one that all hosts share, or the checkpoint "
+        "be copied to each",
+        ranks.name(static_cast<int>(rank)),
+        all[rank].empty() ? fmt::format("has no {}", checkpoint.dir.string())
+                          : fmt::format("has another {}", checkpoint.dir.string()),
+        ranks.name(0)));
+  }
 }
 
 }  // namespace
@@ -67,11 +94,12 @@ std::optional<Checkpoint> agree_on_start(StepProgram& program, const TrainOption
   if (options.ranks->leads()) own = open_folder(program, options, console, output);
   const std::string found =
       options.ranks->share(own ? fmt::format("{} {}", own->step, own->dir.string()) : "");
-  if (options.ranks->leads()) return own;
-  open_rank_log(options, console);
+  if (!options.ranks->leads()) open_rank_log(options, console);
   if (found.empty()) return std::nullopt;
   const size_t space = found.find(' ');
-  return Checkpoint{found.substr(space + 1), std::stoll(found.substr(0, space))};
+  const Checkpoint checkpoint{found.substr(space + 1), std::stoll(found.substr(0, space))};
+  require_same_checkpoint(*options.ranks, checkpoint);
+  return checkpoint;
 }
 
 void compare_choices(const Checkpoint& checkpoint, const StepProgram& program, bool exact) {

@@ -350,7 +350,8 @@ std::string Trainer::explain_divergence() {
   if (!options_.ranks) return own;
   const std::vector<std::string> all = options_.ranks->gather(own);
   for (size_t rank = 0; rank < all.size(); ++rank)
-    if (!all[rank].empty()) return fmt::format("on rank {}, {}", rank, all[rank]);
+    if (!all[rank].empty())
+      return fmt::format("on {}, {}", options_.ranks->name(static_cast<int>(rank)), all[rank]);
   return "";
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "runtime/error.h"
+#include "runtime/parallel/hosts.h"
 #include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
@@ -190,11 +191,33 @@ class Environment : public testing::Test {
 
  private:
   static void clear() {
-    for (const char* name :
-         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-          "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-          "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-          "SLURM_STEP_NUM_NODES", "HYDRAC_STARTED_BY_RANK_0"})
+    for (const char* name : {"RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_RANK",
+                             "LOCAL_WORLD_SIZE",
+                             "GROUP_RANK",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID",
+                             "TORCHELASTIC_USE_AGENT_STORE",
+                             "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMIX_NAMESPACE",
+                             "SLURM_JOB_ID",
+                             "SLURM_STEP_ID",
+                             "SLURM_PROCID",
+                             "SLURM_LOCALID",
+                             "SLURM_NODEID",
+                             "SLURM_STEP_NUM_TASKS",
+                             "SLURM_STEP_NUM_NODES",
+                             "SLURM_STEP_TASKS_PER_NODE",
+                             "SLURM_STEP_NODELIST",
+                             "SLURM_JOB_NODELIST",
+                             "HYDRAC_RENDEZVOUS",
+                             "HYDRAC_ADDRESS",
+                             "HYDRAC_STARTED_BY_RANK_0"})
       ::unsetenv(name);
   }
 };
@@ -237,10 +260,79 @@ TEST_F(Environment, ThatContradictsItselfIsRefused) {
             "the environment variable WORLD_SIZE is \"many\", no number from 1 to 256");
   set("WORLD_SIZE", "4");
   set("LOCAL_WORLD_SIZE", "2");
+  set("LOCAL_RANK", "2");
+  EXPECT_EQ(refusal<InputError>(), "the environment variable LOCAL_RANK is \"2\", no number from 0 to 1");
+  set("LOCAL_RANK", "1");
+  EXPECT_EQ(refusal<InputError>(),
+            "torchrun started ranks on several hosts and does not say which of them has rank 0: set "
+            "HYDRAC_RENDEZVOUS=HOST:PORT in the environment of all ranks, with a port that is free there");
+  set("HYDRAC_RENDEZVOUS", "node-1");
   EXPECT_EQ(
       refusal<InputError>(),
-      "torchrun started 2 of 4 ranks on this machine (LOCAL_WORLD_SIZE): ranks exchange gradients through "
-      "memory that they share, so all must be on one machine");
+      "the environment variable HYDRAC_RENDEZVOUS is \"node-1\", and no HOST:PORT such as node-1:29500");
+}
+
+// The host's id, the rank there and of how many, where rank 0 waits.
+std::string place_text(const std::optional<World>& world) {
+  if (!world || !world->host) return "one host";
+  const HostPlace& host = *world->host;
+  return fmt::format("{} {} {} {} {}", host.id, host.rank, host.ranks, host.rendezvous.text(), host.address);
+}
+
+TEST_F(Environment, OfSeveralHostsIsUnderstood) {
+  for (const auto& [name, value] : std::vector<std::pair<const char*, const char*>>{{"RANK", "3"},
+                                                                                    {"WORLD_SIZE", "4"},
+                                                                                    {"LOCAL_RANK", "1"},
+                                                                                    {"LOCAL_WORLD_SIZE", "2"},
+                                                                                    {"GROUP_RANK", "1"},
+                                                                                    {"MASTER_ADDR", "node-1"},
+                                                                                    {"MASTER_PORT", "29500"}})
+    set(name, value);
+  EXPECT_EQ(place_text(world_of_environment()), "1 1 2 node-1:29500 ");
+  EXPECT_EQ(ranks_of_this_host(4), 2);
+  EXPECT_EQ(ranks_of_this_host(8), 8);          // another run than the one that was started
+  set("TORCHELASTIC_USE_AGENT_STORE", "True");  // which has that port
+  EXPECT_EQ(place_text(world_of_environment()), "1 1 2 node-1:29501 ");
+  set("HYDRAC_RENDEZVOUS", "[fe80::1]:7");
+  set("HYDRAC_ADDRESS", "10.0.0.2");
+  EXPECT_EQ(place_text(world_of_environment()), "1 1 2 [fe80::1]:7 10.0.0.2");
+  set("LOCAL_WORLD_SIZE", "4");
+  set("LOCAL_RANK", "3");
+  EXPECT_EQ(place_text(world_of_environment()), "one host");
+}
+
+TEST_F(Environment, OfSeveralHostsOfMpirunIsUnderstood) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"OMPI_COMM_WORLD_RANK", "2"},
+                                                        {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                        {"HYDRAC_RENDEZVOUS", "node-1:7000"}})
+    set(name, value);
+  EXPECT_EQ(place_text(world_of_environment()), host_name() + " 0 2 node-1:7000 ");
+}
+
+TEST_F(Environment, OfSeveralHostsOfSlurmIsUnderstood) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"SLURM_JOB_ID", "1234567"},
+                                                        {"SLURM_STEP_ID", "2"},
+                                                        {"SLURM_PROCID", "4"},
+                                                        {"SLURM_LOCALID", "0"},
+                                                        {"SLURM_NODEID", "2"},
+                                                        {"SLURM_STEP_NUM_TASKS", "5"},
+                                                        {"SLURM_STEP_NUM_NODES", "3"},
+                                                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                                                        {"SLURM_STEP_NODELIST", "gpu[08-10]"}})
+    set(name, value);
+  EXPECT_EQ(place_text(world_of_environment()), "2 0 1 gpu08:24769 ");
+  set("MASTER_ADDR", "other");
+  set("MASTER_PORT", "29500");
+  EXPECT_EQ(place_text(world_of_environment()), "2 0 1 other:29500 ");
+  set("SLURM_STEP_TASKS_PER_NODE", "2(x2)");
+  EXPECT_EQ(
+      refusal<InputError>(),
+      "the environment variable SLURM_STEP_TASKS_PER_NODE is \"2(x2)\", which does not say how many ranks "
+      "node 2 (SLURM_NODEID) has");
 }
 
 TEST_F(Environment, OfAnOwnWorldIsThatOfItsRanks) {

@@ -13,15 +13,15 @@
 
 namespace hydrac::test {
 
-// Runs `body` on each rank, and gives what each one told, by rank. A RunError is told too, behind "! ".
-inline std::vector<std::string> on_ranks(int size,
-                                         const std::function<void(runtime::Ranks&, int pipe)>& body) {
-  static int run = 0;
-  const std::string meeting = "on_ranks " + std::to_string(::getpid()) + " " + std::to_string(++run);
+using OnRank = std::function<void(runtime::Ranks&, int pipe)>;
+
+// Runs `body` on each rank of `worlds`, and gives what each one told, by rank. A RunError is told too, behind
+// "! ".
+inline std::vector<std::string> in_worlds(const std::vector<runtime::World>& worlds, const OnRank& body) {
   std::vector<std::unique_ptr<Child>> children;
-  for (int rank = 0; rank < size; ++rank) {
-    children.push_back(std::make_unique<Child>([&, rank](int pipe) {
-      runtime::Ranks ranks({rank, size, meeting, "torchrun"}, {});
+  for (const runtime::World& world : worlds) {
+    children.push_back(std::make_unique<Child>([&](int pipe) {
+      runtime::Ranks ranks(world, {});
       try {
         ranks.assemble();
         body(ranks, pipe);
@@ -36,6 +36,18 @@ inline std::vector<std::string> on_ranks(int size,
   for (const auto& child : children) told.push_back(child->read());
   for (const auto& child : children) child->wait();
   return told;
+}
+
+// On one host.
+inline std::vector<std::string> on_ranks(int size, const OnRank& body) {
+  static int run = 0;
+  runtime::World world;
+  world.size = size;
+  world.meeting = "on_ranks " + std::to_string(::getpid()) + " " + std::to_string(++run);
+  world.launcher = "torchrun";
+  std::vector<runtime::World> worlds;
+  for (world.rank = 0; world.rank < size; ++world.rank) worlds.push_back(world);
+  return in_worlds(worlds, body);
 }
 
 }  // namespace hydrac::test

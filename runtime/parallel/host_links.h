@@ -1,0 +1,38 @@
+// TCP connections between the hosts of a run: the first rank of each has one to every other's. What ranks of
+// one host write into their shared memory, and ranks of another are going to read, goes over them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrac::runtime {
+
+class HostLinks {
+ public:
+  using Places = std::vector<std::span<std::byte>>;
+  // What goes to a host, and where what comes from it goes: as many bytes as it sends.
+  struct Exchange {
+    Places out, in;
+  };
+
+  // `connections`: by host, -1 for this one; taken over. `names`: for messages.
+  HostLinks(std::vector<int> connections, std::vector<std::string> names);
+  ~HostLinks();
+  HostLinks(const HostLinks&) = delete;
+  HostLinks& operator=(const HostLinks&) = delete;
+
+  // With every other host at once; returns when all of it is sent and received. Every host calls it as often.
+  // `of(host)`: what is exchanged with it. False once `is_over()`, which is asked now and then. RunError when
+  // a connection is lost, or another host means to exchange something else.
+  bool exchange(const std::function<Exchange(int host)>& of, const std::function<bool()>& is_over);
+
+ private:
+  std::vector<int> connections_;
+  std::vector<std::string> names_;
+  uint64_t number_ = 0;  // of the exchange
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,130 @@
+// Who is still there: a thread of each rank reads its sockets, and the end of one rank is the end of all.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "runtime/error.h"
+#include "runtime/log/monotonic.h"
+#include "runtime/parallel/ranks.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr double kGrace = 3;       // for a process to end by itself when another rank is lost
+constexpr int kExitRunFailed = 3;  // as runtime/app/exit_code.h has it, which stands behind this folder
+
+// Of a connection that ended without a message.
+std::string cause_of(const RankMessage& end) {
+  if (end.text.empty()) return "ended without a word, killed perhaps";
+  return fmt::format("could not be reached any more ({}): its host is down, or the network", end.text);
+}
+
+}  // namespace
+
+void Ranks::watch() {
+  while (!ending_ && !all_done_ && failure().empty()) watch_once(wake_, -1);
+  if (!failure().empty()) end_late();
+}
+
+// Hears what comes from other ranks within so many milliseconds (-1: waits for it). Whether `file` can be
+// read, which ends the wait too.
+bool Ranks::watch_once(int file, int milliseconds) {
+  std::vector<pollfd> files = {{file, POLLIN, 0}};
+  if (leads()) {
+    for (const Peer& peer : peers_) files.push_back({peer.done ? -1 : peer.socket.file(), POLLIN, 0});
+  } else {
+    files.push_back({to_rank_0_.file(), POLLIN, 0});
+  }
+  if (::poll(files.data(), files.size(), milliseconds) < 0) {
+    if (errno != EINTR) note_failure(fmt::format("rank {} cannot watch the others: errno {}", rank(), errno));
+    return false;
+  }
+  for (size_t i = 1; i < files.size(); ++i)
+    if (files[i].revents != 0) hear(static_cast<int>(i) - 1);
+  return files[0].revents != 0;
+}
+
+void Ranks::hear(int peer) {
+  if (!leads()) {
+    const RankMessage message = to_rank_0_.receive();
+    if (message.kind == RankMessage::Kind::done) {
+      all_done_ = true;
+    } else if (message.kind == RankMessage::Kind::failed) {
+      note_failure(message.text);
+    } else {
+      note_failure(fmt::format("{} {}; the other ranks end too", name(0), cause_of(message)));
+      // Who would say it is gone.
+      const bool speaks = world_.host ? leads_host() : rank() == 1;
+      if (speaks) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
+    }
+    return;
+  }
+  Peer& other = peers_[static_cast<size_t>(peer)];
+  const RankMessage message = other.socket.receive();
+  const std::string who = fmt::format("{} (process {})", name(peer + 1), other.hello.process);
+  if (message.kind == RankMessage::Kind::done) {
+    other.done = true;
+    all_done_ = std::ranges::all_of(peers_, &Peer::done);
+  } else if (message.kind == RankMessage::Kind::failed) {
+    note_failure(fmt::format("{}: {}", who, message.text));
+  } else {
+    const std::string why = started_.why(peer + 1, 0.5);
+    note_failure(fmt::format("{} {}; the other ranks end too", who, why.empty() ? cause_of(message) : why));
+  }
+}
+
+// The first one counts: what follows is its consequence.
+void Ranks::note_failure(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    failure_ = why;
+  }
+  for (const Peer& peer : peers_)
+    if (peer.socket.file() >= 0) peer.socket.send(RankMessage::Kind::failed, why);
+  if (board_) board_->fail();
+}
+
+std::string Ranks::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+// The watcher may hear why a little later than the board knows that.
+void Ranks::throw_failure(const std::string& otherwise) const {
+  const double began = monotonic_seconds();
+  while (failure().empty() && monotonic_seconds() - began < kGrace) ::usleep(2'000);
+  throw RunError(failure().empty() ? otherwise : failure());
+}
+
+// A rank that computes, or writes a checkpoint, does not meet the others for long. What it writes is whole or
+// not there.
+void Ranks::end_late() {
+  const double began = monotonic_seconds();
+  while (!ending_ && monotonic_seconds() - began < kGrace) ::usleep(10'000);
+  if (ending_) return;
+  if (leads()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
+  ::_exit(kExitRunFailed);
+}
+
+void Ranks::fail(std::string_view why) noexcept {
+  if (!failure().empty()) return;
+  if (leads()) return note_failure(fmt::format("{}: {}", name(0), why));
+  to_rank_0_.send(RankMessage::Kind::failed, why);
+  if (board_) board_->fail();
+}
+
+void Ranks::finish() {
+  any(false);  // all are there
+  if (!leads()) to_rank_0_.send(RankMessage::Kind::done);
+  watcher_.join();
+  if (!failure().empty()) throw_failure();
+  for (const Peer& peer : peers_) peer.socket.send(RankMessage::Kind::done);
+}
+
+}  // namespace hydrac::runtime
