@@ -211,6 +211,30 @@ def check_launchers(runner, report, place: Place, ranks: int):
         report.note(f"ranks: started by {launcher}", outcome)
 
 
+def check_hosts(runner, report, place: Place, ranks: int):
+    """Two torchruns on this machine, as on two: each has half of the GPUs and a loopback address of its own."""
+    spec = f"{LLAMA} {SMALL} parallel.data={ranks}"
+    outcome = runner.run("ranks one host", [*place.words(spec, "one-host"), "-q"])
+    if not outcome.problem:
+        outcome = runner.run("ranks two hosts", [sys.executable, __file__, "hosts", str(ranks), *place.words(spec, "two-hosts"), "-q"])
+    if not outcome.problem and not runner.dry:
+        if problem := difference(place.folder / "two-hosts" / "checkpoint-6", place.folder / "one-host" / "checkpoint-6"):
+            outcome.problem = f"not what one host gives: {problem}"
+    report.note("ranks: two torchruns, as on two hosts", outcome)
+
+
+def start_hosts(ranks: int, words: list) -> int:
+    """In a process of its own: the command of each of two hosts."""
+    each = ranks // 2
+    hosts = []
+    for host in range(2):
+        gpus = ",".join(str(host * each + gpu) for gpu in range(each))
+        start = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(host), "--master-addr", "127.0.0.1", "--master-port", "29731",
+                 "--nproc-per-node", str(each), "--no-python"]  # fmt: skip
+        hosts.append(subprocess.Popen([*start, *words], env={**os.environ, "CUDA_VISIBLE_DEVICES": gpus, "HYDRAC_ADDRESS": f"127.0.0.{host + 1}"}))
+    return max(host.wait() for host in hosts)
+
+
 def check_built(runner, report, place: Place, ranks: int):
     for level in (0, 2, 3):
         spec = f"{LLAMA} {SMALL} parallel.data={ranks} parallel.zero={level}"
@@ -240,10 +264,12 @@ def run_ranks(runner, report, args, hydrac):
         for number, case in enumerate(TENSOR_CASES):
             if re.search(args.only, f"tensor {case[0]}"):
                 check_tensor(runner, report, place, ranks, number, case)
-        for check in (check_launchers, check_built, check_ends):
-            if re.search(args.only, "ends launchers built"):
+        for check in (check_launchers, check_hosts, check_built, check_ends):
+            if re.search(args.only, "ends launchers hosts built"):
                 check(runner, report, place, ranks)
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "hosts":
+        sys.exit(start_hosts(int(sys.argv[2]), sys.argv[3:]))
     sys.exit(end_a_rank(sys.argv[1], sys.argv[2], sys.argv[3:]))

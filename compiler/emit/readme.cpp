@@ -70,7 +70,7 @@ srun may do it instead:
     mpirun -np {0} build/train --data {1} --output runs/first
     srun -n {0} build/train --data {1} --output runs/first
 
-All ranks are on one machine. Rank 0 has the console and the run's folder; the others write `rank-1.log` and so on there. A loop of your own over `train.h` is started
+They do so on several machines too (torchrun --nnodes, srun -N). Rank 0 has the console and the run's folder; the others write `rank-1.log` and so on there. A loop of your own over `train.h` is started
 by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
 )";
 

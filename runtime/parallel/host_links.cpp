@@ -18,7 +18,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr int kMillisecondsBetweenLooks = 50;
+constexpr int kMillisecondsToPoll = 50;
 
 // In front of what a host sends in one exchange. Lengths are this host's own: what it receives is compared.
 struct ExchangeStart {
@@ -142,7 +142,7 @@ bool HostLinks::exchange(const std::function<Exchange(int host)>& of, const std:
       is_done &= side.is_done();
     }
     if (is_done) return true;
-    if (::poll(files.data(), files.size(), kMillisecondsBetweenLooks) < 0 && errno != EINTR)
+    if (::poll(files.data(), files.size(), kMillisecondsToPoll) < 0 && errno != EINTR)
       throw RunError(fmt::format("cannot wait for the other hosts: {}", std::strerror(errno)));
     if (is_over()) return false;
   }
