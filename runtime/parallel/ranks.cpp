@@ -115,6 +115,7 @@ void Ranks::assemble() {
   if (world_.host) {
     share_board();
     link_hosts();
+    if (!failure().empty()) throw_failure();  // heard beside what was waited for
   }
   watcher_ = std::thread([this] { watch(); });
 }
