@@ -20,14 +20,8 @@ using Kind = RankMessage::Kind;
 constexpr double kKnocking = 60;         // seconds that rank 0 of a launcher may take to come
 constexpr double kKnockingAbroad = 120;  // likewise where it may be on another host
 constexpr double kGathering = 120;       // and the others, once rank 0 is ready
-constexpr double kHearing = 3;           // for rank 0 to say why a rank is gone
 constexpr double kBetweenNotes = 15;     // while this rank waits for rank 0's host
 constexpr int kMillisecondsBetweenLooks = 50;
-
-// Names of abstract sockets: those of a run's hosts differ, also where these are one machine.
-std::string local_meeting(const World& world) {
-  return world.host ? fmt::format("{} on {}", world.meeting, world.host->id) : world.meeting;
-}
 
 void pause_between_tries() {
   ::usleep(100'000);
@@ -38,7 +32,7 @@ void pause_between_tries() {
 Ranks::Ranks(const World& world, std::vector<std::string> command)
     : world_(world), started_(std::move(command)) {
   wake_ = ::eventfd(0, EFD_CLOEXEC);
-  if (leads_host() && (world.host || leads())) listener_ = RankSocket::listen(local_meeting(world));
+  if (leads_host() && (world.host || leads())) listener_ = RankSocket::listen(local_meeting());
   if (leads() && world.host) tcp_listener_ = RankSocket::listen_tcp(world.host->rendezvous);
   if (!leads()) knock();
 }
@@ -49,6 +43,11 @@ Ranks::~Ranks() {
   [[maybe_unused]] const ssize_t woken = ::write(wake_, &one, sizeof one);
   if (watcher_.joinable()) watcher_.join();
   ::close(wake_);
+}
+
+// Of the ranks of this host: those of a run's hosts differ, also where these are one machine.
+std::string Ranks::local_meeting() const {
+  return world_.host ? fmt::format("{} on {}", world_.meeting, world_.host->id) : world_.meeting;
 }
 
 std::string Ranks::name(int rank) const {
@@ -219,115 +218,6 @@ void Ranks::join_rank_0() {
 
 void Ranks::open_board(int file) {
   board_ = std::make_unique<SharedBoard>(file, size(), world_.local_size());
-}
-
-// The first rank of a host makes the memory that its ranks share. Nobody watches yet: what becomes of the
-// other ranks is heard here.
-void Ranks::share_board() {
-  own_host_ = roster_.host_of(rank());
-  if (leads_host()) return give_board();
-  open_board(receive_board());
-}
-
-void Ranks::give_board() {
-  const int file = SharedBoard::create(size());
-  for (int left = world_.local_size() - 1; left > 0;) {
-    if (watch_once(listener_.file(), kMillisecondsBetweenLooks)) {
-      const std::optional<RankSocket> socket = listener_.accept();
-      const std::optional<Hello> hello =
-          socket ? Hello::parse(socket->receive().text) : std::optional<Hello>();
-      const bool is_ours =
-          hello && std::ranges::find(own_host().ranks, hello->rank) != own_host().ranks.end();
-      if (is_ours && socket->send(Kind::board, "", file)) --left;
-    }
-    if (failure().empty()) continue;
-    ::close(file);
-    throw_failure();
-  }
-  open_board(file);
-}
-
-int Ranks::receive_board() {
-  const std::string lost = fmt::format("{} ended before the run began", name(own_host().ranks[0]));
-  RankSocket first;
-  try {
-    first = RankSocket::connect(local_meeting(world_), 1);  // it has listened since before it knocked
-  } catch (const RunError&) {
-    throw_what_is_heard(lost);
-  }
-  first.send(Kind::hello, own_hello().text());
-  while (!watch_once(first.file(), kMillisecondsBetweenLooks))
-    if (!failure().empty()) throw_failure();
-  const RankMessage message = first.receive();
-  if (message.kind != Kind::board || message.file < 0) throw_what_is_heard(lost);
-  return message.file;
-}
-
-// Before there is a watcher: rank 0 may know the cause, a little later.
-void Ranks::throw_what_is_heard(const std::string& otherwise) {
-  const double began = monotonic_seconds();
-  while (failure().empty() && monotonic_seconds() - began < kHearing)
-    watch_once(-1, kMillisecondsBetweenLooks);
-  throw RunError(failure().empty() ? otherwise : failure());
-}
-
-// The first rank of a host connects to those of the hosts in front of its own, and waits for the others.
-void Ranks::link_hosts() {
-  if (!leads_host()) return;
-  std::vector<int> connections = connect_to_hosts();
-  const double began = monotonic_seconds();
-  const auto is_missing = [&](size_t host) {
-    return static_cast<int>(host) != own_host_ && connections[host] < 0;
-  };
-  for (size_t host = 0; host < connections.size();) {
-    if (!is_missing(host)) {
-      ++host;
-    } else if (!watch_once(tcp_listener_.file(), kMillisecondsBetweenLooks) || !accept_link(connections)) {
-      if (!failure().empty()) throw_failure();
-      if (monotonic_seconds() - began > kGathering)
-        throw RunError(fmt::format("host {} did not connect to host {} within {:.0f} s",
-                                   roster_.hosts[host].text(), own_host().text(), kGathering));
-    }
-  }
-  std::vector<std::string> names;
-  for (const Host& host : roster_.hosts) names.push_back(host.text());
-  links_ = std::make_unique<HostLinks>(std::move(connections), std::move(names));
-  tcp_listener_ = RankSocket();  // nobody else is to come
-  listener_ = RankSocket();
-}
-
-// By host; -1 where there is no connection yet.
-std::vector<int> Ranks::connect_to_hosts() {
-  std::vector<int> connections(roster_.hosts.size(), -1);
-  for (int host = 0; host < own_host_; ++host) {
-    const Host& other = roster_.hosts[static_cast<size_t>(host)];
-    const Endpoint endpoint = host == 0 ? world_.host->rendezvous : Endpoint{other.address, other.port};
-    std::string why;
-    const int connection = connect_to(endpoint, world_.host->address, why);
-    if (connection < 0)
-      throw_what_is_heard(fmt::format(
-          "host {} cannot connect to host {} at {}: {}; do firewalls let the hosts of a run connect to each "
-          "other, and is that an address that both have a way to (HYDRAC_ADDRESS names another)?",
-          own_host().text(), other.text(), endpoint.text(), why));
-    RankSocket socket = RankSocket::of_tcp(connection);
-    socket.send(Kind::link, fmt::format("{} {}", roster_.secret, own_host_));
-    connections[static_cast<size_t>(host)] = socket.release();
-  }
-  return connections;
-}
-
-// False: what came is not another host of this run.
-bool Ranks::accept_link(std::vector<int>& connections) {
-  std::optional<RankSocket> socket = tcp_listener_.accept();
-  if (!socket) return false;
-  const RankMessage message = socket->receive();
-  if (message.kind != Kind::link) return false;
-  for (size_t host = static_cast<size_t>(own_host_) + 1; host < connections.size(); ++host) {
-    if (connections[host] >= 0 || message.text != fmt::format("{} {}", roster_.secret, host)) continue;
-    connections[host] = socket->release();
-    return true;
-  }
-  return false;
 }
 
 }  // namespace hydrac::runtime

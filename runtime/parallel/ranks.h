@@ -107,6 +107,9 @@ class Ranks {
   void admit(RankSocket socket);
   void join_rank_0();
   void open_board(int file);
+  std::string local_meeting() const;
+
+  // between_hosts.cpp: how the ranks of a host do, and how hosts do.
   void share_board();
   void give_board();
   int receive_board();
@@ -114,6 +117,7 @@ class Ranks {
   void link_hosts();
   std::vector<int> connect_to_hosts();
   bool accept_link(std::vector<int>& connections);
+
   bool leads_host() const { return !world_.host || world_.host->rank == 0; }
   const Host& own_host() const { return roster_.hosts[static_cast<size_t>(own_host_)]; }
 
