@@ -25,7 +25,8 @@ class BertReference {
     Rows x(ids.size(), std::vector<double>(width));
     for (size_t t = 0; t < ids.size(); ++t)
       for (size_t c = 0; c < width; ++c)
-        x[t][c] = double{words[static_cast<size_t>(ids[t]) * width + c]} + positions[t * width + c] + types[c];
+        x[t][c] =
+            double{words[static_cast<size_t>(ids[t]) * width + c]} + positions[t * width + c] + types[c];
     x = normed(x, "embeddings.LayerNorm");
     for (int64_t layer = 0; layer < bert_.layers; ++layer) {
       const std::string name = "encoder.layer." + std::to_string(layer) + ".";
