@@ -1,6 +1,7 @@
 #include "codegen/build_calls.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "program/cost.h"
 #include "runtime/parallel/ranks.h"
@@ -25,6 +26,7 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
 }
 
 program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.optional_flag("tail")) throw std::logic_error("a library's matmul has no tail");
   program::Gemm gemm{matmul_shape(graph, node)};
   gemm.shape.accumulate = node.flag("accumulate");
   gemm.shape.first_overwrites = node.optional_flag("first_overwrites");

@@ -21,8 +21,9 @@ std::set<std::string> reserved_names(const ir::Node& node) {
                                  "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
                                  "prefetch", "plain", "is_plain", "specialize"};
   if (node.matmul.value != ir::kNoValue)
-    names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue", "pass",
-                  "passes", "reductions", "apply", "kept", "totals", "partial"});
+    names.insert({"left", "right", "tail_left", "tail_right", "in", "sum", "sums", "partials", "begin",
+                  "problem", "epilogue", "pass", "passes", "reductions", "apply", "kept", "totals",
+                  "partial"});
   return names;
 }
 

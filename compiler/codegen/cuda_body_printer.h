@@ -85,6 +85,7 @@ class CudaBodyPrinter : BodyPrinter {
   // cuda_matmul.cpp: the kernel of a matmul and the body behind it.
   CudaKernels print_matmul();
   CudaKernel matmul_kernel();
+  void take_matrices(CudaKernel& kernel) const;
   Block matmul_sizes(int64_t blocks) const;
   std::vector<Code> partial_sums() const;
 

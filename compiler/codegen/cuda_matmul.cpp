@@ -23,11 +23,14 @@ Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
   sizes.line(
       "using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
       "    cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
-      ".cluster = {}{}}}>;",
+      ".cluster = {}{}}}{}>;",
       codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()),
       dimensions_.of(graph_.value(node_.inputs[0]).shape.back()), problem.b_transposed, problem.paired,
       std::get<std::string>(node_.attributes.at("schedule")), tile.rows, tile.panels, tile.stages,
-      tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "");
+      tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "",
+      problem.tail_k > 0 ? fmt::format(", /*tail_k=*/{}",
+                                       dimensions_.of(graph_.value(node_.inputs[2]).shape.back()).code.text)
+                         : "");
   sizes.line("constexpr int kBlocks = {};", blocks).comment = "of the grid";
   sizes.line("constexpr int kThreads = Config::tile.threads();").comment = "of a block";
   sizes.line("constexpr int kSharedBytes = Config::tile.shared_bytes();").comment = "of a block";
@@ -49,6 +52,22 @@ std::vector<Code> CudaBodyPrinter::partial_sums() const {
   return partials;
 }
 
+// The matrices as the kernel's first parameters: those of the matmul, then those of its tail.
+void CudaBodyPrinter::take_matrices(CudaKernel& kernel) const {
+  const auto [problem, tile] = plan_matmul(graph_, node_, gpu_);
+  const auto take = [&](size_t input, const char* name, const cuda::MatmulMap& map, const char* box) {
+    const ir::Value& matrix = graph_.value(node_.inputs[input]);
+    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
+    kernel.take("const __grid_constant__ TensorMap", name, matrix.shape, node_.inputs[input]);
+  };
+  const char *box_a = "kBoxRows, kDepth", *box_b = problem.b_transposed ? "kPanel, kDepth" : "kDepth, kPanel";
+  take(0, "left", matmul_map_a(problem, tile), box_a);
+  take(1, "right", matmul_map_b(problem), box_b);
+  if (problem.tail_k == 0) return;
+  take(2, "tail_left", matmul_map_a(matmul_tail(problem), tile), box_a);
+  take(3, "tail_right", matmul_map_b(matmul_tail(problem)), box_b);
+}
+
 CudaKernel CudaBodyPrinter::matmul_kernel() {
   const auto [problem, tile] = plan_matmul(graph_, node_, gpu_);
   const cuda::MatmulLaunch launch = matmul_launch(problem, tile);
@@ -62,17 +81,8 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
                    .grid_text = "kBlocks"};
+  take_matrices(kernel);
   std::vector<Code> members;
-  for (size_t i = 0; i < 2; ++i) {
-    const ir::Value& matrix = graph_.value(node_.inputs[i]);
-    const cuda::MatmulMap map = i == 0 ? matmul_map_a(problem, tile) : matmul_map_b(problem);
-    const char* box = i == 0                 ? "kBoxRows, kDepth"
-                      : problem.b_transposed ? "kPanel, kDepth"
-                                             : "kDepth, kPanel";
-    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
-    kernel.take("const __grid_constant__ TensorMap", i == 0 ? "left" : "right", matrix.shape,
-                node_.inputs[i]);
-  }
   for (const int operand : epilogue_tensors()) {
     kernel.take(pointer_type(operand), operand_names_[operand], body_.operands[operand].shape,
                 use_of(operand));
@@ -93,7 +103,8 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   use_sizes(kernel.text);
   Block& body = kernel.text.body;
   body.line("{}_epilogue epilogue{{{}}};", kNamePlaceholder, joined(members, ", "));
-  body.line("cuda::matmul<Config>(left, right, {}, epilogue);", rows_size());
+  body.line("cuda::matmul<Config>(left, right, {}{}, epilogue);",
+            problem.tail_k > 0 ? "tail_left, tail_right, " : "", rows_size());
   kernel.launch.bounds = bounds_;
   return kernel;
 }

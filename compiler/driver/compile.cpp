@@ -60,10 +60,11 @@ models::PackTypes pack_types_of(Compiled& c) {
 
 // Our matmuls, as the pipeline has them.
 void choose_matmuls(Compiled& c, const std::set<ir::ValueId>& by_host) {
-  c.matmuls = passes::fuse_matmuls(c.graph, matmul_fusion(c.spec, c.recompute, false), by_host, c.decisions);
-  const passes::MatmulChoices gradients =
-      passes::gather_weight_gradients(c.graph, matmul_fusion(c.spec, c.recompute, false), c.decisions);
-  c.matmuls.insert(c.matmuls.end(), gradients.begin(), gradients.end());
+  const passes::FusedMatmuls options = matmul_fusion(c.spec, c.recompute, false);
+  for (const passes::MatmulChoices& choices :
+       {passes::fuse_matmuls(c.graph, options, by_host, c.decisions),
+        passes::gather_weight_gradients(c.graph, options, c.decisions)})
+    c.matmuls.insert(c.matmuls.end(), choices.begin(), choices.end());
   require_asked_matmuls(c.spec, c.matmuls);
 }
 
@@ -201,6 +202,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (generation && !target.is_cpu()) {
     passes::rotate_in_decode(c.graph, c.decisions);
     after("rotate-in-decode");
+  }
+  if (fuses_matmuls(spec) && !options.generation) {
+    c.matmuls = passes::add_matmul_tails(c.graph, matmul_fusion(spec, c.recompute, false), c.decisions);
+    after("tails");
   }
   const passes::Kept kept = kept_values(c);
   passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);

@@ -146,7 +146,8 @@ std::string CallText::gemm_comment(const Call& call, const program::Gemm& gemm) 
                      mark(g.transpose_a), symbols(operands.b), mark(g.transpose_b), symbols(operands.c));
 }
 
-// "matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", then the rest of the kernel's formula.
+// "matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", its tail's matrices behind a plus, then the
+// rest of the kernel's formula.
 std::vector<std::string> CallText::matmul_comment(const Call& call, const program::Launch& launch) const {
   const std::string& comment = compiled_.program.kernels[static_cast<size_t>(launch.kernel)].comment;
   const ir::Use a = call.arguments.at(0), b = call.arguments.at(1);
@@ -154,9 +155,13 @@ std::vector<std::string> CallText::matmul_comment(const Call& call, const progra
   std::vector<std::string> lines;
   std::istringstream text(comment);
   for (std::string line; std::getline(text, line) && !line.starts_with("Rows ");) lines.push_back(line);
-  lines[0] = fmt::format("{} = {} · {}{}    {} x {}{}", lines[0].substr(0, lines[0].find(" = ")),
-                         tensors_.short_text(a), tensors_.short_text(b), transposed, symbols(a), symbols(b),
-                         transposed);
+  const bool has_tail = compiled_.program.kernels[static_cast<size_t>(launch.kernel)].maps.size() > 2;
+  const auto product = [&](size_t first) {
+    return fmt::format("{} · {}{}", tensors_.short_text(call.arguments.at(first)),
+                       tensors_.short_text(call.arguments.at(first + 1)), transposed);
+  };
+  lines[0] = fmt::format("{} = {}{}    {} x {}{}", lines[0].substr(0, lines[0].find(" = ")), product(0),
+                         has_tail ? " + " + product(2) : "", symbols(a), symbols(b), transposed);
   return lines;
 }
 

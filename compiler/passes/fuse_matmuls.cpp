@@ -80,6 +80,10 @@ class MatmulFusion {
     const size_t count = nodes.size();
     const std::string decided = take_reader(nodes, p);
     if (nodes.size() < count) return decided;
+    if (has_tail(nodes[p])) {
+      nodes[p] = plain_matmul(graph_, nodes[p], MatmulSchedule::persistent);
+      return "is a kernel by itself";
+    }
     const bool pays = is_decode() ? pays_as_few_rows(nodes[p], {}) : pays_as_one_tile(nodes[p], {});
     if (!pays) return decided;
     nodes[p] =
@@ -121,7 +125,7 @@ class MatmulFusion {
       return choice.obstacle;
     }
     Node bare = matmul;
-    bare.inputs.resize(2);
+    bare.inputs[2] = {};
     bare.outputs = {sum.inputs[0]};
     matmul = fused_matmul(bare, sum, *shape, *choice.schedule, false);
     return fmt::format("and its bias are one kernel{}", which(*choice.schedule));
@@ -151,9 +155,10 @@ class MatmulFusion {
     const Use output = matmul.outputs[0];
     for (std::ptrdiff_t n = reader; &nodes[static_cast<size_t>(n)] != &matmul; --n) {
       const Node& node = nodes[static_cast<size_t>(n)];
-      if (touches(graph_, node.outputs, matmul.inputs[0]) ||
-          touches(graph_, node.outputs, matmul.inputs[1]) || touches(graph_, node.outputs, output))
-        return false;
+      const auto changes = [&](Use use) {
+        return use.value != ir::kNoValue && touches(graph_, node.outputs, use);
+      };
+      if (changes(output) || std::ranges::any_of(matmul.inputs, changes)) return false;
     }
     return true;
   }
@@ -165,6 +170,12 @@ class MatmulFusion {
   };
 
   Choice choose(const Node& matmul, const EpilogueShape& shape) const {
+    if (has_tail(matmul)) {
+      if (shape.passes == 1 &&
+          matmul_supports(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::persistent))
+        return {MatmulSchedule::persistent};
+      return {.obstacle = kDoesNotFit};
+    }
     if (is_decode()) {
       if (!fits_few_rows(matmul, shape)) return {.obstacle = kDoesNotFit};
       if (pays_as_few_rows(matmul, shape)) return {MatmulSchedule::few_rows};
@@ -237,8 +248,9 @@ class MatmulFusion {
       return value.shape == with.shape && value.dtype == with.dtype;
     };
     return a.op == b.op && a.attributes == b.attributes && a.outputs.size() == b.outputs.size() &&
-           is_like(a.matmul, b.matmul) && is_like(a.inputs[0], b.inputs[0]) &&
-           is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
+           is_like(a.matmul, b.matmul) &&
+           std::equal(a.inputs.begin(), a.inputs.begin() + matrix_count(a), b.inputs.begin(), is_like) &&
+           to_text(*a.body) == to_text(*b.body);
   }
 
   static std::string which(MatmulSchedule schedule) {

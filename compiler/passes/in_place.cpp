@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "passes/matmul_epilogue.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
 
@@ -121,8 +122,8 @@ class InPlace {
     if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the matmul itself
     if (in.shape.size() < graph_.value(node.matmul).shape.size()) return false;
     const ValueId storage = storage_of(graph_, node.inputs[in.input].value);
-    return storage != storage_of(graph_, node.inputs[0].value) &&
-           storage != storage_of(graph_, node.inputs[1].value);
+    return std::none_of(node.inputs.begin(), node.inputs.begin() + matrix_count(node),
+                        [&](Use matrix) { return storage_of(graph_, matrix.value) == storage; });
   }
 
   bool try_pair(const Node& node, int i, int o) {

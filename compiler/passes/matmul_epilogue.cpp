@@ -92,12 +92,32 @@ cuda::MatmulSchedule schedule_of(const Node& fused_matmul) {
   return static_cast<cuda::MatmulSchedule>(std::ranges::find(kSchedules, name) - kSchedules.begin());
 }
 
+bool has_tail(const Node& matmul) {
+  return matmul.optional_flag("tail");
+}
+
+int matrix_count(const Node& fused_matmul) {
+  return has_tail(fused_matmul) ? 4 : 2;
+}
+
+namespace {
+
+// A and B, and those of the tail.
+std::vector<Use> matrices_of(const Node& gemm) {
+  std::vector<Use> matrices(gemm.inputs.begin(), gemm.inputs.begin() + 2);
+  if (has_tail(gemm)) matrices.insert(matrices.end(), gemm.inputs.begin() + 3, gemm.inputs.end());
+  return matrices;
+}
+
+}  // namespace
+
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
                                    const EpilogueShape& epilogue, cuda::Chip chip) {
   const bool is_fused = matmul.matmul.value != ir::kNoValue;
   const ir::Value &a = graph.value(matmul.inputs[0]),
                   &c = graph.value(is_fused ? matmul.matmul : matmul.outputs[0]);
   const int64_t n = c.shape.back().size;
+  const auto tail = [&] { return graph.value(matmul.inputs[is_fused ? 2 : 3]).shape.back().size; };
   return {.chip = chip,
           .is_bf16 = c.dtype == ir::DType::bf16,
           .b_transposed = matmul.flag("transpose_b"),
@@ -105,7 +125,8 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
           .n = n,
           .k = a.shape.back().size,
           .paired = epilogue.paired,
-          .sums = epilogue.sums};
+          .sums = epilogue.sums,
+          .tail_k = has_tail(matmul) ? tail() : 0};
 }
 
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& reader, Use matmul) {
@@ -156,10 +177,11 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   Node node = reader;
   node.op = ir::Op::fused_matmul;
   node.matmul = matmul.outputs[0];
-  node.inputs = {matmul.inputs[0], matmul.inputs[1]};
+  node.inputs = matrices_of(matmul);
+  const auto matrices = static_cast<std::ptrdiff_t>(node.inputs.size());
   std::vector<int> renumbered;
   for (Use use : reader.inputs) {
-    const auto known = std::find(node.inputs.begin() + 2, node.inputs.end(), use);
+    const auto known = std::find(node.inputs.begin() + matrices, node.inputs.end(), use);
     renumbered.push_back(use == node.matmul ? -1 : static_cast<int>(known - node.inputs.begin()));
     if (use != node.matmul && known == node.inputs.end()) node.inputs.push_back(use);
   }
@@ -186,7 +208,9 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
       body.stores.push_back({operand, index, body.intern(std::move(load)), space, ir::StoreKind::store});
     }
   }
-  node.attributes["transpose_b"] = matmul.flag("transpose_b");
+  const bool transposes = matmul.flag("transpose_b");
+  node.attributes["transpose_b"] = transposes;
+  if (has_tail(matmul)) node.attributes["tail"] = true;
   node.attributes["paired"] = epilogue.paired;
   node.attributes["sums"] = int64_t{epilogue.sums};
   node.attributes["schedule"] = std::string(kSchedules[static_cast<size_t>(schedule)]);
@@ -195,7 +219,10 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   body.operands[operand].name = name;
   const auto formula = reader.attributes.find("formula");
   node.attributes["formula"] =
-      name + (matmul.flag("transpose_b") ? " = left right^T" : " = left right") +
+      name + (transposes ? " = left right^T" : " = left right") +
+      (!has_tail(matmul) ? ""
+       : transposes      ? " + tail_left tail_right^T"
+                         : " + tail_left tail_right") +
       (formula == reader.attributes.end() ? "" : "\n" + std::get<std::string>(formula->second));
   node.body = std::make_shared<const Body>(std::move(body));
   return node;

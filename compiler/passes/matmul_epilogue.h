@@ -18,6 +18,13 @@ struct EpilogueShape {
   int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
 
+// Whether a "gemm" or a "fused_matmul" has the attribute "tail": C = A B + D E with two matrices more, which
+// stand behind the bias of a gemm, and behind A and B of a fused_matmul.
+bool has_tail(const ir::Node& matmul);
+
+// The first inputs of a "fused_matmul": 2 or, with a tail, 4.
+int matrix_count(const ir::Node& fused_matmul);
+
 // A gemm without transpose_a or a "fused_matmul" as our kernels know it.
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
                                    const EpilogueShape& epilogue, cuda::Chip chip);
@@ -35,7 +42,8 @@ ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const Epil
                       cuda::MatmulSchedule schedule, bool is_kept);
 
 // The "fused_matmul" that does what the gemm `matmul`, which has no bias, does: its body stores what it is
-// given. A block of its kernel has one tile: `schedule` is one_tile or few_rows.
+// given. A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail it is
+// persistent.
 ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul, cuda::MatmulSchedule schedule);
 
 }  // namespace hydrac::passes

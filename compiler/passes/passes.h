@@ -154,6 +154,14 @@ struct MatmulChoice {
 };
 using MatmulChoices = std::vector<MatmulChoice>;
 
+// Needs op-level nodes. A sum of two matmuls of which nothing else reads either, such as a frozen matrix's
+// and its adapter's, becomes one `gemm` with a tail (ops/linear.cpp) where that is faster as a kernel of
+// ours, which fuse_matmuls() makes of it. The sum is taken in f32, where it was one of two numbers of 16
+// bits: of all fusions this one alone makes results more exact, and changes bits. Not of what decodes, and
+// not where the spec asks for one of the two by its name. Returns the sums that could have been asked for and
+// stay two matmuls.
+MatmulChoices add_matmul_tails(ir::Graph& graph, const FusedMatmuls& options, Log& log);
+
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/body_builder.h"
 #include "ops/builder.h"
 #include "passes/finished_gradients.h"
 #include "passes/passes.h"

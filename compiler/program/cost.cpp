@@ -69,17 +69,20 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// The matmul's operands and flop, and the epilogue's work, for which the matmul moves only where it is
+// The operands and flop of the matmul and its tail, and the epilogue's work, for which the matmul moves only where it is
 // kept.
 ops::Cost fused_matmul_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto bytes = [&](ir::Use use) {
     const ir::Value& value = graph.value(use);
     return static_cast<double>(element_count(value.shape) * size_of(value.dtype));
   };
-  const int64_t k = graph.value(node.inputs[0]).shape.back().size;
   ops::Cost cost = fused_cost(graph, epilogue_of(node));
-  cost.flop += 2.0 * static_cast<double>(element_count(graph.value(node.matmul).shape) * k);
-  cost.bytes += bytes(node.inputs[0]) + bytes(node.inputs[1]) - bytes(node.matmul);
+  for (size_t i = 0; i < (node.optional_flag("tail") ? 4 : 2); i += 2) {
+    const int64_t k = graph.value(node.inputs[i]).shape.back().size;
+    cost.flop += 2.0 * static_cast<double>(element_count(graph.value(node.matmul).shape) * k);
+    cost.bytes += bytes(node.inputs[i]) + bytes(node.inputs[i + 1]);
+  }
+  cost.bytes -= bytes(node.matmul);
   return cost;
 }
 

@@ -7,12 +7,14 @@ namespace hydrac::cuda {
 
 // Of c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
 // columns j and j + n / 2 together. The rows of a are no part of it: they may be known at run time. Storage
-// is bf16 or f16.
+// is bf16 or f16. With `tail_k` the matmul is a . b + tail_a [m,tail_k] . tail_b, the latter laid out as b:
+// its operands are the last stages of the loop over k.
 template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_,
-          MatmulTile tile_>
+          MatmulTile tile_, std::int64_t tail_k_ = 0>
 struct MatmulConfig {
   static_assert(n_ % (paired_ ? 16 : 8) == 0 && k_ % 8 == 0, "16 bytes of each row that is accessed");
   static_assert(tile_.shared_bytes() <= 227 << 10, "what a block of Hopper may have");
+  static_assert(tail_k_ == 0 || (tile_.is_persistent() && tail_k_ % 8 == 0));
 
   using Storage = Storage_;
   static constexpr int n = static_cast<int>(n_);
@@ -20,6 +22,8 @@ struct MatmulConfig {
   static constexpr bool b_transposed = b_transposed_;
   static constexpr bool paired = paired_;
   static constexpr MatmulTile tile = tile_;
+  static constexpr int tail_k = static_cast<int>(tail_k_);
+  static constexpr bool has_tail = tail_k > 0;
 
   static constexpr int columns = paired ? n / 2 : n;                                 // of the epilogue
   static constexpr int tile_columns = paired ? tile.columns() / 2 : tile.columns();  // of the epilogue
@@ -27,6 +31,8 @@ struct MatmulConfig {
   // Of a block.
   static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth / tile.split;
   static_assert((k + tile.depth - 1) / tile.depth % tile.split == 0);
+  static constexpr int tail_tiles = (tail_k + tile.depth - 1) / tile.depth;
+  static constexpr int steps = depth_tiles + tail_tiles;  // of the mainloop
   static constexpr int epilogue_rows = tile.rows / tile.split;
   // Stages are filled more than once.
   static constexpr bool is_ring = tile.is_persistent() || depth_tiles > tile.stages;

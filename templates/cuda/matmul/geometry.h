@@ -23,8 +23,9 @@ HYDRAC_FN constexpr std::int64_t one_tile_panels(const MatmulProblem& p) {
 HYDRAC_FN constexpr bool matmul_supports(const MatmulProblem& p, MatmulSchedule schedule) {
   const std::int64_t unit = p.paired ? 16 : 8;  // 16 bytes of each row that is accessed
   if (p.chip.capability != 90 || p.m <= 0 || p.n <= 0 || p.k <= 0 || p.n % unit != 0 || p.k % 8 != 0 ||
-      p.sums < 0)
+      p.sums < 0 || p.tail_k < 0 || p.tail_k % 8 != 0)
     return false;
+  if (p.tail_k > 0 && schedule != MatmulSchedule::persistent) return false;
   switch (schedule) {
     case MatmulSchedule::persistent:
       return p.sums <= 2;
@@ -112,6 +113,14 @@ HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule sche
   return false;
 }
 
+// Whether a matmul with a tail is faster than a library's two and their sum in the kernel behind them. By
+// estimate: a tail of up to 256 costs one to four steps of the mainloop and saves four bytes of each element
+// of the result on their way through memory, and a launch. From k = 8192 on that is less than the 2 to 3% by
+// which a library's matmul without an epilogue may be faster.
+HYDRAC_FN constexpr bool matmul_tail_pays(const MatmulProblem& p) {
+  return matmul_pays(p, MatmulSchedule::persistent) && p.tail_k <= 256 && p.k <= 8192;
+}
+
 HYDRAC_FN constexpr MatmulLaunch matmul_launch(const MatmulProblem& p, const MatmulTile& tile) {
   const std::int64_t across = tiles_of(p.n, tile.columns()), down = tiles_of(p.m, tile.rows);
   const bool side_by_side = tile.is_persistent() && across % tile.cluster == 0;
@@ -141,6 +150,12 @@ HYDRAC_FN constexpr MatmulMap matmul_map_b(const MatmulProblem& p) {
   constexpr int depth = MatmulTile::depth, columns = MatmulTile::panel_columns;
   if (p.b_transposed) return {{p.k, p.n}, {depth, columns}};
   return {{p.n, p.k}, {columns, depth}};
+}
+
+// The problem whose a and b are the tail's: for their maps.
+HYDRAC_FN constexpr MatmulProblem matmul_tail(MatmulProblem p) {
+  p.k = p.tail_k;
+  return p;
 }
 
 }  // namespace hydrac::cuda

@@ -30,9 +30,10 @@ namespace hydrac::cuda {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                        Epilogue& epilogue) {
+  static_assert(!Config::has_tail);
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   if constexpr (Config::tile.schedule == MatmulSchedule::persistent) {
-    persistent_matmul<Config>(a, b, rows, epilogue, shared_memory);
+    persistent_matmul<Config>({a, b, a, b}, rows, epilogue, shared_memory);
   } else if constexpr (Config::tile.schedule == MatmulSchedule::one_tile) {
     one_tile_matmul<Config>(a, b, rows, epilogue, shared_memory);
   } else if constexpr (Config::tile.schedule == MatmulSchedule::few_rows) {
@@ -40,6 +41,16 @@ __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, s
   } else {
     whole_rows_matmul<Config>(a, b, rows, epilogue, shared_memory);
   }
+}
+
+// The same for c = a . b + tail_a . tail_b, of persistent blocks: both products are one sum in float32. The
+// tail's maps are encoded as those of a and b of matmul_tail(problem).
+template <class Config, class Epilogue>
+__device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, const TensorMap& tail_a,
+                                       const TensorMap& tail_b, std::int64_t rows, Epilogue& epilogue) {
+  static_assert(Config::has_tail);
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  persistent_matmul<Config>({a, b, tail_a, tail_b}, rows, epilogue, shared_memory);
 }
 
 }  // namespace hydrac::cuda

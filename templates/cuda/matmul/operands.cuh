@@ -49,20 +49,36 @@ struct OperandCopies {
   }
 };
 
+// What a matmul multiplies. Without a tail, tail_a and tail_b are not read.
+struct MatmulMaps {
+  const TensorMap &a, &b, &tail_a, &tail_b;
+};
+
+// The copies of `steps` stages from `stage` on, which moves behind them: of all k of the operands. What lies
+// behind their last column or row of k arrives as zeros.
+template <class Config>
+__device__ __forceinline__ void copy_depth(const OperandCopies<Config>& copies,
+                                           PipelineStage<Config::tile.stages>& stage, int steps) {
+#pragma unroll 1
+  for (int k = 0; k < steps; ++k, stage.advance()) {
+    copies.shared.pipeline().begin_fill(stage, Config::tile.stage_bytes());
+    copies.a(stage.index, k * MatmulTile::depth);
+    copies.b(stage.index, k * MatmulTile::depth);
+  }
+}
+
 // By one thread: all tiles of a persistent block, as far ahead as there are stages.
 template <class Config>
 __device__ __forceinline__ void copy_tiles(const MatmulShared<Config>& shared,
-                                           const TileScheduler<Config>& tiles, const TensorMap& a,
-                                           const TensorMap& b, int rank) {
+                                           const TileScheduler<Config>& tiles, const MatmulMaps& maps,
+                                           int rank) {
   PipelineStage<Config::tile.stages> stage;
 #pragma unroll 1
   for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const OperandCopies<Config> copies{a, b, shared, tiles.place(tile), rank};
-#pragma unroll 1
-    for (int k = 0; k < Config::depth_tiles; ++k, stage.advance()) {
-      shared.pipeline().begin_fill(stage, Config::tile.stage_bytes());
-      copies.a(stage.index, k * MatmulTile::depth);
-      copies.b(stage.index, k * MatmulTile::depth);
+    const MatmulPlace place = tiles.place(tile);
+    copy_depth<Config>({maps.a, maps.b, shared, place, rank}, stage, Config::depth_tiles);
+    if constexpr (Config::has_tail) {
+      copy_depth<Config>({maps.tail_a, maps.tail_b, shared, place, rank}, stage, Config::tail_tiles);
     }
   }
 }

@@ -20,7 +20,7 @@ template <class Config, class Epilogue>
 __device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& shared, unsigned char* memory,
                                                const TileScheduler<Config>& tiles, int consumer,
                                                std::int64_t rows, Epilogue& epilogue) {
-  constexpr int steps = Config::depth_tiles;
+  constexpr int steps = Config::steps;
   const std::uint32_t results = shared.results(consumer);
   const MatmulOperands<Config> operands{shared, 0};
   PipelineStage<Config::tile.stages> stage;
@@ -55,14 +55,18 @@ __device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& share
 }
 
 template <class Config, class Epilogue>
-__device__ __forceinline__ void persistent_matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
+__device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::int64_t rows,
                                                   Epilogue& epilogue, unsigned char* memory) {
   const MatmulShared<Config> shared{ptx::shared_address(memory)};
   const int rank = static_cast<int>(cluster_rank());
   const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
   if (threadIdx.x == 0) {
-    prefetch_map(a);
-    prefetch_map(b);
+    prefetch_map(maps.a);
+    prefetch_map(maps.b);
+    if constexpr (Config::has_tail) {
+      prefetch_map(maps.tail_a);
+      prefetch_map(maps.tail_b);
+    }
     shared.create_barriers();
   }
   cluster_sync();
@@ -75,7 +79,7 @@ __device__ __forceinline__ void persistent_matmul(const TensorMap& a, const Tens
     multiply_tiles(shared, memory, tiles, warpgroup, rows, epilogue);
   } else {
     ptx::shrink_registers<kProducerRegisters>();
-    if (threadIdx.x == Config::tile.consumers() * 128) copy_tiles(shared, tiles, a, b, rank);
+    if (threadIdx.x == Config::tile.consumers() * 128) copy_tiles(shared, tiles, maps, rank);
     __syncwarp();
   }
   // A block must stay until its neighbour's copies and arrivals have reached it.

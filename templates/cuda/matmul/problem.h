@@ -17,6 +17,8 @@ struct MatmulProblem {
   std::int64_t m, n, k;
   bool paired;  // the epilogue takes columns c and c + n / 2 together
   int sums;     // of the epilogue's columns, each over all rows
+  // Above 0: c = a . b + tail_a . tail_b with tail_a [m,tail_k] and tail_b laid out as b.
+  std::int64_t tail_k = 0;
 };
 
 struct MatmulLaunch {

@@ -49,6 +49,8 @@ ir::Node matmul_of(const ir::Node& fused_matmul) {
   ir::Node matmul = fused_matmul;
   matmul.op = ir::Op::gemm;
   matmul.inputs.resize(2);
+  if (fused_matmul.optional_flag("tail"))
+    matmul.inputs.insert(matmul.inputs.end(), {{}, fused_matmul.inputs[2], fused_matmul.inputs[3]});
   matmul.outputs = {fused_matmul.matmul};
   matmul.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
   return matmul;
@@ -164,8 +166,9 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   ops::Tensor64 c = tensor(node.outputs[0], layer);
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
   const std::vector<double> bias = has_bias ? read(node.inputs[2], layer) : std::vector<double>();
+  const bool has_tail = node.optional_flag("tail");
   const double scale =
-      node.inputs.size() > 4 ? read(node.inputs[3], layer)[0] * read(node.inputs[4], layer)[0] : 1;
+      node.inputs.size() > 4 && !has_tail ? read(node.inputs[3], layer)[0] * read(node.inputs[4], layer)[0] : 1;
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
   const int64_t batch = node.attributes.contains("batch") ? node.integer("batch") : 1;
@@ -188,6 +191,12 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
     }
   }
   write(node.outputs[0], c.data, layer);
+  if (!has_tail) return;
+  ir::Node tail = node;
+  tail.inputs = {node.inputs[3], node.inputs[4]};
+  tail.attributes["accumulate"] = true;
+  tail.attributes.erase("tail");
+  run_gemm(tail, layer, iteration);
 }
 
 void Interpreter::run_reference(const ir::Node& node, int layer) {

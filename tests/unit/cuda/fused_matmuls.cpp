@@ -1,11 +1,11 @@
 #include "fused_matmuls.h"
 
+#include <random>
 #include <set>
 #include <stdexcept>
 
 #include "codegen/cuda_body.h"
 #include "emulated_body.h"
-#include "gpu_model.h"
 
 namespace hydrac::test {
 
@@ -57,6 +57,38 @@ const ir::Node& node_named(const ir::Graph& graph, const std::string& function, 
     }
   }
   throw std::logic_error("no node " + name);
+}
+
+namespace {
+
+void fill_by_name(const ir::Graph& graph, Interpreter& state) {
+  for (const ir::Value& value : graph.values) {
+    if (value.view || (value.role != ir::Role::parameter && value.role != ir::Role::frozen &&
+                       value.role != ir::Role::working_copy && value.role != ir::Role::gradient))
+      continue;
+    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(value.name)));
+    std::normal_distribution<double> normal(0, 0.3);
+    for (int slot = 0; slot < value.slots; ++slot) {
+      std::vector<double> numbers(element_count(value.shape));
+      for (double& x : numbers) x = rounded(value.dtype, normal(random));
+      state.write({value.id, {false, slot}}, numbers);
+    }
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
+  Interpreter state(model.graph);
+  randomize(model, state);
+  fill_by_name(model.graph, state);
+  state.run("micro_step");
+  std::map<std::string, std::vector<double>> found;
+  for (const ir::Value& value : model.graph.values) {
+    for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
+      found[value.name + std::to_string(slot)] = state.read({value.id, {false, slot}});
+  }
+  return found;
 }
 
 namespace {

@@ -1,9 +1,11 @@
 // The matmuls of a lowered model that are kernels of ours.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
 #include "../core/interpreter.h"
+#include "gpu_model.h"
 #include "ir/graph.h"
 #include "passes/passes.h"
 
@@ -39,6 +41,11 @@ Names nodes_of(const ir::Graph& graph, const std::string& function, const std::s
 
 // Throws logic_error where the function has none.
 const ir::Node& node_named(const ir::Graph& graph, const std::string& function, const std::string& name);
+
+// The gradients that a micro-step leaves, by name and slot, interpreted in float64, where nothing is rounded
+// but inside kernels. What the step reads depends on tensors' names alone: graphs differ in their
+// activations.
+std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model);
 
 // Runs a node's kernels beside its definition. A sum that rounds the other way moves what is computed from it
 // by a step of a 16-bit type. One line a difference.

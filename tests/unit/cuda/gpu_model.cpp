@@ -40,6 +40,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
        interface.objective.base_losses, interface.objective.distance, interface.objective.distances,
        metrics.step_loss, metrics.grad_norm},
       passes::statistics(graph)};
+  if (matmuls) passes::add_matmul_tails(graph, *matmuls, log);
   passes::expand(graph, {.bias = true}, log);
   passes::move_biases(graph, kept.by_host, log);
   passes::remove_dead(graph, kept, log);

@@ -27,6 +27,8 @@ TEST_F(MatmulKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
   for (const Options& options :
        {Options{"gpt2-124m", {}}, Options{"gpt2-124m", {}, {.act = true}}, Options{"llama-1b", {}},
         Options{"llama-1b", {}, {.norm = true, .act = true}},
+        Options{"llama-1b", {"adapter.type=lora", "adapter.r=16"}},
+        Options{"llama-1b", {"adapter.type=lora", "adapter.r=16"}, {.norm = true, .act = true}},
         Options{"shakespeare-char", {"model.vocab_size=100"}},
         Options{"shakespeare-char", {"model.vocab_size=100", "optimizations.residual=compute"}},
         Options{"shakespeare-char",

@@ -136,40 +136,13 @@ INSTANTIATE_TEST_SUITE_P(
                         {"matmul+add+rmsnorm", "matmul+rmsnorm_backward+add+rmsnorm_weight_gradient+cast"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Numbers that depend on a tensor's name alone, for what a micro-step reads: graphs differ in their
-// activations.
-void fill_by_name(const ir::Graph& graph, Interpreter& state) {
-  for (const ir::Value& value : graph.values) {
-    if (value.view || (value.role != ir::Role::parameter && value.role != ir::Role::working_copy &&
-                       value.role != ir::Role::gradient))
-      continue;
-    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(value.name)));
-    std::normal_distribution<double> normal(0, 0.3);
-    for (int slot = 0; slot < value.slots; ++slot) {
-      std::vector<double> numbers(element_count(value.shape));
-      for (double& x : numbers) x = rounded(value.dtype, normal(random));
-      state.write({value.id, {false, slot}}, numbers);
-    }
-  }
-}
-
 // In float64, where nothing is rounded but inside kernels.
 TEST_P(FusedMatmuls, KeepEveryBitOfTheGradients) {
   const Config& config = GetParam();
   const auto gradients = [&](const std::optional<passes::FusedMatmuls>& matmuls) {
     const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
                          matmuls);
-    EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
-    Interpreter state(model.graph);
-    randomize(model, state);
-    fill_by_name(model.graph, state);
-    state.run("micro_step");
-    std::map<std::string, std::vector<double>> found;
-    for (const ir::Value& value : model.graph.values) {
-      for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
-        found[value.name + std::to_string(slot)] = state.read({value.id, {false, slot}});
-    }
-    return found;
+    return gradients_of(model);
   };
   const auto expected = gradients(std::nullopt);
   EXPECT_FALSE(expected.empty());

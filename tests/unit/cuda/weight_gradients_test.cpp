@@ -27,31 +27,6 @@ std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, ir::Op op) {
   return found;
 }
 
-// A micro-step's gradients from random weights, by name.
-std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
-  Interpreter state(model.graph);
-  randomize(model, state);
-  for (const ir::Value& value : model.graph.values) {
-    if (value.view || (value.role != ir::Role::parameter && value.role != ir::Role::working_copy &&
-                       value.role != ir::Role::gradient))
-      continue;
-    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(value.name)));
-    std::normal_distribution<double> normal(0, 0.3);
-    for (int slot = 0; slot < value.slots; ++slot) {
-      std::vector<double> numbers(element_count(value.shape));
-      for (double& x : numbers) x = rounded(value.dtype, normal(random));
-      state.write({value.id, {false, slot}}, numbers);
-    }
-  }
-  state.run("micro_step");
-  std::map<std::string, std::vector<double>> found;
-  for (const ir::Value& value : model.graph.values) {
-    for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
-      found[value.name + std::to_string(slot)] = state.read({value.id, {false, slot}});
-  }
-  return found;
-}
-
 TEST(GatherWeightGradients, OfALayerAreOneNodeAndKeepEveryBit) {
   for (const char* train : {"sequence_len: 45, micro_batch_size: 3",
                             "sequence_len: 20, micro_batch_size: 2, gradient_accumulation_steps: 2"}) {

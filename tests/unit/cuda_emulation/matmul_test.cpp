@@ -110,14 +110,15 @@ std::string source_of(const MatmulProblem& p, const MatmulTile& tile) {
   return fmt::format(
       "#include \"cuda/matmul/{0}.cuh\"\n#include \"cuda/vector.cuh\"\nnamespace hydrac {{\n"
       "constexpr int kColumns = {1};\n{2}"
-      "extern \"C\" __global__ void kernel(const TensorMap a, const TensorMap b, const bf16* x, bf16* y, "
-      "float* sums, std::int64_t rows) {{\n"
+      "extern \"C\" __global__ void kernel(const TensorMap a, const TensorMap b, const TensorMap tail_a, "
+      "const TensorMap tail_b, const bf16* x, bf16* y, float* sums, std::int64_t rows) {{\n"
       "  using Config = cuda::MatmulConfig<bf16, {3}, {4}, {5}, {6}, cuda::MatmulTile{{\n"
-      "      cuda::MatmulSchedule::{0}, {7}, {8}, {9}, {10}}}>;\n"
+      "      cuda::MatmulSchedule::{0}, {7}, {8}, {9}, {10}}}, {12}>;\n"
       "  Epilogue epilogue{{x, y{11}}};\n"
-      "  cuda::{0}_matmul<Config>(a, b, rows, epilogue, ::shared);\n}}\n}}\nusing hydrac::kernel;\n",
+      "  cuda::{0}_matmul<Config>({13}, rows, epilogue, ::shared);\n}}\n}}\nusing hydrac::kernel;\n",
       name_of(tile.schedule), p.paired ? p.n / 2 : p.n, epilogue, p.n, p.k, p.b_transposed, p.paired,
-      tile.rows, tile.panels, tile.stages, tile.cluster, has_sums ? ", {sums}, {}" : "");
+      tile.rows, tile.panels, tile.stages, tile.cluster, has_sums ? ", {sums}, {}" : "", p.tail_k,
+      tile.is_persistent() ? "{a, b, tail_a, tail_b}" : "a, b");
 }
 
 // From -1 to 1; of those, a few in each row.
@@ -142,17 +143,35 @@ struct Expected {
   std::vector<float> y, sums;
 };
 
-Expected expected_of(const MatmulProblem& p, bool sees_rows, const std::vector<bf16>& a,
-                     const std::vector<bf16>& b, const std::vector<bf16>& x) {
+// The operands of a matmul.
+struct Matrices {
+  std::int64_t k;
+  std::vector<bf16> a, b;
+
+  Matrices(const MatmulProblem& p, int seed)
+      : k(p.k),
+        a(numbers(p.m, k, seed)),
+        b(p.b_transposed ? numbers(p.n, k, seed + 1) : numbers(k, p.n, seed + 1)) {}
+
+  // Of row r and column j of their product.
+  float product(const MatmulProblem& p, std::int64_t r, std::int64_t j) const {
+    float sum = 0;
+    for (std::int64_t i = 0; i < k; ++i)
+      sum += to_float(a[r * k + i]) * to_float(b[p.b_transposed ? j * k + i : i * p.n + j]);
+    return sum;
+  }
+};
+
+Expected expected_of(const MatmulProblem& p, bool sees_rows, const Matrices& matrices, const Matrices& tail,
+                     const std::vector<bf16>& x) {
   const std::int64_t columns = p.paired ? p.n / 2 : p.n;
   Expected result{{}, std::vector<float>(static_cast<std::size_t>(columns))};
   for (std::int64_t r = 0; r < p.m; ++r) {
     std::vector<float> c(static_cast<std::size_t>(p.n));
     float row_sum = 0;
     for (std::int64_t j = 0; j < p.n; ++j) {
-      float& sum = c[static_cast<std::size_t>(j)];
-      for (std::int64_t i = 0; i < p.k; ++i)
-        sum += to_float(a[r * p.k + i]) * to_float(b[p.b_transposed ? j * p.k + i : i * p.n + j]);
+      const float sum = matrices.product(p, r, j) + tail.product(p, r, j);
+      c[static_cast<std::size_t>(j)] = sum;
       row_sum += sum;
     }
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -167,13 +186,17 @@ Expected expected_of(const MatmulProblem& p, bool sees_rows, const std::vector<b
 }
 
 void check(const MatmulProblem& p, const MatmulTile& tile, unsigned blocks = 0) {
-  SCOPED_TRACE(fmt::format("{} [{},{}] k {}, b {}, {} rows, {} panels, {} stages", name_of(tile.schedule),
-                           p.m, p.n, p.k, p.b_transposed ? "[n,k]" : "[k,n]", tile.rows, tile.panels,
-                           tile.stages));
+  SCOPED_TRACE(fmt::format("{} [{},{}] k {} + {}, b {}, {} rows, {} panels, {} stages",
+                           name_of(tile.schedule), p.m, p.n, p.k, p.tail_k,
+                           p.b_transposed ? "[n,k]" : "[k,n]", tile.rows, tile.panels, tile.stages));
   const std::int64_t columns = p.paired ? p.n / 2 : p.n;
-  const std::vector<bf16> a = numbers(p.m, p.k, 1), x = numbers(p.m, columns, 3),
-                          b = p.b_transposed ? numbers(p.n, p.k, 2) : numbers(p.k, p.n, 2);
-  const TensorMap map_a = map_of(a, matmul_map_a(p, tile)), map_b = map_of(b, matmul_map_b(p));
+  const MatmulProblem of_tail = matmul_tail(p);
+  const Matrices matrices(p, 1), tail(of_tail, 4);
+  const std::vector<bf16> x = numbers(p.m, columns, 3);
+  const TensorMap map_a = map_of(matrices.a, matmul_map_a(p, tile)),
+                  map_b = map_of(matrices.b, matmul_map_b(p)),
+                  map_tail_a = map_of(tail.a, matmul_map_a(of_tail, tile)),
+                  map_tail_b = map_of(tail.b, matmul_map_b(of_tail));
   std::vector<bf16> y(static_cast<std::size_t>(p.m * columns), from_float<bf16>(77.0f));
   std::vector<float> partials(static_cast<std::size_t>(matmul_sums_rows(p, tile) * columns), 77.0f);
   const bf16* x_at = x.data();
@@ -185,9 +208,9 @@ void check(const MatmulProblem& p, const MatmulTile& tile, unsigned blocks = 0) 
                              {{blocks > 0 ? blocks : launch.grid, 1, 1},
                               {static_cast<unsigned>(launch.threads), 1, 1},
                               launch.shared_bytes},
-                             addresses(map_a, map_b, x_at, y_at, sums_at, p.m),
+                             addresses(map_a, map_b, map_tail_a, map_tail_b, x_at, y_at, sums_at, p.m),
                              std::vector{bytes_of(y), bytes_of(partials)});
-  const Expected expected = expected_of(p, tile.schedule == MatmulSchedule::whole_rows, a, b, x);
+  const Expected expected = expected_of(p, tile.schedule == MatmulSchedule::whole_rows, matrices, tail, x);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < y.size(); ++i) wrong += to_float(y[i]) != expected.y[i];
   EXPECT_EQ(wrong, 0u);
@@ -210,6 +233,20 @@ TEST(EmulatedMatmul, OfPersistentBlocks) {
   check(problem(300, 208, 392, false), high, 2);
   check(problem(300, 416, 72, true, true), high, 1);
   check(problem(128, 128, 64, false), low);
+}
+
+// A tail of less than a stage, of several that none divides, and of more than there are stages.
+TEST(EmulatedMatmul, WithATail) {
+  const auto with_tail = [](MatmulProblem p, std::int64_t tail_k) {
+    p.tail_k = tail_k;
+    return p;
+  };
+  const MatmulTile low{MatmulSchedule::persistent, 128, 2, 5, 1},
+      high{MatmulSchedule::persistent, 192, 2, 4, 1};
+  check(with_tail(problem(500, 208, 200, true), 16), low, 2);
+  check(with_tail(problem(300, 208, 136, false), 72), high, 2);
+  check(with_tail(problem(300, 416, 72, true, true), 48), high, 1);
+  check(with_tail(problem(130, 64, 64, false), 328), low, 1);
 }
 
 // k that fits into the stages and k that goes around.

@@ -10,30 +10,40 @@
 
 namespace hydrac::cuda {
 
-// The matmuls of a row with eight columns from `column` on, summed in float32 and rounded to the storage
-// type.
+// What a kernel multiplies: a and b, or two such pairs.
 template <class Config>
-Vector<typename Config::Storage, 8> plain_matmuls(const TensorMap& a, const TensorMap& b, std::int64_t row,
-                                                  int column) {
-  using Storage = typename Config::Storage;
-  const auto* left = reinterpret_cast<const Storage*>(a.words[0]);
-  const auto* right = reinterpret_cast<const Storage*>(b.words[0]);
-  Vector<Storage, 8> values;
-  for (int j = 0; j < 8; ++j) {
-    float sum = 0.0f;
-    for (int i = 0; i < Config::k; ++i) {
-      const int at = Config::b_transposed ? (column + j) * Config::k + i : i * Config::n + column + j;
-      sum += to_float(left[row * Config::k + i]) * to_float(right[at]);
+struct PlainOperands {
+  const TensorMap &a, &b, &tail_a, &tail_b;
+
+  // The matmuls of a row with eight columns from `column` on, summed in float32 and rounded to the storage
+  // type.
+  Vector<typename Config::Storage, 8> matmuls(std::int64_t row, int column) const {
+    Vector<typename Config::Storage, 8> values;
+    for (int j = 0; j < 8; ++j) {
+      float sum = 0.0f;
+      add<Config::k>(sum, a, b, row, column + j);
+      if constexpr (Config::has_tail) add<Config::tail_k>(sum, tail_a, tail_b, row, column + j);
+      values.at[j] = from_float<typename Config::Storage>(sum);
     }
-    values.at[j] = from_float<Storage>(sum);
+    return values;
   }
-  return values;
-}
+
+ private:
+  template <int k>
+  static void add(float& sum, const TensorMap& map_a, const TensorMap& map_b, std::int64_t row, int column) {
+    const auto* left = reinterpret_cast<const typename Config::Storage*>(map_a.words[0]);
+    const auto* right = reinterpret_cast<const typename Config::Storage*>(map_b.words[0]);
+    for (int i = 0; i < k; ++i) {
+      const int at = Config::b_transposed ? column * k + i : i * Config::n + column;
+      sum += to_float(left[row * k + i]) * to_float(right[at]);
+    }
+  }
+};
 
 // Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own
 // affair.
 template <class Config, class Epilogue>
-void matmul_tiles(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+void matmul_tiles(const PlainOperands<Config>& operands, std::int64_t rows, Epilogue& epilogue) {
   constexpr int kVectors = Config::columns / 8, kRows = Config::tile.rows;
   const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
   for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
@@ -48,9 +58,9 @@ void matmul_tiles(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epi
     }
     for (std::int64_t row = first; row < last; ++row) {
       const typename Epilogue::Operands in = epilogue.load(row, column);
-      const auto values = plain_matmuls<Config>(a, b, row, column);
+      const auto values = operands.matmuls(row, column);
       if constexpr (Config::paired) {
-        epilogue(row, column, values, plain_matmuls<Config>(a, b, row, column + Config::columns), in);
+        epilogue(row, column, values, operands.matmuls(row, column + Config::columns), in);
       } else {
         epilogue(row, column, values, in);
       }
@@ -82,7 +92,7 @@ void run_passes(std::vector<Epilogue>& epilogues, std::int64_t row, const std::v
 
 // A thread has all columns of the rows of a block.
 template <class Config, class Epilogue>
-void matmul_whole_rows(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+void matmul_whole_rows(const PlainOperands<Config>& operands, std::int64_t rows, Epilogue& epilogue) {
   constexpr int kVectors = Config::n / 8, kRows = Config::tile.rows;
   for (unsigned tile = blockIdx.x * blockDim.x + threadIdx.x; tile < gridDim.x;
        tile += gridDim.x * blockDim.x) {
@@ -97,15 +107,15 @@ void matmul_whole_rows(const TensorMap& a, const TensorMap& b, std::int64_t rows
     }
     const std::int64_t first = tile * std::int64_t{kRows};
     for (std::int64_t row = first; row < min(first + kRows, rows); ++row) {
-      std::vector<typename Epilogue::Operands> operands;
+      std::vector<typename Epilogue::Operands> loaded;
       std::vector<Vector<typename Config::Storage, 8>> values;
       for (int v = 0; v < kVectors; ++v) {
-        operands.push_back(epilogues[v].load(row, v * 8));
-        values.push_back(plain_matmuls<Config>(a, b, row, v * 8));
+        loaded.push_back(epilogues[v].load(row, v * 8));
+        values.push_back(operands.matmuls(row, v * 8));
       }
       std::vector<typename Epilogue::Kept> kept(kVectors);
       const float none[Epilogue::reductions] = {};
-      run_passes<0>(epilogues, row, values, operands, kept, none);
+      run_passes<0>(epilogues, row, values, loaded, kept, none);
     }
     if constexpr (Epilogue::sums > 0) {
       for (int s = 0; s < Epilogue::sums; ++s) {
@@ -118,14 +128,22 @@ void matmul_whole_rows(const TensorMap& a, const TensorMap& b, std::int64_t rows
 }
 
 template <class Config, class Epilogue>
-void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+void matmul(const TensorMap& a, const TensorMap& b, const TensorMap& tail_a, const TensorMap& tail_b,
+            std::int64_t rows, Epilogue& epilogue) {
   wait_for_previous_kernel();
   launch_next_kernel();
+  const PlainOperands<Config> operands{a, b, tail_a, tail_b};
   if constexpr (Config::tile.schedule == MatmulSchedule::whole_rows) {
-    matmul_whole_rows<Config>(a, b, rows, epilogue);
+    matmul_whole_rows<Config>(operands, rows, epilogue);
   } else {
-    matmul_tiles<Config>(a, b, rows, epilogue);
+    matmul_tiles<Config>(operands, rows, epilogue);
   }
+}
+
+template <class Config, class Epilogue>
+void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+  static_assert(!Config::has_tail);
+  matmul<Config>(a, b, a, b, rows, epilogue);
 }
 
 }  // namespace hydrac::cuda
