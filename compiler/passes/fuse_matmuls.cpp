@@ -75,7 +75,7 @@ class MatmulFusion {
 
   // Returns what was decided; "" where nothing was to decide.
   std::string decide(std::vector<Node>& nodes, size_t p) {
-    if (asked_ == Asked::library) return "stays a library's, as the spec asks";
+    if (asked_ == Asked::library && !has_tail(nodes[p])) return "stays a library's, as the spec asks";
     if (has_bias(nodes[p])) return add_bias(nodes[p]);
     const size_t count = nodes.size();
     const std::string decided = take_reader(nodes, p);

@@ -121,14 +121,21 @@ class TailFusion {
             .tail_k = depth_of(nodes[sum.tail])};
   }
 
+  // A matmul whose bias moves to its readers gets another name (move_biases).
+  Asked asked_for(const std::string& name, bool has_bias) const {
+    const Asked asked = asked_of(options_, name);
+    return asked == Asked::nothing && has_bias ? asked_of(options_, name + ".matmul") : asked;
+  }
+
   // Decides, and says so.
   bool takes(const std::string& function, const ir::Region& region, const Sum& sum) {
     const std::vector<Node>& nodes = region.nodes;
     const auto name_of = [&](size_t node) { return graph_.value(nodes[node].outputs[0]).name; };
     const std::string base = name_of(sum.base), tail = name_of(sum.tail), y = name_of(sum.add);
-    const Asked asked = asked_of(options_, y);
+    const bool has_bias = bias_of(nodes[sum.base]).value != ir::kNoValue;
+    const Asked asked = asked_for(y, has_bias);
     const bool names_one =
-        asked_of(options_, base) != Asked::nothing || asked_of(options_, tail) != Asked::nothing;
+        asked_for(base, has_bias) != Asked::nothing || asked_for(tail, false) != Asked::nothing;
     const bool pays = options_.wherever_possible || matmul_tail_pays(problem_of(nodes, sum));
     const bool is_one = asked == Asked::ours || (asked == Asked::nothing && !names_one && pays);
     if (!is_one) choices_.push_back({function, y, false, true, ""});

@@ -72,6 +72,15 @@ __global__ void __launch_bounds__(Config::tile.threads(), 1)
   cuda::matmul<Config>(a, b, rows, epilogue);
 }
 
+template <class Config, class Epilogue>
+__global__ void __launch_bounds__(Config::tile.threads(), 1)
+    tail_matmul_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+                       const __grid_constant__ TensorMap tail_a, const __grid_constant__ TensorMap tail_b,
+                       std::int64_t rows, Epilogue given) {
+  Epilogue epilogue = given;
+  cuda::matmul<Config>(a, b, tail_a, tail_b, rows, epilogue);
+}
+
 // A launch of one problem on tiles of one kind, which can be repeated; `behind_kernel`: it may begin before
 // the kernel before it ends.
 template <class Storage, cuda::MatmulProblem problem, cuda::MatmulTile tile, class Epilogue>

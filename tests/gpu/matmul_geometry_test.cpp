@@ -79,6 +79,44 @@ TEST(MatmulGeometry, CopiesFillAStage) {
   });
 }
 
+// A tail is of persistent blocks, and its copies fill the same stages.
+TEST(MatmulGeometry, ATailHasTheBoxesOfItsMatmul) {
+  for_problems([](MatmulProblem p, const MatmulTile& tile) {
+    p.tail_k = 48;
+    EXPECT_EQ(matmul_supports(p, tile.schedule), tile.is_persistent());
+    if (!tile.is_persistent()) return;
+    const MatmulMap a = matmul_map_a(p, tile), tail_a = matmul_map_a(matmul_tail(p), tile),
+                    b = matmul_map_b(p), tail_b = matmul_map_b(matmul_tail(p));
+    for (int d = 0; d < 2; ++d) {
+      EXPECT_EQ(tail_a.box[d], a.box[d]);
+      EXPECT_EQ(tail_b.box[d], b.box[d]);
+    }
+    EXPECT_EQ(tail_a.size[0], 48);
+    EXPECT_EQ(tail_a.size[1], p.m);
+    EXPECT_EQ(tail_b.size[p.b_transposed ? 0 : 1], 48);
+    EXPECT_EQ(tail_b.size[p.b_transposed ? 1 : 0], p.n);
+    p.tail_k = 12;  // rows of 24 bytes
+    EXPECT_FALSE(matmul_supports(p, tile.schedule));
+  });
+}
+
+// Of an 8 B Llama with adapters of rank 16; the long k of the mlp's outputs and of its input's gradient hides
+// less than a library's kernel gains.
+TEST(MatmulGeometry, TailsPayBehindAKThatIsNotLong) {
+  const auto tail_pays = [](std::int64_t n, std::int64_t k, bool b_transposed, std::int64_t rank) {
+    MatmulProblem p = problem(8192, n, k, b_transposed);
+    p.tail_k = rank;
+    return matmul_tail_pays(p);
+  };
+  EXPECT_TRUE(tail_pays(28672, 4096, true, 32));
+  EXPECT_TRUE(tail_pays(6144, 4096, true, 48));
+  EXPECT_TRUE(tail_pays(14336, 4096, false, 16));
+  EXPECT_TRUE(tail_pays(4096, 6144, false, 48));
+  EXPECT_FALSE(tail_pays(4096, 14336, true, 16));
+  EXPECT_FALSE(tail_pays(4096, 28672, false, 32));
+  EXPECT_FALSE(tail_pays(6144, 4096, true, 1024));
+}
+
 TEST(MatmulGeometry, EveryTileOfRowsLeavesARowOfSums) {
   for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
     const std::int64_t sums = matmul_sums_rows(p, tile);

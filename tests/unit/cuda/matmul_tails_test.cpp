@@ -115,10 +115,10 @@ TEST(MatmulTails, OfAnAdapterWithDropoutAreForwardOnly) {
 
 TEST(MatmulTails, FollowWhatTheSpecAsksByName) {
   using List = std::vector<std::string>;
-  const auto count = [](const List& own, const List& library) {
+  const auto count = [](const List& own, const List& library, const char* of = kLlama) {
     passes::FusedMatmuls options{.chip = cuda::kHopper};
     options.own = own, options.library = library;
-    const GpuModel model = small(kLora, options);
+    const GpuModel model(small_spec(of, kTrain, "", kLora), ir::DType::bf16, {}, options);
     const std::vector<ir::Node>& block = model.graph.function("micro_step").regions[1].nodes;
     return std::ranges::count_if(block, passes::has_tail);
   };
@@ -128,6 +128,9 @@ TEST(MatmulTails, FollowWhatTheSpecAsksByName) {
   EXPECT_EQ(count(all, none), 4);
   EXPECT_EQ(count({"mlp.up.base"}, none), 0);
   EXPECT_EQ(count(none, all), 0);
+  EXPECT_EQ(count({"mlp.up.matmul"}, none, kGpt2), 1);  // whose bias is added behind it
+  EXPECT_EQ(count(all, {"mlp.up.matmul"}, kGpt2), 4);
+  EXPECT_EQ(count({"mlp.up", "mlp.out"}, {"*.matmul"}, kGpt2), 2);
 }
 
 }  // namespace
