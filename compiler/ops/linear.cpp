@@ -96,9 +96,9 @@ extern const OpInfo kLinear{.op = ir::Op::linear,
 // is the bias, one number a column, or none. Of 8-bit operands a fourth and a fifth are what A's and B's
 // elements are multiplied by; attribute fast_sums: their sums keep the few bits that the matrix units add
 // with. Attribute tail: a fourth and a fifth are D and E, and C = op(A) op(B) + D op(E) + bias is one sum in
-// f32, of which only kernels of ours are capable (passes/matmul_tails). Attribute first_overwrites, beside accumulate: in a loop's first iteration C is not read. Attribute
-// batch: so many matmuls of matrices that lie side by side; A, B and C are [batch, rows, columns] then, each
-// matrix at a multiple of matmul_stride().
+// f32, of which only kernels of ours are capable (passes/matmul_tails). Attribute first_overwrites, beside
+// accumulate: in a loop's first iteration C is not read. Attribute batch: so many matmuls of matrices that
+// lie side by side; A, B and C are [batch, rows, columns] then, each matrix at a multiple of matmul_stride().
 extern const OpInfo kGemm{.op = ir::Op::gemm, .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

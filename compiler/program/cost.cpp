@@ -69,8 +69,8 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// The operands and flop of the matmul and its tail, and the epilogue's work, for which the matmul moves only where it is
-// kept.
+// The operands and flop of the matmul and its tail, and the epilogue's work, for which the matmul moves only
+// where it is kept.
 ops::Cost fused_matmul_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto bytes = [&](ir::Use use) {
     const ir::Value& value = graph.value(use);

@@ -167,8 +167,9 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
   const std::vector<double> bias = has_bias ? read(node.inputs[2], layer) : std::vector<double>();
   const bool has_tail = node.optional_flag("tail");
-  const double scale =
-      node.inputs.size() > 4 && !has_tail ? read(node.inputs[3], layer)[0] * read(node.inputs[4], layer)[0] : 1;
+  const double scale = node.inputs.size() > 4 && !has_tail
+                           ? read(node.inputs[3], layer)[0] * read(node.inputs[4], layer)[0]
+                           : 1;
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
   const int64_t batch = node.attributes.contains("batch") ? node.integer("batch") : 1;
