@@ -40,6 +40,7 @@ const std::vector<Words> kHostVariants = {
      "model.mlp_bias=true"},
     {"optimizations.recompute=block", "optimizations.loss=fused_linear",
      "train.gradient_accumulation_steps=2"},
+    {"optimizations.recompute=[norm, act]", "optimizations.recompute_layers=3"},
     {"optimizations.offload.activations=true", "optimizations.offload.optimizer_state=true",
      "train.sequence_len=512"},
     {"optimizations.gradients=compute", "optimizations.optimizer_state=int8", "optimizations.streams=1"},

@@ -83,6 +83,7 @@ TEST(SharedWeights, LayersGatherTheirOwn) {
            {"optimizations.precision=fp16", "model.norm=layernorm", "model.attention_bias=true"},
            {"optimizations.precision=tf32"},
            {"optimizations.weights=bf16"},
+           {"optimizations.recompute=block", "optimizations.recompute_layers=2"},
            {"optimizations.recompute=block", "optimizations.loss=fused_linear",
             "train.gradient_accumulation_steps=2"},
            {"optimizations.fused_matmuls=all"},
