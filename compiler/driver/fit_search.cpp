@@ -74,7 +74,9 @@ class FitSearch {
   bool recomputes(const FitPlace& place) const { return space_.recompute[place.recompute].any(); }
   int fewest_layers(const FitPlace& place) const { return recomputes(place) ? space_.fewest_layers : 0; }
   int most_layers(const FitPlace& place) const { return recomputes(place) ? space_.most_layers : 0; }
-  FitPlace with_fewest_layers(const FitPlace& place) const { return with_layers(place, fewest_layers(place)); }
+  FitPlace with_fewest_layers(const FitPlace& place) const {
+    return with_layers(place, fewest_layers(place));
+  }
   FitPlace with_most_layers(const FitPlace& place) const { return with_layers(place, most_layers(place)); }
   static FitPlace with_layers(FitPlace place, int layers) {
     place.layers = layers;
@@ -198,13 +200,15 @@ class FitSearch {
     return sizes.movable_bytes > 0 && sizes.bytes + sizes.movable_bytes <= limit_;
   }
 
-  // Around a number of layers that is likely to be best. More of them need less memory and take more time, but
-  // where they make room for moments: up to some number it is then less.
+  // Around a number of layers that is likely to be best. More of them need less memory and take more time,
+  // but where they make room for moments: up to some number it is then less.
   std::optional<FitPlan> fastest_from(FitPlace place) {
     while (place.layers > fewest_layers(place) && moves_in_vain(place)) --place.layers;
+    const int most = most_layers(place);
     for (int step = 1; !fits(place); step *= 2) {
-      if (place.layers == most_layers(place)) return std::nullopt;
-      place.layers = std::min(place.layers + step, most_layers(place));
+      if (place.layers == most) return std::nullopt;
+      // The last layer of all may save nothing: it recomputes while all that is kept is there.
+      place.layers = std::min(place.layers + step, place.layers < most - 1 ? most - 1 : most);
     }
     if (moves_in_vain(place)) return std::nullopt;
     FitPlan fastest = plan_of(place);

@@ -54,12 +54,12 @@ struct FitPlan {
 };
 
 struct FitFound {
-  std::optional<FitPlan> best;       // nullopt: nothing fits
+  std::optional<FitPlan> best;  // nullopt: nothing fits
   // The second best, with another value of some key beside the micro-batch and the number of layers.
   std::optional<FitPlan> runner_up;
-  FitPlan leanest;                   // where nothing fits: the combination that needs the least memory
-  double fastest_seconds = 0;        // with unlimited memory
-  std::vector<FitPlan> planned;      // every program that was compiled, in that order
+  FitPlan leanest;               // where nothing fits: the combination that needs the least memory
+  double fastest_seconds = 0;    // with unlimited memory
+  std::vector<FitPlan> planned;  // every program that was compiled, in that order
 };
 
 // Called before each compilation with the number of those before it.

@@ -142,7 +142,8 @@ class Remedies {
     spec.optimizations.fit = spec::Fit::none;
     if (open.loss) spec.optimizations.loss = spec::LossKernel::fused_linear;
     if (open.offload) spec.optimizations.offload.optimizer_state = 1;
-    return open.any() && (fits(spec, choice_) || (open.recompute && open.recompute_layers && other_choice(spec)));
+    return open.any() &&
+           (fits(spec, choice_) || (open.recompute && open.recompute_layers && other_choice(spec)));
   }
 
   // What is free of a GPU may be less than fit: auto, which goes by the target, took for granted.

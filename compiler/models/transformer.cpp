@@ -121,7 +121,8 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut = 0) {
   norm(input, build, first, build.fixed(p.attn_norm_weight), build.fixed(p.attn_norm_bias), "normed");
 
   std::vector<int> starts = p.first_layers();
-  if (const auto at = std::ranges::lower_bound(starts, cut); cut < layers && (at == starts.end() || *at != cut))
+  if (const auto at = std::ranges::lower_bound(starts, cut);
+      cut < layers && (at == starts.end() || *at != cut))
     starts.insert(at, cut);
   for (size_t i = 0; i < starts.size(); ++i) {
     const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : layers;

@@ -190,7 +190,8 @@ void check_tiles(Draft& draft) {
 
 void check_recompute(Draft& draft) {
   const char* key = "optimizations.recompute_layers";
-  const int64_t wanted = draft.spec.optimizations.recompute_layers, layers = draft.spec.model.num_hidden_layers;
+  const int64_t wanted = draft.spec.optimizations.recompute_layers,
+                layers = draft.spec.model.num_hidden_layers;
   if (!draft.usable({key, "model.num_hidden_layers"}) || wanted <= layers) return;
   draft.report(Kind::option_unsupported, {key, "model.num_hidden_layers"},
                fmt::format("recompute_layers is {}, and the model has {} layers", wanted, layers),

@@ -75,8 +75,8 @@ class Knobs {
   // In how many layers; 0 is all. Without effect, and not measured, where nothing is computed again.
   void recompute_layers() {
     const int64_t all = spec_.model.num_hidden_layers;
-    const std::vector<int64_t> quarters = effort_ == Effort::quick ? std::vector<int64_t>{2}
-                                                                   : std::vector<int64_t>{1, 2, 3};
+    const std::vector<int64_t> quarters =
+        effort_ == Effort::quick ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 2, 3};
     std::vector<std::string> values;
     for (const int64_t quarter : quarters) {
       const std::string value = std::to_string(quarter * all / 4);

@@ -45,14 +45,16 @@ TEST_P(RecomputeOfSomeLayers, ChangesNoBitOfTheResult) {
   const Workplace place;
   std::string documents;
   for (int line = 0; line < 120; ++line)
-    documents += fmt::format("{{\"text\": \"{}\"}}\n", std::string(static_cast<size_t>(5 + line * 7 % 40), 'a' + line % 26));
+    documents += fmt::format("{{\"text\": \"{}\"}}\n",
+                             std::string(static_cast<size_t>(5 + line * 7 % 40), 'a' + line % 26));
   test::spill(place / "documents.jsonl", documents);
-  const Words words = with({"-q", "base.yaml", "model.num_hidden_layers=4", "train.max_steps=4"}, GetParam().overrides);
+  const Words words =
+      with({"-q", "base.yaml", "model.num_hidden_layers=4", "train.max_steps=4"}, GetParam().overrides);
   ASSERT_EQ(place.run(with(words, {"output.dir=runs/none"})).code, 0);
   for (const auto& [what, layers] : {std::pair("block", 1), {"block", 3}, {"[norm, act]", 2}}) {
-    const Outcome outcome =
-        place.run(with(words, {fmt::format("optimizations.recompute={}", what),
-                               fmt::format("optimizations.recompute_layers={}", layers), "output.dir=runs/some"}));
+    const Outcome outcome = place.run(
+        with(words, {fmt::format("optimizations.recompute={}", what),
+                     fmt::format("optimizations.recompute_layers={}", layers), "output.dir=runs/some"}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const fs::path some = place / "runs/some/checkpoint-4", none = place / "runs/none/checkpoint-4";
     int compared = 0;
@@ -75,16 +77,18 @@ INSTANTIATE_TEST_SUITE_P(
                     SomeLayers{"HeadInParts", {"optimizations.loss=fused_linear", "model.qk_norm=true"}},
                     SomeLayers{"Adapter", {"adapter.type=lora", "adapter.dropout=0.1"}},
                     SomeLayers{"TwoRanks", {"parallel.data=2", "train.gradient_accumulation_steps=1"}},
-                    SomeLayers{"SharedWeights",
-                               {"parallel.data=2", "parallel.zero=3", "train.gradient_accumulation_steps=1"}}),
+                    SomeLayers{
+                        "SharedWeights",
+                        {"parallel.data=2", "parallel.zero=3", "train.gradient_accumulation_steps=1"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(RecomputeMemory, FallsWithEachLayer) {
   const Workplace place;
   const auto bytes = [&](int layers) {
-    const Outcome outcome = place.run({"check", "base.yaml", "model.num_hidden_layers=6", "train.micro_batch_size=16",
-                                       fmt::format("optimizations.recompute={}", layers == 0 ? "none" : "block"),
-                                       fmt::format("optimizations.recompute_layers={}", layers)});
+    const Outcome outcome =
+        place.run({"check", "base.yaml", "model.num_hidden_layers=6", "train.micro_batch_size=16",
+                   fmt::format("optimizations.recompute={}", layers == 0 ? "none" : "block"),
+                   fmt::format("optimizations.recompute_layers={}", layers)});
     return std::stoll(outcome.out.substr(outcome.out.find("\n# arena") + 8));
   };
   int64_t before = bytes(0);

@@ -328,7 +328,8 @@ TEST(Recompute, OfSomeLayersIsALoopOfTheirOwn) {
   const int all = static_cast<int>(small.spec.model.num_hidden_layers);
   std::vector<std::string> loops;
   for (const ir::Region& region : small.graph.function("micro_step").regions) {
-    if (region.layers > 0) loops.push_back(fmt::format("{} {} {}", region.name, region.first_layer, region.layers));
+    if (region.layers > 0)
+      loops.push_back(fmt::format("{} {} {}", region.name, region.first_layer, region.layers));
   }
   EXPECT_EQ(loops, (Names{"block0 0 1", fmt::format("block1 1 {}", all - 1),
                           fmt::format("block1_backward 1 {}", all - 1), "block0_backward 0 1"}));

@@ -149,7 +149,8 @@ TEST(RecomputeAuto, TakesTheCheapestThatFits) {
     }
     const Compiled taken = compile(spec, up_to(bytes));
     EXPECT_LE(taken.plan.device_bytes(), bytes);
-    EXPECT_NEAR(predicted_seconds(taken) / least, 1, 1e-9) << in_words(limit) << ": " << in_words(taken.recompute);
+    EXPECT_NEAR(predicted_seconds(taken) / least, 1, 1e-9)
+        << in_words(limit) << ": " << in_words(taken.recompute);
   }
 }
 
@@ -167,8 +168,7 @@ TEST(RecomputeAuto, PassesOverWhatDoesNotFitAndSaysSo) {
   EXPECT_TRUE(lines[0].starts_with("to fit " + std::to_string(c.plan.arena_bytes) + " bytes: it may take "))
       << lines[0];
   EXPECT_TRUE(lines[1].starts_with("none: ")) << lines[1];
-  for (size_t i = 1; i + 1 < lines.size(); ++i)
-    EXPECT_FALSE(lines[i].ends_with("taken")) << lines[i];
+  for (size_t i = 1; i + 1 < lines.size(); ++i) EXPECT_FALSE(lines[i].ends_with("taken")) << lines[i];
   EXPECT_TRUE(lines.back().starts_with(in_words(c.recompute) + ": ")) << lines.back();
   EXPECT_TRUE(lines.back().ends_with("fits: taken")) << lines.back();
 }
@@ -268,8 +268,7 @@ void expect_the_best(const spec::Spec& spec) {
   const std::vector<Planned> all = brute_force(spec);
   const auto [least, most] = std::ranges::minmax(all, {}, &Planned::bytes);
   const FitSpace space = fit_space(spec);
-  const auto defaults =
-      *std::ranges::find(all, space.micro_batch_sizes.back(), &Planned::micro_batch_size);
+  const auto defaults = *std::ranges::find(all, space.micro_batch_sizes.back(), &Planned::micro_batch_size);
   for (int step = 0; step <= 6; ++step) {
     const int64_t limit = least.bytes + (most.bytes - least.bytes) * step / 6;
     spec::Spec chosen = spec;
@@ -421,7 +420,8 @@ TEST(Fit, NamesTheRunnerUp) {
   std::map<std::string, double> least_of_keys;
   for (const Planned& planned : all) {
     if (planned.bytes > limit) continue;
-    const auto [least, is_new] = least_of_keys.try_emplace(planned.other_keys, seconds_within(planned, limit));
+    const auto [least, is_new] =
+        least_of_keys.try_emplace(planned.other_keys, seconds_within(planned, limit));
     if (!is_new) least->second = std::min(least->second, seconds_within(planned, limit));
   }
   std::vector<double> fitting;
