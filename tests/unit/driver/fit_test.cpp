@@ -305,7 +305,8 @@ TEST(Fit, IsTheBestOfAllCombinationsWithNarrowMoments) {
 
 TEST(Fit, IsTheBestOfAllCombinationsOfManyLayers) {
   expect_the_best(fitting_spec({"target=a100", "model.num_hidden_layers=6", "model.vocab_size=300",
-                                "train.global_batch_size=4", "train.sequence_len=256"}));
+                                "train.global_batch_size=4", "train.sequence_len=256",
+                                "optimizations.loss=fused_linear"}));
 }
 TEST(Fit, IsTheBestNumberOfLayersOfWhatTheSpecRecomputes) {
   expect_the_best(fitting_spec({"target=cpu", "model.num_hidden_layers=7", "train.global_batch_size=8",
