@@ -18,6 +18,8 @@ CASES = [
     ("weights on the host, no graph, one stream", f"{HYDRA} {SMALL} optimizations.fused_matmuls=none optimizations.cuda_graph=false optimizations.streams=1 optimizations.recompute=block", "optimizations.offload.weights=3"),
     ("all of lora's base on the host", f"{LLAMA} {SMALL} optimizations.fused_matmuls=none adapter.type=lora", "optimizations.offload.weights=3"),
     ("everything recomputed", f"{HYDRA} {SMALL} optimizations.fused_matmuls=none", "optimizations.recompute=block"),
+    ("block recomputed in two layers, dropout", f"{GPT2} {SMALL} optimizations.fused_matmuls=none model.dropout=0.1 train.gradient_accumulation_steps=2 optimizations.recompute_layers=2", "optimizations.recompute=block"),
+    ("norm and act recomputed in a layer", f"{LLAMA} {SMALL} optimizations.fused_matmuls=none optimizations.recompute_layers=1", "optimizations.recompute=[norm, act]"),
     ("no graph", f"{GPT2} {SMALL} model.dropout=0.1", "optimizations.cuda_graph=false"),
 ]
 

@@ -162,6 +162,7 @@ bool decides_results(const std::string& key) {
       "optimizations.threads",
       "optimizations.fit",
       "optimizations.recompute",
+      "optimizations.recompute_layers",
       "optimizations.memory_limit",
       "optimizations.offload.activations",
       "optimizations.offload.optimizer_state",

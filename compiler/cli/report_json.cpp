@@ -123,6 +123,7 @@ Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   return {{"spec", Json::parse(spec::to_json(c.spec))},
           {"parameters", targets::parameter_count(c)},
           {"recompute", to_string(c.recompute)},
+          {"recompute_layers", c.recompute.layers},
           {"fit", fit_json(c)},
           {"memory", memory_json(c, limit)},
           {"ranks", ranks_json(c)}};

@@ -215,6 +215,9 @@ tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, con
   };
   take(open.micro_batch_size, "train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
   take(open.recompute, "optimizations.recompute", to_string(driver::recompute_choice(base)));
+  const auto recompute = candidate.values.find("optimizations.recompute");
+  take(open.recompute_layers && (recompute == candidate.values.end() || recompute->second != "none"),
+       "optimizations.recompute_layers", std::to_string(o.recompute_layers));
   take(open.loss, "optimizations.loss", std::string(to_string(o.loss)));
   take(open.offload, "optimizations.offload.optimizer_state", to_string(o.offload.optimizer_state));
   if (targets::find(base.target)->is_cpu() && base.optimizations.threads == 0)

@@ -33,6 +33,7 @@ std::vector<std::string> chosen_overrides(spec::Spec& whole) {
     if (is_open) overrides.push_back(fmt::format("optimizations.{}={}", key, value));
   };
   write(open.recompute, "recompute", to_string(driver::recompute_choice(whole)));
+  write(open.recompute_layers, "recompute_layers", std::to_string(o.recompute_layers));
   write(open.loss, "loss", to_string(o.loss));
   write(open.offload, "offload.optimizer_state", to_string(o.offload.optimizer_state));
   write(open.optimizer_state, "optimizer_state", to_string(o.optimizer_state));

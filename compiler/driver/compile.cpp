@@ -112,8 +112,15 @@ int64_t moments_kept(const Compiled& c) {
 
 passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
   const spec::Recompute& r = spec.optimizations.recompute;
-  if (r.mode == spec::Recompute::Mode::block) return {.block = true};
-  return {.norm = r.norm, .act = r.act, .attn = r.attn, .mlp = r.mlp, .qk_norm = r.qk_norm};
+  passes::RecomputeChoice choice = {.norm = r.norm,
+                                    .act = r.act,
+                                    .attn = r.attn,
+                                    .mlp = r.mlp,
+                                    .qk_norm = r.qk_norm,
+                                    .block = r.mode == spec::Recompute::Mode::block};
+  const int64_t layers = spec.optimizations.recompute_layers;
+  if (choice.any() && layers < spec.model.num_hidden_layers) choice.layers = static_cast<int>(layers);
+  return choice;
 }
 
 // cuBLASLt's advice for Hopper, and what suffices before.
@@ -146,7 +153,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
       options.generation ? options.generation : generation_of_replies(spec);
   models::Model model = models::declare_model(c.graph, c.spec, generation, precision_of(spec).activations);
   c.interface = model.interface;
-  models::build_micro_step(model);
+  models::build_micro_step(model, c.recompute.layers);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
   if (generation) {

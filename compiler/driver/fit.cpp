@@ -35,6 +35,14 @@ std::vector<RecomputeChoice> all_recompute_choices(const spec::Spec& spec) {
   return choices;
 }
 
+// What is computed again in how many layers may be open, or be what the spec says.
+void count_layers(FitSpace& space, const spec::Spec& spec, bool is_open) {
+  const auto all = static_cast<int>(spec.model.num_hidden_layers),
+             said = static_cast<int>(spec.optimizations.recompute_layers);
+  space.most_layers = said == 0 ? all : said;
+  space.fewest_layers = is_open ? 1 : space.most_layers;
+}
+
 // Sizes that leave the caches of a cpu, or that a GPU's kernels cannot count, are not tried.
 std::vector<int64_t> sizes_to_try(const spec::Spec& spec) {
   constexpr int64_t kCached = 4096, kCounted = INT32_MAX;
@@ -60,7 +68,10 @@ spec::Recompute recompute_value(const RecomputeChoice& choice) {
 std::string keys_text(const spec::OpenKeys& open, const FitChoice& choice) {
   std::vector<std::string> keys;
   if (open.micro_batch_size) keys.push_back(fmt::format("micro_batch_size: {}", choice.micro_batch_size));
+  const int layers = choice.recompute.layers;
   if (open.recompute) keys.push_back("recompute: " + to_string(choice.recompute));
+  if (layers > 0 || (open.recompute_layers && !open.recompute))
+    keys.push_back(fmt::format("recompute_layers: {}", layers));
   if (open.loss) keys.push_back(fmt::format("loss: {}", to_string(choice.loss)));
   if (open.offload)
     keys.push_back(fmt::format("offload.optimizer_state: {}", to_string(choice.moments.on_host)));
@@ -127,6 +138,7 @@ FitSpace fit_space(const spec::Spec& spec) {
                  .losses = {o.loss}};
   if (open.micro_batch_size) space.micro_batch_sizes = sizes_to_try(spec);
   if (open.recompute) space.recompute = all_recompute_choices(spec);
+  count_layers(space, spec, open.recompute_layers);
   if (open.loss) {
     using spec::LossKernel;
     space.losses = {LossKernel::materialized, LossKernel::chunked, LossKernel::fused_linear};
@@ -151,6 +163,7 @@ ChosenKeys choose_open_keys(spec::Spec& spec, const CompileOptions& options, con
   const FitChoice& choice = found.best ? found.best->choice : found.leanest.choice;
   spec::Spec chosen = with_choice(spec, choice);
   if (open.recompute) chosen.optimizations.recompute = recompute_value(choice.recompute);
+  if (open.recompute_layers) chosen.optimizations.recompute_layers = choice.recompute.layers;
   ChosenKeys result;
   if (fits_all && found.best) result.decisions = fit_decisions(spec, open, space, found, limit);
   if (fits_all && !found.best)
@@ -164,6 +177,7 @@ Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options) {
   const MemoryLimit limit = known_memory_limit(spec, options, "optimizations.recompute: auto");
   FitSpace space = fit_space(spec);
   space.recompute = all_recompute_choices(spec);
+  count_layers(space, spec, spec.optimizations.recompute_layers == 0);
   FitFound found = search_fit(spec, options, space, limit.bytes);
   const RecomputeChoice chosen = (found.best ? *found.best : found.leanest).choice.recompute;
 
@@ -173,10 +187,10 @@ Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options) {
   for (const FitPlan& plan : found.planned) {
     const bool fits = limit.allows(plan.bytes), taken = plan.choice.recompute == chosen;
     log.push_back(
-        {pass, fmt::format("{}: {} bytes, {:.1f}% more time a step, {}{}", to_string(plan.choice.recompute),
+        {pass, fmt::format("{}: {} bytes, {:.1f}% more time a step, {}{}", in_words(plan.choice.recompute),
                            plan.bytes, 100 * (plan.seconds / least - 1), fits ? "fits" : "does not fit",
                            taken ? ": taken" : "")});
-    if (fits) break;
+    if (fits && taken) break;
   }
   Compiled compiled = compile(spec, chosen, options);
   compiled.decisions.insert(compiled.decisions.begin(), log.begin(), log.end());

@@ -15,9 +15,10 @@ namespace {
 // Moments that lie on the host are shared in thousandths.
 constexpr double kShares = 1000;
 
-// Places of a combination's values in the lists of a FitSpace.
+// A combination, by the places of its values in the lists of a FitSpace.
 struct FitPlace {
   size_t moments = 0, loss = 0, recompute = 0, micro_batch = 0;
+  int layers = 0;  // that recompute; 0: nothing is computed again, whatever `recompute` is
   auto operator<=>(const FitPlace&) const = default;
 };
 
@@ -31,100 +32,137 @@ class FitSearch {
   }
 
   FitFound run() {
-    const size_t largest = space_.micro_batch_sizes.size() - 1;
-    const Sizes first = sizes_at({.micro_batch = largest});
-    found_.fastest_seconds = first.seconds;
-    if (first.bytes <= limit_) {
-      found_.best = plan_of({.micro_batch = largest}, first);
+    const FitPlace first = with_fewest_layers({.micro_batch = largest_batch()});
+    if (fits(first)) {
+      found_.best = plan_of(first);
+      found_.fastest_seconds = found_.best->seconds;
       return std::move(found_);
     }
-    for (const Bound& bound : bounds(largest)) {
+    for (const Bound& bound : bounds()) {
       if (found_.runner_up && bound.seconds >= found_.runner_up->seconds) break;
-      const std::optional<FitPlace> fitting = largest_fitting(bound.place);
-      if (const auto fastest = fitting ? fastest_from(*fitting) : std::nullopt) take(*fastest);
+      if (is_of_best(bound.place) && bound.seconds >= found_.best->seconds) continue;
+      if (const std::optional<FitPlan> plan = fastest_from(bound.place)) take(bound.place, *plan);
     }
     if (!found_.best) found_.leanest = leanest();
+    found_.fastest_seconds = std::ranges::min(found_.planned, {}, &FitPlan::seconds).seconds;
     return std::move(found_);
   }
 
  private:
+  // Of a program with all movable moments on the host.
   struct Sizes {
     int64_t bytes = 0, host_bytes = 0;
     int64_t fixed_bytes = 0;  // which no micro-batch changes
+    int64_t saved_bytes = 0;  // that the layers keep for the backward pass
     double seconds = 0;
-    double least_seconds = 0;  // with as many moments on the GPU as any micro-batch leaves room for
-    spec::Share on_host;       // moments
+    int64_t movable_bytes = 0;   // of moments, of which as many as there is room for stay on the GPU,
+    double movable_seconds = 0;  // and what the update takes for all of them
   };
-  // No micro-batch with these values takes less time.
+  // What a layer that recomputes adds to the step's seconds, and at most takes from the bytes of the largest
+  // micro-batch.
+  struct Layer {
+    double seconds = 0;
+    double bytes = 0;
+  };
+  // No number of layers takes less time with these values; the place's is the likeliest to be the fastest.
   struct Bound {
     double seconds = 0;
     FitPlace place;
   };
+
+  size_t largest_batch() const { return space_.micro_batch_sizes.size() - 1; }
+  bool recomputes(const FitPlace& place) const { return space_.recompute[place.recompute].any(); }
+  int fewest_layers(const FitPlace& place) const { return recomputes(place) ? space_.fewest_layers : 0; }
+  int most_layers(const FitPlace& place) const { return recomputes(place) ? space_.most_layers : 0; }
+  FitPlace with_fewest_layers(const FitPlace& place) const {
+    return with_layers(place, fewest_layers(place));
+  }
+  FitPlace with_most_layers(const FitPlace& place) const { return with_layers(place, most_layers(place)); }
+  static FitPlace with_layers(FitPlace place, int layers) {
+    place.layers = layers;
+    return place;
+  }
+  FitPlace keeping_everything(size_t loss, size_t micro_batch) const {
+    return {.loss = loss, .micro_batch = micro_batch};
+  }
 
   bool keeps_moments(const FitPlace& place) const {
     return space_.keeps_moments && space_.moments[place.moments].on_host.any();
   }
 
   FitChoice choice_at(const FitPlace& place) const {
-    return {space_.micro_batch_sizes[place.micro_batch], space_.recompute[place.recompute],
-            space_.losses[place.loss], space_.moments[place.moments]};
+    FitChoice choice{.micro_batch_size = space_.micro_batch_sizes[place.micro_batch],
+                     .loss = space_.losses[place.loss],
+                     .moments = space_.moments[place.moments]};
+    if (place.layers > 0) choice.recompute = space_.recompute[place.recompute];
+    if (place.layers < spec_.model.num_hidden_layers) choice.recompute.layers = place.layers;
+    return choice;
   }
 
-  FitPlan plan_of(const FitPlace& place, const Sizes& sizes) const {
-    FitChoice choice = choice_at(place);
-    choice.moments.on_host = sizes.on_host;
-    return {choice, sizes.bytes, sizes.host_bytes, sizes.seconds};
-  }
-
-  // Of the plan with all moments on the host, what it is where as many as fit stay on the GPU.
-  void keep_moments(const Compiled& c, Sizes& sizes) const {
-    const int64_t moments = bytes_on_host(c, ir::Role::optimizer_state);
-    const auto share_of = [&](int64_t used) {  // on the host, where the rest uses so much of the GPU
-      const auto room = static_cast<double>(std::max<int64_t>(limit_ - used, 0));
-      const double share = std::max(1 - room / static_cast<double>(moments), 0.0);
-      return std::min(std::ceil(kShares * share) / kShares, 1.0);
-    };
-    const double seconds_of_all = seconds_over_bus(c, moments);
-    sizes.least_seconds = sizes.seconds - (1 - share_of(sizes.fixed_bytes)) * seconds_of_all;
-    sizes.on_host = std::max(share_of(sizes.bytes), 1 / kShares);
+  // With as many moments on the GPU as fit.
+  FitPlan plan_of(const FitPlace& place) {
+    const Sizes& sizes = sizes_at(place);
+    FitPlan plan{choice_at(place), sizes.bytes, sizes.host_bytes, sizes.seconds};
+    if (sizes.movable_bytes == 0) return plan;
+    const auto movable = static_cast<double>(sizes.movable_bytes);
+    const auto room = static_cast<double>(std::max<int64_t>(limit_ - sizes.bytes, 0));
+    const double share = std::ceil(kShares * std::max(1 - room / movable, 0.0)) / kShares;
+    plan.choice.moments.on_host = std::clamp(share, 1 / kShares, 1.0);
     const auto kept =
-        static_cast<int64_t>((1 - sizes.on_host) * static_cast<double>(moments)) / plan::kPage * plan::kPage;
-    sizes.bytes += kept;
-    sizes.host_bytes -= kept;
-    sizes.seconds -= seconds_over_bus(c, kept);
+        static_cast<int64_t>((1 - plan.choice.moments.on_host) * movable) / plan::kPage * plan::kPage;
+    plan.bytes += kept;
+    plan.host_bytes -= kept;
+    plan.seconds -= static_cast<double>(kept) / movable * sizes.movable_seconds;
+    return plan;
   }
 
-  const Sizes& sizes_at(const FitPlace& place) {
+  const Sizes& sizes_at(FitPlace place) {
+    if (place.layers == 0) place.recompute = 0;  // one program
     const auto [entry, is_new] = sizes_.try_emplace(place);
     if (!is_new) return entry->second;
     if (progress_) progress_(std::ssize(found_.planned));
     const FitChoice choice = choice_at(place);
     const Compiled c = compile(with_choice(spec_, choice), choice.recompute, options_);
-    const double seconds = predicted_seconds(c);
     Sizes& sizes = entry->second;
-    sizes = {c.plan.device_bytes(),
-             c.plan.host_bytes,
-             c.plan.persistent_bytes - c.plan.input_bytes,
-             seconds,
-             seconds,
-             choice.moments.on_host};
-    if (keeps_moments(place)) keep_moments(c, sizes);
-    found_.planned.push_back(plan_of(place, entry->second));
+    sizes = {.bytes = c.plan.device_bytes(),
+             .host_bytes = c.plan.host_bytes,
+             .fixed_bytes = c.plan.persistent_bytes - c.plan.input_bytes,
+             .saved_bytes = saved_bytes(c),
+             .seconds = predicted_seconds(c)};
+    if (keeps_moments(place)) {
+      sizes.movable_bytes = bytes_on_host(c, ir::Role::optimizer_state);
+      sizes.movable_seconds = seconds_over_bus(c, sizes.movable_bytes);
+    }
+    found_.planned.push_back(plan_of(place));
     return entry->second;
   }
 
+  bool fits(const FitPlace& place) { return sizes_at(place).bytes <= limit_; }
+
+  // By the programs in which none and most of the layers recompute: they are alike, and each is only smaller
+  // by what it does not keep.
+  Layer layer_of(size_t recompute) {
+    const FitPlace most = with_most_layers({.recompute = recompute, .micro_batch = largest_batch()});
+    if (most.layers == 0) return {};
+    const Sizes &none = sizes_at(keeping_everything(0, largest_batch())), &all = sizes_at(most);
+    return {(all.seconds - none.seconds) / most.layers,
+            static_cast<double>(none.saved_bytes - all.saved_bytes) / most.layers};
+  }
+
   // The fastest first.
-  std::vector<Bound> bounds(size_t largest) {
-    const double first = sizes_at({.micro_batch = largest}).seconds;
+  std::vector<Bound> bounds() {
+    std::vector<Layer> layers;
+    for (size_t recompute = 0; recompute < space_.recompute.size(); ++recompute)
+      layers.push_back(layer_of(recompute));
     std::vector<Bound> list;
     for (size_t moments = 0; moments < space_.moments.size(); ++moments) {
-      const double added = sizes_at({.moments = moments, .micro_batch = largest}).least_seconds - first;
       for (size_t loss = 0; loss < space_.losses.size(); ++loss) {
         for (size_t recompute = 0; recompute < space_.recompute.size(); ++recompute) {
-          const FitPlace place{0, loss, recompute, largest};
-          const double seconds = sizes_at(place).seconds;
-          found_.fastest_seconds = std::min(found_.fastest_seconds, seconds);
-          list.push_back({seconds + added, {moments, loss, recompute, largest}});
+          for (size_t size = largest_batch() + 1; size-- > 0;) {
+            const auto bound = bound_of({moments, loss, recompute, size}, layers[recompute]);
+            if (bound) list.push_back(*bound);
+            if (fits(keeping_everything(loss, size))) break;  // smaller ones take longer, and keep no more
+          }
         }
       }
     }
@@ -132,46 +170,57 @@ class FitSearch {
     return list;
   }
 
-  bool fits(const FitPlace& place) { return !surely_too_large(place) && sizes_at(place).bytes <= limit_; }
-
-  // Without compiling it: by what is known of the same program with other moments. Tensors' alignment and the
+  // Nullopt where it surely does not fit. Without compiling it: from the program that keeps everything, what
+  // layers take from that, and what the moments of the largest micro-batch add. Tensors' alignment and the
   // host's pages make the difference of two plans inexact.
-  bool surely_too_large(const FitPlace& place) {
-    constexpr int64_t kInexact = 8 << 20;
-    const size_t largest = space_.micro_batch_sizes.size() - 1;
-    int64_t least = sizes_at({.moments = place.moments, .micro_batch = largest}).fixed_bytes;
-    const auto known = sizes_.find({0, place.loss, place.recompute, place.micro_batch});
-    if (known != sizes_.end()) least += known->second.bytes - known->second.fixed_bytes;
-    return least > limit_ + kInexact;
-  }
-
-  std::optional<FitPlace> largest_fitting(FitPlace place) {
-    if (fits(place)) return place;  // a head in parts may need less with more rows
-    size_t fitting = 0, too_large = place.micro_batch;
-    while (fitting < too_large) {
-      place.micro_batch = fitting + (too_large - fitting) / 2;
-      if (fits(place))
-        fitting = place.micro_batch + 1;
-      else
-        too_large = place.micro_batch;
+  std::optional<Bound> bound_of(const FitPlace& place, const Layer& layer) {
+    constexpr double kInexact = 8 << 20;
+    const Sizes& base = sizes_at(keeping_everything(place.loss, place.micro_batch));
+    const Sizes& first = sizes_at(keeping_everything(0, largest_batch()));
+    const Sizes& moments = sizes_at({.moments = place.moments, .micro_batch = largest_batch()});
+    const double part = static_cast<double>(space_.micro_batch_sizes[place.micro_batch]) /
+                        static_cast<double>(space_.micro_batch_sizes.back());
+    std::optional<Bound> least;
+    for (int layers = fewest_layers(place); layers <= most_layers(place); ++layers) {
+      const double bytes = static_cast<double>(base.bytes - first.fixed_bytes + moments.fixed_bytes) -
+                           layers * part * layer.bytes;
+      const double room = static_cast<double>(limit_) + kInexact - bytes;
+      if (room < 0) continue;
+      double seconds = base.seconds - first.seconds + moments.seconds + layers * layer.seconds;
+      if (moments.movable_bytes > 0)
+        seconds -= std::min(room / static_cast<double>(moments.movable_bytes), 1.0) * moments.movable_seconds;
+      if (!least || seconds < least->seconds) least = Bound{seconds, with_layers(place, layers)};
     }
-    if (fitting == 0) return std::nullopt;
-    place.micro_batch = fitting - 1;
-    return place;
+    return least;
   }
 
-  // With this micro-batch or a smaller one, which takes longer but leaves room for more moments. Nullopt
-  // where all of them have room.
+  // Whether moments that may move need not: the same combination with none on the host is better.
+  bool moves_in_vain(const FitPlace& place) {
+    const Sizes& sizes = sizes_at(place);
+    return sizes.movable_bytes > 0 && sizes.bytes + sizes.movable_bytes <= limit_;
+  }
+
+  // Around a number of layers that is likely to be best. More of them need less memory and take more time,
+  // but where they make room for moments: up to some number it is then less.
   std::optional<FitPlan> fastest_from(FitPlace place) {
-    if (!keeps_moments(place)) return plan_of(place, sizes_at(place));
-    std::optional<FitPlan> fastest;
-    for (size_t sizes = place.micro_batch + 1; sizes > 0; --sizes) {
-      place.micro_batch = sizes - 1;
-      FitPlace all_on_gpu = place;
-      --all_on_gpu.moments;  // FitSpace::moments
-      if (fits(all_on_gpu)) break;
-      const FitPlan plan = plan_of(place, sizes_at(place));
-      if (!fastest || plan.seconds < fastest->seconds) fastest = plan;
+    while (place.layers > fewest_layers(place) && moves_in_vain(place)) --place.layers;
+    const int most = most_layers(place);
+    for (int step = 1; !fits(place); step *= 2) {
+      if (place.layers == most) return std::nullopt;
+      // The last layer of all may save nothing: it recomputes while all that is kept is there.
+      place.layers = std::min(place.layers + step, place.layers < most - 1 ? most - 1 : most);
+    }
+    if (moves_in_vain(place)) return std::nullopt;
+    FitPlan fastest = plan_of(place);
+    for (const int step : {-1, 1}) {
+      for (FitPlace next = place;;) {
+        next.layers += step;
+        if (next.layers < fewest_layers(place) || next.layers > most_layers(place)) break;
+        if (!fits(next) || moves_in_vain(next)) break;
+        const FitPlan plan = plan_of(next);
+        if (step < 0 ? plan.seconds > fastest.seconds : plan.seconds >= fastest.seconds) break;
+        fastest = plan;
+      }
     }
     return fastest;
   }
@@ -181,29 +230,36 @@ class FitSearch {
     return a.bytes == b.bytes && a.host_bytes == b.host_bytes && a.seconds == b.seconds;
   }
 
-  void take(const FitPlan& plan) {
+  // Whether it differs from the best one in the micro-batch and the number of layers alone.
+  bool is_of_best(const FitPlace& place) const {
+    return found_.best && place.moments == best_place_.moments && place.loss == best_place_.loss &&
+           place.recompute == best_place_.recompute;
+  }
+
+  void take(const FitPlace& place, const FitPlan& plan) {
     if (found_.best && are_alike(plan, *found_.best)) return;
     if (!found_.best || plan.seconds < found_.best->seconds) {
-      found_.runner_up = std::exchange(found_.best, plan);
-    } else if (!found_.runner_up || plan.seconds < found_.runner_up->seconds) {
+      if (found_.best && !is_of_best(place)) found_.runner_up = found_.best;
+      found_.best = plan;
+      best_place_ = place;
+    } else if (!is_of_best(place) && (!found_.runner_up || plan.seconds < found_.runner_up->seconds)) {
       found_.runner_up = plan;
     }
   }
 
   FitPlan leanest() {
-    const size_t largest = space_.micro_batch_sizes.size() - 1;
     size_t moments = 0;
     for (size_t i = 1; i < space_.moments.size(); ++i) {
-      if (sizes_at({.moments = i, .micro_batch = largest}).fixed_bytes <
-          sizes_at({.moments = moments, .micro_batch = largest}).fixed_bytes)
+      if (sizes_at({.moments = i, .micro_batch = largest_batch()}).fixed_bytes <
+          sizes_at({.moments = moments, .micro_batch = largest_batch()}).fixed_bytes)
         moments = i;
     }
     std::optional<FitPlan> least;
     for (size_t loss = 0; loss < space_.losses.size(); ++loss) {
       for (size_t recompute = 0; recompute < space_.recompute.size(); ++recompute) {
-        const FitPlace place{moments, loss, recompute, 0};
-        const Sizes& sizes = sizes_at(place);
-        if (!least || sizes.bytes < least->bytes) least = plan_of(place, sizes);
+        const FitPlan plan =
+            plan_of(with_most_layers({.moments = moments, .loss = loss, .recompute = recompute}));
+        if (!least || plan.bytes < least->bytes) least = plan;
       }
     }
     return *least;
@@ -215,6 +271,7 @@ class FitSearch {
   const int64_t limit_;
   const FitProgress& progress_;
   std::map<FitPlace, Sizes> sizes_;
+  FitPlace best_place_;
   FitFound found_;
 };
 

@@ -1,6 +1,7 @@
 // The search behind driver/fit.h: of all combinations of values of open keys the one whose program fits a
 // memory limit and takes the least predicted time (driver/prediction.h).
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -29,7 +30,8 @@ struct FitChoice {
 // take the same time.
 struct FitSpace {
   std::vector<int64_t> micro_batch_sizes;  // ascending; more than one only where the global batch is given
-  std::vector<passes::RecomputeChoice> recompute;
+  std::vector<passes::RecomputeChoice> recompute;  // of any number of layers
+  int fewest_layers = 1, most_layers = 1;          // in which something may be computed again
   std::vector<spec::LossKernel> losses;
   std::vector<MomentStorage> moments;
   // Of each format, moments on the GPU and then the same on the host; of these as many as fit stay on the
@@ -37,7 +39,9 @@ struct FitSpace {
   bool keeps_moments = false;
 
   int64_t combinations() const {
-    return std::ssize(micro_batch_sizes) * std::ssize(recompute) * std::ssize(losses) * std::ssize(moments);
+    const auto recomputing = std::ranges::count_if(recompute, &passes::RecomputeChoice::any);
+    return std::ssize(micro_batch_sizes) * std::ssize(losses) * std::ssize(moments) *
+           (std::ssize(recompute) + recomputing * (most_layers - fewest_layers));
   }
 };
 
@@ -50,11 +54,12 @@ struct FitPlan {
 };
 
 struct FitFound {
-  std::optional<FitPlan> best;       // nullopt: nothing fits
-  std::optional<FitPlan> runner_up;  // the second best, with another value of some key beside the micro-batch
-  FitPlan leanest;                   // where nothing fits: the combination that needs the least memory
-  double fastest_seconds = 0;        // with unlimited memory
-  std::vector<FitPlan> planned;      // every program that was compiled, in that order
+  std::optional<FitPlan> best;  // nullopt: nothing fits
+  // The second best, with another value of some key beside the micro-batch and the number of layers.
+  std::optional<FitPlan> runner_up;
+  FitPlan leanest;               // where nothing fits: the combination that needs the least memory
+  double fastest_seconds = 0;    // with unlimited memory
+  std::vector<FitPlan> planned;  // every program that was compiled, in that order
 };
 
 // Called before each compilation with the number of those before it.
@@ -66,7 +71,8 @@ spec::Spec with_choice(const spec::Spec& spec, const FitChoice& choice);
 
 // Where the first values of all keys fit with the largest micro-batch, they are taken: the spec stays as it
 // is. Otherwise it takes for granted that memory grows with the micro-batch below the largest one, that time
-// does not, and that what moments add to time and memory does not depend on the other keys.
+// does not, that what moments add to time and memory does not depend on the other keys, and that a layer that
+// recomputes adds the same time as any other and saves at most what it does not keep.
 FitFound search_fit(const spec::Spec& spec, const CompileOptions& options, const FitSpace& space,
                     int64_t limit_bytes, const FitProgress& progress = {});
 

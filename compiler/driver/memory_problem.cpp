@@ -96,7 +96,9 @@ class Remedies {
   std::optional<RecomputeChoice> other_choice(const spec::Spec& spec) const {
     if (spec.optimizations.recompute.mode == spec::Recompute::Mode::automatic) return std::nullopt;
     std::optional<RecomputeChoice> choice;
-    const bool fit = fits_from_small(spec, [&](const spec::Spec& smaller) {
+    spec::Spec any_layers = spec;
+    any_layers.optimizations.recompute_layers = 0;
+    const bool fit = fits_from_small(any_layers, [&](const spec::Spec& smaller) {
       const Compiled c = compile_to_fit(smaller, options_);
       choice = c.recompute;
       return limit_.allows(c.plan.device_bytes());
@@ -140,7 +142,8 @@ class Remedies {
     spec.optimizations.fit = spec::Fit::none;
     if (open.loss) spec.optimizations.loss = spec::LossKernel::fused_linear;
     if (open.offload) spec.optimizations.offload.optimizer_state = 1;
-    return open.any() && (fits(spec, choice_) || (open.recompute && other_choice(spec)));
+    return open.any() &&
+           (fits(spec, choice_) || (open.recompute && open.recompute_layers && other_choice(spec)));
   }
 
   // What is free of a GPU may be less than fit: auto, which goes by the target, took for granted.
@@ -177,6 +180,7 @@ class Remedies {
     const spec::Spec spec = can_chunk() ? chunked() : spec_;
     spec::Spec one_sequence = spec;
     one_sequence.train.micro_batch_size = 1;
+    one_sequence.optimizations.recompute_layers = 0;
     CompileOptions no_memory = options_;
     no_memory.memory_bytes = 1;
     const RecomputeChoice leanest = compile_to_fit(one_sequence, no_memory).recompute;
@@ -193,8 +197,10 @@ class Remedies {
 
   static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
   static constexpr const char* kOffload = "optimizations.offload.optimizer_state: true";
-  static std::string recompute_key(const RecomputeChoice& choice) {
-    return "optimizations.recompute: " + to_string(choice);
+  std::string recompute_key(const RecomputeChoice& choice) const {
+    const std::string key = "optimizations.recompute: " + to_string(choice);
+    if (choice.layers == spec_.optimizations.recompute_layers) return key;
+    return fmt::format("{} and optimizations.recompute_layers: {}", key, choice.layers);
   }
 
   const spec::Spec spec_;

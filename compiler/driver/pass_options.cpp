@@ -1,6 +1,7 @@
 #include "driver/pass_options.h"
 
 #include <algorithm>
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ passes::FusedMatmuls matmul_fusion(const spec::Spec& spec, const passes::Recompu
                                    bool only_decode) {
   static const std::vector<std::string> kAll = {"*"};
   const auto& o = spec.optimizations;
+  // A layer whose norms are computed again, from sums that are too, has them in kernels of their own.
+  const int again = !recompute.block ? 0 : recompute.layers > 0 ? recompute.layers : INT_MAX;
   return {.chip = targets::find(spec.target)->chip(),
           .wherever_possible = o.fused_matmuls == spec::FusedMatmuls::all,
-          .sums_rows = !recompute.block,
+          .sums_rows_from = again,
           .only_decode = only_decode,
           .own = o.own_matmuls,
           .library = o.fused_matmuls == spec::FusedMatmuls::none ? kAll : o.library_matmuls};

@@ -1,6 +1,7 @@
 #include "driver/prediction.h"
 
 #include <algorithm>
+#include <set>
 
 #include "program/cost.h"
 #include "targets/target.h"
@@ -27,6 +28,26 @@ int64_t bytes_on_host(const Compiled& compiled, ir::Role role) {
     if (compiled.graph.value(id).role != role) continue;
     const int64_t first = std::max(placement.offset, plan.device_bytes());
     bytes += std::max<int64_t>(placement.offset + placement.bytes() - first, 0);
+  }
+  return bytes;
+}
+
+int64_t saved_bytes(const Compiled& compiled) {
+  const ir::Graph& graph = compiled.graph;
+  std::set<ir::ValueId> made;
+  int64_t bytes = 0;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    if (region.layers == 0) continue;
+    std::set<ir::ValueId> read;
+    for (const ir::Node& node : region.nodes) {
+      for (const ir::Use use : region.backward ? node.inputs : node.outputs)
+        if (use.value != ir::kNoValue) (region.backward ? read : made).insert(storage_of(graph, use.value));
+    }
+    for (const ir::ValueId id : read) {
+      const ir::Value& value = graph.value(id);
+      if (value.role == ir::Role::activation && made.contains(id))
+        bytes += region.layers * element_count(value.shape) * size_of(value.dtype);
+    }
   }
   return bytes;
 }

@@ -19,6 +19,9 @@ Rates rates_of(const targets::Target& target, spec::Precision precision);
 // beside the other calls, so that the longer one of both counts. Without what ranks send.
 double predicted_seconds(const Compiled& compiled);
 
+// Bytes that the layers' forward pass leaves for their backward pass, over all layers.
+int64_t saved_bytes(const Compiled& compiled);
+
 // Bytes that the plan has in the host's memory, of values of a role.
 int64_t bytes_on_host(const Compiled& compiled, ir::Role role);
 

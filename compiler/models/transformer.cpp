@@ -95,8 +95,9 @@ struct Hidden {
 };
 
 // From the inputs to the normed output of the last layer. The function's regions are "input" and
-// "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike.
-Hidden hidden_states(const Build& build, ir::Function& function) {
+// "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike; a loop
+// begins at layer `cut` too.
+Hidden hidden_states(const Build& build, ir::Function& function, int cut = 0) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
@@ -119,7 +120,10 @@ Hidden hidden_states(const Build& build, ir::Function& function) {
   input.into(build.fixed(normed));
   norm(input, build, first, build.fixed(p.attn_norm_weight), build.fixed(p.attn_norm_bias), "normed");
 
-  const std::vector<int> starts = p.first_layers();
+  std::vector<int> starts = p.first_layers();
+  if (const auto at = std::ranges::lower_bound(starts, cut);
+      cut < layers && (at == starts.end() || *at != cut))
+    starts.insert(at, cut);
   for (size_t i = 0; i < starts.size(); ++i) {
     const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : layers;
     const std::string name = starts.size() == 1 ? "block" : "block" + std::to_string(first);
@@ -167,12 +171,12 @@ void add_logits(ops::RegionBuilder& b, const Build& build, Use hidden, ValueId i
   ops::softcap(b, logits, softcap, "capped_logits");
 }
 
-void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss) {
+void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss, int cut = 0) {
   const spec::Spec& spec = model.spec;
   const bool training = phase == Phase::train;
   ir::Function& function = add_function(model, name);
   const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), phase};
-  const Use hidden = hidden_states(build, function).last;
+  const Use hidden = hidden_states(build, function, cut).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
@@ -290,8 +294,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
   return model;
 }
 
-void build_micro_step(Model& model) {
-  build_loss(model, "micro_step", Phase::train, model.interface.loss);
+void build_micro_step(Model& model, int cut) {
+  build_loss(model, "micro_step", Phase::train, model.interface.loss, cut);
 }
 void build_evaluate(Model& model) {
   build_loss(model, "evaluate", Phase::evaluate, model.interface.eval_loss);

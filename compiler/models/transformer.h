@@ -102,8 +102,9 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
 bool can_cache(const spec::Spec& spec);
 
 // "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
-// To be differentiated.
-void build_micro_step(Model& model);
+// To be differentiated. A loop over layers ends before layer `cut`, so that passes may treat those behind it
+// in another way; 0: the layers need no cut.
+void build_micro_step(Model& model, int cut = 0);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.
 void advance_randomness(Model& model);
 // "evaluate": forward without dropout, interface.eval_loss = inv_count * sum of losses; of

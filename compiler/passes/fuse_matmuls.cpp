@@ -49,6 +49,7 @@ class MatmulFusion {
   void run(ir::Function& function, Log& log) {
     function_ = &function;
     for (ir::Region& region : function.regions) {
+      region_ = &region;
       std::vector<Node>& nodes = region.nodes;
       for (size_t p = 0; p < nodes.size();) {
         if (!can_have_epilogue(graph_, nodes[p])) {
@@ -183,7 +184,7 @@ class MatmulFusion {
     }
     if (pays_as_one_tile(matmul, shape)) return {MatmulSchedule::one_tile};
     const bool sums_rows = shape.passes > 1;
-    if (sums_rows && !options_.sums_rows)
+    if (sums_rows && region_->first_layer < options_.sums_rows_from)
       return {.obstacle = "stays apart from a norm that is computed again"};
     const MatmulSchedule schedule = sums_rows ? MatmulSchedule::whole_rows : MatmulSchedule::persistent;
     const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
@@ -261,6 +262,7 @@ class MatmulFusion {
 
   ir::Graph& graph_;
   const ir::Function* function_ = nullptr;
+  const ir::Region* region_ = nullptr;
   Asked asked_ = Asked::nothing;  // of the matmul that is decided on
   MatmulChoices choices_;
   const FusedMatmuls options_;

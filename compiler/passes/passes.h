@@ -23,13 +23,16 @@ struct RecomputeChoice {
   bool mlp = false;      // everything inside the mlp block
   bool qk_norm = false;  // normed and rotated queries and keys, where queries and keys are normed
   bool block = false;    // everything but the residual stream between layers
+  int layers = 0;        // the model's first ones, which do so; 0: all
   bool any() const { return norm || act || attn || mlp || qk_norm || block; }
   bool operator==(const RecomputeChoice&) const = default;
 };
-std::string to_string(const RecomputeChoice& choice);
+std::string to_string(const RecomputeChoice& choice);  // as optimizations.recompute is written
+std::string in_words(const RecomputeChoice& choice);   // "[norm, act] in 3 layers"
 
-// Needs op-level nodes of "micro_step", differentiated. Backward loops get copies of the forward nodes whose
-// outputs are not kept, and read those copies.
+// Needs op-level nodes of "micro_step", differentiated, where no loop has layers both below and above
+// choice.layers (models::build_micro_step). Backward loops of layers that recompute get copies of the forward
+// nodes whose outputs are not kept, and read those copies.
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 
 // Needs op-level nodes of "micro_step", differentiated as if a step were one micro-batch, parameters not yet
@@ -137,7 +140,7 @@ void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 struct FusedMatmuls {
   cuda::Chip chip{};               // of the GPU
   bool wherever_possible = false;  // also where a library's matmul and a kernel of its own are faster
-  bool sums_rows = true;           // also with fused nodes that sum over a row
+  int sums_rows_from = 0;          // the layer from which on fused nodes that sum over a row are taken too
   bool only_decode = false;        // in a program that only generates
   // Patterns of names (* ? []), which come before the rest: ours wherever possible, and the library's.
   std::span<const std::string> own = {}, library = {};

@@ -141,6 +141,11 @@ std::string to_string(const RecomputeChoice& choice) {
   return parts.empty() ? "none" : fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
+std::string in_words(const RecomputeChoice& choice) {
+  if (choice.layers == 0) return to_string(choice);
+  return fmt::format("{} in {} layer{}", to_string(choice), choice.layers, choice.layers == 1 ? "" : "s");
+}
+
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log) {
   ir::Function& function = graph.function("micro_step");
   for (ir::Region& backward : function.regions) {
@@ -149,6 +154,7 @@ void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log) {
         backward.name.substr(0, backward.name.size() - std::string("_backward").size());
     const auto forward = std::ranges::find_if(
         function.regions, [&](const ir::Region& region) { return region.name == forward_name; });
+    if (choice.layers > 0 && forward->first_layer >= choice.layers) continue;
     const ir::Region forward_copy = *forward;
     Recomputer recomputer(graph, forward_copy, choice);
     std::vector<Node> nodes;

@@ -188,9 +188,20 @@ void check_tiles(Draft& draft) {
   }
 }
 
+void check_recompute(Draft& draft) {
+  const char* key = "optimizations.recompute_layers";
+  const int64_t wanted = draft.spec.optimizations.recompute_layers,
+                layers = draft.spec.model.num_hidden_layers;
+  if (!draft.usable({key, "model.num_hidden_layers"}) || wanted <= layers) return;
+  draft.report(Kind::option_unsupported, {key, "model.num_hidden_layers"},
+               fmt::format("recompute_layers is {}, and the model has {} layers", wanted, layers),
+               fmt::format("write {} at most, or 0 for all", layers));
+}
+
 }  // namespace
 
 void check_target(Draft& draft) {
+  check_recompute(draft);
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);

@@ -9,6 +9,8 @@ OpenKeys open_keys(const Spec& spec) {
   if (!waits_for_fit(spec)) return open;
   const auto& o = spec.optimizations;
   open.recompute = !spec.is_set("optimizations.recompute") || o.recompute.mode == Recompute::Mode::automatic;
+  open.recompute_layers =
+      o.recompute_layers == 0 && (open.recompute || o.recompute.mode != Recompute::Mode::none);
   open.loss = !spec.is_set("optimizations.loss") && spec.model.head != Head::regression;
   open.offload =
       !spec.is_set("optimizations.offload.optimizer_state") && !targets::find(spec.target)->is_cpu();
@@ -25,6 +27,7 @@ void take_chosen_keys(Spec& spec, const SpecKeys& chosen) {
     spec.train.gradient_accumulation_steps = chosen.train.gradient_accumulation_steps;
   }
   if (open.recompute) o.recompute = from.recompute;
+  if (open.recompute_layers) o.recompute_layers = from.recompute_layers;
   if (open.loss) o.loss = from.loss;
   if (open.offload) o.offload.optimizer_state = from.offload.optimizer_state;
   if (open.optimizer_state) o.optimizer_state = from.optimizer_state;

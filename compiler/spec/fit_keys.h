@@ -8,10 +8,13 @@ namespace hydrac::spec {
 struct OpenKeys {
   bool micro_batch_size = false;  // and gradient_accumulation_steps with it
   bool recompute = false;
+  bool recompute_layers = false;
   bool loss = false;
   bool offload = false;          // offload.optimizer_state
   bool optimizer_state = false;  // which may become int8
-  bool any() const { return micro_batch_size || recompute || loss || offload || optimizer_state; }
+  bool any() const {
+    return micro_batch_size || recompute || recompute_layers || loss || offload || optimizer_state;
+  }
 };
 
 // With fit: none the micro-batch alone can be open: `recompute: auto` is asked where a program is compiled.

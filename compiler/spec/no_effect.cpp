@@ -160,7 +160,11 @@ std::vector<Vain> vain_optimizations(const Spec& spec) {
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},
-      {o.recompute.mode == Recompute::Mode::block,
+      {o.recompute.mode == Recompute::Mode::none && !open_keys(spec).recompute,
+       "recompute is none",
+       {"optimizations.recompute_layers"}},
+      {o.recompute.mode == Recompute::Mode::block && !open_keys(spec).recompute_layers &&
+           (o.recompute_layers == 0 || o.recompute_layers == spec.model.num_hidden_layers),
        "recompute is block, which keeps nothing else",
        {"optimizations.offload.activations"}},
       {!open_keys(spec).any(), "every key that it chooses is written", {"optimizations.fit"}},

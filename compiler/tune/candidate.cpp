@@ -72,6 +72,20 @@ class Knobs {
         is_auto);
   }
 
+  // In how many layers; 0 is all. Without effect, and not measured, where nothing is computed again.
+  void recompute_layers() {
+    const int64_t all = spec_.model.num_hidden_layers;
+    const std::vector<int64_t> quarters =
+        effort_ == Effort::quick ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 2, 3};
+    std::vector<std::string> values;
+    for (const int64_t quarter : quarters) {
+      const std::string value = std::to_string(quarter * all / 4);
+      if (quarter * all >= 4 && std::ranges::find(values, value) == values.end()) values.push_back(value);
+    }
+    values.push_back("0");
+    add("optimizations.recompute_layers", std::to_string(spec_.optimizations.recompute_layers), values);
+  }
+
   void loss() {
     if (spec_.model.head == spec::Head::regression) return;
     add("optimizations.loss", std::string(to_string(spec_.optimizations.loss)),
@@ -239,6 +253,7 @@ std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipm
   knobs.micro_batch(open_batch);
   knobs.loss();
   knobs.recompute();
+  knobs.recompute_layers();
   return knobs.take();
 }
 

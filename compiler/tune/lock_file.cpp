@@ -23,7 +23,7 @@ bool may_be_locked(std::string_view path) {
        "optimizations.attention_tiles.dq", "optimizations.attention_tiles.forward",
        "optimizations.fused_matmuls", "optimizations.library_matmuls", "optimizations.loss",
        "optimizations.offload.optimizer_state", "optimizations.own_matmuls", "optimizations.recompute",
-       "optimizations.streams", "optimizations.threads"});
+       "optimizations.recompute_layers", "optimizations.streams", "optimizations.threads"});
   return std::ranges::find(kKeys, path) != kKeys.end();
 }
 

@@ -99,6 +99,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   overrides.shrink("optimizations.offload.weights", spec.optimizations.offload.weights,
                    std::min(kLayers, m.num_hidden_layers));
   // So that there are layers of both kinds, and tokens that the window hides.
+  overrides.shrink("optimizations.recompute_layers", spec.optimizations.recompute_layers, 1);
   overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);
   overrides.shrink("model.sliding_window", m.sliding_window, kWindow);
   shrink_widths(m, overrides);

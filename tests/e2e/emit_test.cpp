@@ -297,5 +297,22 @@ TEST(Emit, WeightsThatLayersFetchAreEmitted) {
   expect_lines("held/optimizer.cpp", {"copies.host_parameters_bf16_from"});
 }
 
+// Layers that recompute and layers that keep what they made are two loops.
+TEST(Emit, SomeLayersThatRecomputeAreALoopOfTheirOwn) {
+  const Workplace place;
+  const Words words = {"base.yaml", "optimizations.recompute=block", "optimizations.recompute_layers=1",
+                       "model.num_hidden_layers=4"};
+  ASSERT_EQ(place.run(with({"emit", "-o", "program", "-q"}, words)).code, 0);
+  const std::string forward = slurp(place / "program/forward.cpp"),
+                    backward = slurp(place / "program/backward.cpp");
+  for (const char* line : {"void block0(", "void block1(", "weights.attn_qkv_weight[l + 1]"})
+    EXPECT_NE(forward.find(line), std::string::npos) << line;
+  const size_t kept = backward.find("void block1_backward("), again = backward.find("void block0_backward(");
+  ASSERT_NE(kept, std::string::npos);
+  ASSERT_NE(again, std::string::npos);
+  EXPECT_EQ(backward.substr(kept, again - kept).find("_again"), std::string::npos);
+  EXPECT_NE(backward.find("mlp_up_again", again), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

@@ -113,7 +113,7 @@ TEST(Fit, WhereNothingFitsItSaysTheLeast) {
   const Outcome outcome = place.run(with({"check"}, with(kFit, {"optimizations.memory_limit=0.001"})));
   EXPECT_EQ(outcome.code, 2);
   static const std::regex text(
-      "<command line>:1:19: error: none of the 195 combinations of keys fits: the least needs [\\d.]+ MiB, "
+      "<command line>:1:19: error: none of the 375 combinations of keys fits: the least needs [\\d.]+ MiB, "
       "and "
       "optimizations\\.memory_limit is 1\\.02 MiB \\[out-of-memory\\]\n"
       "  optimizations\\.fit=auto[^\n]*\n +\\^\n"

@@ -96,6 +96,9 @@ const Case kCases[] = {
      "num_attention_heads: 4, intermediate_size: 96, vocab_size: 256, norm: layernorm, norm_bias: false, hidden_act: silu, "
      "mlp_bias: false",
      "sequence_len: 16, micro_batch_size: 2, optimizer: {name: sgd, momentum: 0}"},
+    {"ThreeLayersOfWhichTheFirstIsRecomputed",
+     "num_hidden_layers: 3, num_attention_heads: 4, intermediate_size: 128, vocab_size: 256, dropout: 0.2",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
     {"GeluUntiedWithTheBlockRecomputed",
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, hidden_act: gelu, dropout: 0.1, "
      "attention_dropout: 0.1, tie_word_embeddings: false",
@@ -216,6 +219,8 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
   Words command = {"verify", "case.yaml"};
   if (std::string(GetParam().name).ends_with("Recomputed"))
     command.push_back("optimizations.recompute=block");
+  if (std::string(GetParam().name).find("TheFirst") != std::string::npos)
+    command.push_back("optimizations.recompute_layers=1");
   if (std::string(GetParam().name).find("Parts") != std::string::npos)
     command.push_back("optimizations.loss=fused_linear");
   if (std::string(GetParam().name).starts_with("Int8State"))

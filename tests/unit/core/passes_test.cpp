@@ -1,4 +1,5 @@
 // Passes change where and when things are computed, never what: every result keeps its bits in float64.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,6 +121,19 @@ TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
       {.recompute = {.norm = true, .act = true, .qk_norm = true}, .fuse = true, .in_place = true});
   expect_same_results({.recompute = {.block = true}});
   expect_same_results({.recompute = {.block = true}, .fuse = true, .in_place = true});
+}
+
+TEST_P(Passes, RecomputingInSomeLayersKeepsEveryBit) {
+  for (const int layers : {1, 2}) {
+    for (const passes::RecomputeChoice& recompute :
+         {passes::RecomputeChoice{.block = true, .layers = layers},
+          passes::RecomputeChoice{.norm = true, .act = true, .qk_norm = true, .layers = layers},
+          passes::RecomputeChoice{.attn = true, .mlp = true, .layers = layers}}) {
+      SCOPED_TRACE(in_words(recompute));
+      expect_same_results({.recompute = recompute});
+      expect_same_results({.recompute = recompute, .fuse = true, .in_place = true});
+    }
+  }
 }
 
 TEST_P(Passes, BiasesKeepEveryBitWhereverTheyAreAdded) {
@@ -308,11 +322,34 @@ TEST(Recompute, ANormTakesNoSumsAgain) {
   }
 }
 
+TEST(Recompute, OfSomeLayersIsALoopOfTheirOwn) {
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}),
+                         {.recompute = {.norm = true, .layers = 1}});
+  const int all = static_cast<int>(small.spec.model.num_hidden_layers);
+  std::vector<std::string> loops;
+  for (const ir::Region& region : small.graph.function("micro_step").regions) {
+    if (region.layers > 0)
+      loops.push_back(fmt::format("{} {} {}", region.name, region.first_layer, region.layers));
+  }
+  EXPECT_EQ(loops, (Names{"block0 0 1", fmt::format("block1 1 {}", all - 1),
+                          fmt::format("block1_backward 1 {}", all - 1), "block0_backward 0 1"}));
+  const auto again = [&](const std::string& region) {
+    return std::ranges::count_if(kernels_of(small, "micro_step", region),
+                                 [](const std::string& name) { return name.ends_with("norm_again"); });
+  };
+  EXPECT_EQ(again("block0_backward"), 2);
+  EXPECT_EQ(again("block1_backward"), 0);
+}
+
 TEST(Recompute, ChoicesHaveNames) {
   EXPECT_EQ(to_string(passes::RecomputeChoice{}), "none");
   EXPECT_EQ(to_string(passes::RecomputeChoice{.block = true}), "block");
   EXPECT_EQ(to_string(passes::RecomputeChoice{.norm = true, .act = true, .attn = true, .mlp = true}),
             "[norm, act, attn, mlp]");
+  EXPECT_EQ(in_words(passes::RecomputeChoice{.block = true}), "block");
+  EXPECT_EQ(in_words(passes::RecomputeChoice{.block = true, .layers = 1}), "block in 1 layer");
+  EXPECT_EQ(in_words(passes::RecomputeChoice{.norm = true, .act = true, .layers = 3}),
+            "[norm, act] in 3 layers");
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overri
 
 SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(given)) {
   model = std::make_unique<models::Model>(models::declare_model(graph, spec));
-  models::build_micro_step(*model);
+  models::build_micro_step(*model, stages.recompute.layers);
   autodiff::differentiate(graph, graph.function("micro_step"), {stages.accumulate});
   models::advance_randomness(*model);
   pack =

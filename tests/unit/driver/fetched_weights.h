@@ -27,6 +27,12 @@ inline std::string parameter_of(const Compiled& c, ir::Use use) {
   return name.substr(0, name.size() - storage.size() + std::string("weights").size());
 }
 
+// Of the parameter that the use is of, the slot of the section's layer at hand.
+inline int parameter_slot(const Compiled& c, ir::Use use, const program::Section& section, int layer) {
+  const ir::Value& parameter = c.graph.value(c.graph.find(parameter_of(c, use)));
+  return section.first_layer + layer - parameter.parameter->first_layer;
+}
+
 // What layers' memory holds: bytes, and where the rank's part of them or the host's copy is, by address.
 class Fetched {
  public:

@@ -37,6 +37,7 @@ const std::vector<std::vector<std::string>> kVariants = {
     {},
     {"model.norm=layernorm", "model.hidden_act=gelu", "model.attention_bias=true"},
     {"optimizations.recompute=[norm, act]", "optimizations.loss=fused_linear", "model.vocab_size=200000"},
+    {"optimizations.recompute=block", "optimizations.recompute_layers=2"},
     {"target=h100", "optimizations.residual=compute", "model.qk_norm=true"},
     {"target=gtx1650ti", "optimizations.offload.optimizer_state=true", "model.dropout=0.1"},
     {"target=h100", "optimizations.precision=fp8", "optimizations.fp8_matmuls=all"},

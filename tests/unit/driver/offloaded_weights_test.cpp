@@ -40,6 +40,7 @@ const std::vector<Words> kHostVariants = {
      "model.mlp_bias=true"},
     {"optimizations.recompute=block", "optimizations.loss=fused_linear",
      "train.gradient_accumulation_steps=2"},
+    {"optimizations.recompute=[norm, act]", "optimizations.recompute_layers=3"},
     {"optimizations.offload.activations=true", "optimizations.offload.optimizer_state=true",
      "train.sequence_len=512"},
     {"optimizations.gradients=compute", "optimizations.optimizer_state=int8", "optimizations.streams=1"},
@@ -61,7 +62,7 @@ int check_reads_of_host(const Compiled& c, const std::string& name) {
   Fetched fetched(c);
   int reads = 0;
   program::for_each_call(
-      function_of(c, name), [&](const program::Section&, const Call& call, int, int layer) {
+      function_of(c, name), [&](const program::Section& section, const Call& call, int, int layer) {
         fetched.run(call, layer);
         if (program::is<program::Copy>(call)) return;
         for (const program::Access& access : accesses(c, call, layer))
@@ -70,7 +71,8 @@ int check_reads_of_host(const Compiled& c, const std::string& name) {
         for (const ir::Use use : call.operands) {
           if (!is_of_layer(c, use)) continue;
           ++reads;
-          const int64_t held = plan::address(c.graph, c.plan, {held_for(c, use), use.slot}, layer);
+          const int slot = parameter_slot(c, use, section, layer);
+          const int64_t held = plan::address(c.graph, c.plan, {held_for(c, use), {false, slot}}, 0);
           EXPECT_TRUE(is_on_host(c, held)) << call.label;
           EXPECT_EQ(fetched.origin(use, layer), held) << call.label << " of layer " << layer;
         }

@@ -35,8 +35,8 @@ bool gathers_a_layer(const Compiled& c, const Call& call) {
          c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
 }
 
-// The rank's rows of what the use is of.
-int64_t own_rows_of(const Compiled& c, ir::Use use, int layer) {
+// The rank's rows of what the use is of, in a slot of that parameter.
+int64_t own_rows_of(const Compiled& c, ir::Use use, int slot) {
   const ir::DType dtype = c.graph.value(use).dtype;
   const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
                               ? c.pack.groups[0].own_parameters
@@ -44,27 +44,27 @@ int64_t own_rows_of(const Compiled& c, ir::Use use, int layer) {
   const auto stretch =
       std::ranges::find(c.pack.groups[0].stretches, parameter_of(c, use), &models::Stretch::name);
   return plan::address(c.graph, c.plan, {own, {}}, 0) +
-         (stretch->first_own_row + layer * stretch->own) * c.pack.row * size_of(dtype);
+         (stretch->first_own_row + slot * stretch->own) * c.pack.row * size_of(dtype);
 }
 
 // Returns how often layers read weights that were gathered, of which each must be that layer's own.
 int check_reads_of_ranks(const Compiled& c, const std::string& name) {
   Fetched fetched(c);
   int reads = 0;
-  program::for_each_call(function_of(c, name),
-                         [&](const program::Section&, const Call& call, int, int layer) {
-                           fetched.run(call, layer);
-                           if (gathers_a_layer(c, call)) {
-                             EXPECT_EQ(call.queue, program::Queue::communication);
-                             return;
-                           }
-                           for (const ir::Use use : call.operands) {
-                             if (!is_of_layer(c, use)) continue;
-                             ++reads;
-                             EXPECT_EQ(fetched.origin(use, layer), own_rows_of(c, use, layer))
-                                 << call.label << " of layer " << layer;
-                           }
-                         });
+  program::for_each_call(
+      function_of(c, name), [&](const program::Section& section, const Call& call, int, int layer) {
+        fetched.run(call, layer);
+        if (gathers_a_layer(c, call)) {
+          EXPECT_EQ(call.queue, program::Queue::communication);
+          return;
+        }
+        for (const ir::Use use : call.operands) {
+          if (!is_of_layer(c, use)) continue;
+          ++reads;
+          EXPECT_EQ(fetched.origin(use, layer), own_rows_of(c, use, parameter_slot(c, use, section, layer)))
+              << call.label << " of layer " << layer;
+        }
+      });
   return reads;
 }
 
@@ -83,6 +83,7 @@ TEST(SharedWeights, LayersGatherTheirOwn) {
            {"optimizations.precision=fp16", "model.norm=layernorm", "model.attention_bias=true"},
            {"optimizations.precision=tf32"},
            {"optimizations.weights=bf16"},
+           {"optimizations.recompute=block", "optimizations.recompute_layers=2"},
            {"optimizations.recompute=block", "optimizations.loss=fused_linear",
             "train.gradient_accumulation_steps=2"},
            {"optimizations.fused_matmuls=all"},

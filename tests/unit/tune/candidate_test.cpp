@@ -54,7 +54,8 @@ TEST(Knobs, OfAGpu) {
 TEST(Knobs, LeaveWhatTheSpecWrites) {
   const auto knobs =
       knobs_of(spec_with({"target=cpu", "optimizations.threads=2", "optimizations.loss=chunked",
-                          "train.micro_batch_size=4", "optimizations.recompute=[act]"}),
+                          "train.micro_batch_size=4", "optimizations.recompute=[act]",
+                          "optimizations.recompute_layers=1"}),
                false, kTwoCores, Effort::max);
   ASSERT_EQ(knobs.size(), 1u);
   EXPECT_EQ(knobs[0].key, kBlas);
@@ -66,6 +67,20 @@ TEST(Knobs, TakeAutoForOpen) {
                true, {}, Effort::quick);
   EXPECT_NE(values_of(knobs, "optimizations.attention"), nullptr);
   EXPECT_EQ(values_of(knobs, "optimizations.recompute")->front(), "none");
+}
+
+TEST(Knobs, CountLayersThatRecompute) {
+  const auto tried = [](const std::vector<std::string>& overrides, Effort effort) {
+    const auto knobs = knobs_of(spec_with(overrides), true, {}, effort);
+    const auto* values = values_of(knobs, "optimizations.recompute_layers");
+    return values ? *values : std::vector<std::string>();
+  };
+  using Values = std::vector<std::string>;
+  const std::string eight = "model.num_hidden_layers=8", block = "optimizations.recompute=block";
+  EXPECT_EQ(tried({"target=h100", eight}, Effort::quick), (Values{"4"}));
+  EXPECT_EQ(tried({"target=h100", eight, block}, Effort::normal), (Values{"2", "4", "6"}));
+  EXPECT_EQ(tried({"target=h100"}, Effort::max), (Values{"1"}));
+  EXPECT_EQ(tried({"target=h100", eight, block, "optimizations.recompute_layers=3"}, Effort::max), Values{});
 }
 
 // What planning chose is where the search begins: its values are the defaults, and others are tried.
