@@ -107,9 +107,15 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
 }
 
 std::string sums_of_ranks(const spec::Spec& spec) {
-  const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps;
-  if (ranks == 1 || each == 1) return "";
-  return fmt::format("{} ranks of {}{}", ranks, each, spec.parallel.zero > 1 ? ", one at a time" : "");
+  const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps,
+                of_replies = spec::sampled_micro_batches(spec);
+  const bool one_at_a_time = spec.parallel.zero > 1;
+  // Ranks sum replies' micro-batches before those of data.
+  const bool as_one = each == 1 && (of_replies == 0 || (of_replies == 1 && !one_at_a_time));
+  if (ranks == 1 || as_one) return "";
+  return fmt::format("{} ranks of {}{}{}", ranks, each,
+                     of_replies > 0 ? fmt::format(" and {} of replies", of_replies) : "",
+                     one_at_a_time ? ", one at a time" : "");
 }
 
 }  // namespace hydrac::targets

@@ -186,8 +186,9 @@ TEST_F(Objective, WhatIsDiscardedOfTheLossStaysInTheGradient) {
   const std::vector<runtime::SampledReply> replies = some_replies();
   std::vector<runtime::Batch> batches = reply_batches(replies, kPlaces);
   for (runtime::Batch& batch : batches) std::ranges::fill(batch.weights, 0.25f);
+  steps.begin_replies();
   steps.micro_step(batches[0], 1);
-  steps.discard_loss();
+  steps.end_replies();
   batches[1].weights.clear();  // of data: all 1
   const double loss = steps.evaluate(batches[1]);
   steps.micro_step(batches[1], 1);
