@@ -121,7 +121,6 @@ TEST_F(Objective, RefusesRecordsWithoutAPromptAndPromptsThatAreTooLong) {
 }
 
 TEST_F(Objective, IsRefusedWhereNothingSamplesReplies) {
-  refused({"emit", "replies.yaml", "-o", "out"}, "hydrac emit writes no programs that sample replies");
   refused({"bench", "replies.yaml", "--peer", "libtorch"},
           "hydrac bench --peer compares steps with LibTorch's, which sample no replies");
   EXPECT_EQ(place_.run({"check", "replies.yaml"}).code, 0);

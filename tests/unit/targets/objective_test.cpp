@@ -86,6 +86,15 @@ class Objective : public testing::Test {
 
 TEST_F(Objective, TakesSoManyMicroBatchesAsRepliesNeed) {
   EXPECT_EQ(program().layout().gradient_accumulation_steps, 1 + kPlaces.batches);
+  EXPECT_EQ(program().layout().reply_micro_batches, kPlaces.batches);
+}
+
+TEST_F(Objective, ARankHasRoomForTheRepliesToItsPromptsAlone) {
+  const runtime::ProgramLayout& layout = program({"parallel.data=2"}).layout();
+  EXPECT_EQ(layout.cache.sequences, kReplies);
+  EXPECT_EQ(layout.results.reply_distance.elements, 1);
+  EXPECT_EQ(layout.reply_micro_batches, 1);
+  EXPECT_EQ(layout.gradient_accumulation_steps, 2);
 }
 
 TEST_F(Objective, LossesAddUpToWhatEvaluationFinds) {
