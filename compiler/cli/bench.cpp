@@ -68,7 +68,10 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
   std::optional<ObjectiveSteps> sampling;
   std::optional<tune::TimedSteps> training;
-  spec::has_objective(c.spec) ? void(sampling.emplace(program)) : void(training.emplace(program));
+  if (spec::has_objective(c.spec))
+    sampling.emplace(program);
+  else
+    training.emplace(program);
   const auto run = [&](int64_t count) { return sampling ? sampling->run(count) : training->run(count); };
   start.push_back({"step", seconds_of([&] { run(1); })});
   const int64_t steps = asked.value_or(steps_worth_timing(median(run(kWarmupSteps))));
@@ -126,6 +129,19 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
+// Behind the line of the step's time.
+void print_objective(const Json& o) {
+  const auto ms = [&](const char* part) { return o[part].get<double>(); };
+  fmt::print("\nof it, sampling {:.3f} ms (prefill {:.3f}, {} steps of decode {:.3f}): ",
+             ms("prefill_ms") + ms("decode_ms"), ms("prefill_ms"), o["decode_steps"].get<int64_t>(),
+             ms("decode_ms"));
+  fmt::print("{} tokens of replies behind {} of prompts, {} tokens/s\n", o["reply_tokens"].get<int64_t>(),
+             o["prompt_tokens"].get<int64_t>(),
+             runtime::human_count(o["sampled_tokens_per_second"].get<double>()));
+  fmt::print("scoring {:.3f} ms; training {:.3f} ms, replies included, whose GFLOP/s these are",
+             ms("scoring_ms"), ms("training_ms"));
+}
+
 void print_result(const Json& r, const runtime::StepProgram& program) {
   fmt::print("{}: {:.3f} ms a step (least {:.3f}), {} tokens/s, {:.0f} GFLOP/s", r["spec"].get<std::string>(),
              r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
@@ -136,19 +152,7 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
         "seen)",
         100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
   }
-  if (r.contains("objective")) {
-    const Json& o = r["objective"];
-    fmt::print(
-        "\nof it, sampling {:.3f} ms (prefill {:.3f}, {} steps of decode {:.3f}): {} tokens of replies "
-        "behind {} "
-        "of prompts, {} tokens/s\nscoring {:.3f} ms; training {:.3f} ms, replies included, whose GFLOP/s "
-        "these "
-        "are",
-        o["prefill_ms"].get<double>() + o["decode_ms"].get<double>(), o["prefill_ms"].get<double>(),
-        o["decode_steps"].get<int64_t>(), o["decode_ms"].get<double>(), o["reply_tokens"].get<int64_t>(),
-        o["prompt_tokens"].get<int64_t>(), runtime::human_count(o["sampled_tokens_per_second"].get<double>()),
-        o["scoring_ms"].get<double>(), o["training_ms"].get<double>());
-  }
+  if (r.contains("objective")) print_objective(r["objective"]);
   if (r.contains("watts_allowed")) {
     const double watts = r["watts"].get<double>(), allowed = r["watts_allowed"].get<double>();
     fmt::print("\n{:.2f} J a step, {:.0f} W of the {:.0f} that are allowed{}",

@@ -97,6 +97,16 @@ TEST_F(Objective, ARankHasRoomForTheRepliesToItsPromptsAlone) {
   EXPECT_EQ(layout.gradient_accumulation_steps, 2);
 }
 
+TEST(SumsOfRanks, AreThoseOfOneProcessWhereRepliesFillAMicroBatchEach) {
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=4"})), "");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2"})), "2 ranks of 1 and 1 of replies");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=8"})),
+            "2 ranks of 1 and 2 of replies");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=4", "parallel.zero=2"})),
+            "2 ranks of 1 and 1 of replies, one at a time");
+  EXPECT_EQ(sums_of_ranks(spec_of({"objective.replies=8"})), "");
+}
+
 TEST_F(Objective, LossesAddUpToWhatEvaluationFinds) {
   runtime::StepProgram& steps = program().steps();
   fill_adapter(steps);
