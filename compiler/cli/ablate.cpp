@@ -173,7 +173,7 @@ int ablate(const Arguments& arguments) {
   const std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   require_one_process(*spec, "bench --ablate");
-  require_no_objective(*spec, "bench --ablate", "times steps without the replies that an objective samples");
+  note_unsampled_replies(*spec, "bench --ablate");
   note_found_rate(*spec, "bench --ablate");
   require_runnable(*spec);
   run_on_its_cores(*spec);

@@ -14,6 +14,7 @@
 #include "cli/generation_plan.h"
 #include "cli/kernel_rows.h"
 #include "cli/locked_spec.h"
+#include "cli/objective_steps.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "driver/floor.h"
@@ -44,23 +45,46 @@ int64_t steps_worth_timing(double seconds_a_step) {
   return std::clamp<int64_t>(static_cast<int64_t>(1.5 / seconds_a_step), 20, 300);
 }
 
+// What a step with an objective is made of.
+Json objective_json(const ObjectiveSteps& run) {
+  const ObjectiveParts& parts = run.parts();
+  const runtime::GenerateCounts& sampled = run.sampled();
+  return {
+      {"reply_tokens", sampled.new_tokens},
+      {"prompt_tokens", sampled.prompt_tokens},
+      {"sampled_tokens_per_second", static_cast<double>(sampled.new_tokens) / (parts.prefill + parts.decode)},
+      {"prefill_ms", 1e3 * parts.prefill},
+      {"decode_ms", 1e3 * parts.decode},
+      {"decode_steps", sampled.decode_steps},
+      {"scoring_ms", 1e3 * parts.scoring},
+      {"training_ms", 1e3 * parts.training}};
+}
+
 // `asked`: how many steps are timed; no value: as many as are worth it.
 Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   targets::Executable& program = *built.program;
   const driver::Compiled& c = program.compiled();
   std::vector<StartPhase> start = built.phases;
   start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
-  tune::TimedSteps run(program);
-  start.push_back({"step", seconds_of([&] { run.run(1); })});
-  const int64_t steps = asked.value_or(steps_worth_timing(median(run.run(kWarmupSteps))));
+  std::optional<ObjectiveSteps> sampling;
+  std::optional<tune::TimedSteps> training;
+  if (spec::has_objective(c.spec))
+    sampling.emplace(program);
+  else
+    training.emplace(program);
+  const auto run = [&](int64_t count) { return sampling ? sampling->run(count) : training->run(count); };
+  start.push_back({"step", seconds_of([&] { run(1); })});
+  const int64_t steps = asked.value_or(steps_worth_timing(median(run(kWarmupSteps))));
   const std::optional<double> energy_before = program.energy_joules();
-  const std::vector<double> seconds = run.run(steps);
+  const std::vector<double> seconds = run(steps);
   const std::optional<double> energy_after = program.energy_joules();
   const double typical = median(seconds);
   const spec::Train& t = c.spec.train;
-  const double tokens =
-      static_cast<double>(t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps);
-  const double flops = program.steps().flop_per_target() * tokens / typical;
+  const auto micro_batch = static_cast<double>(t.micro_batch_size * t.sequence_len);
+  const double tokens = micro_batch * static_cast<double>(t.gradient_accumulation_steps);
+  const double trained = micro_batch * static_cast<double>(spec::micro_batches_of_step(c.spec));
+  const double flops =
+      program.steps().flop_per_target() * trained / (sampling ? sampling->parts().training : typical);
   Json result = {{"spec", c.spec.name},
                  {"target", c.spec.target},
                  {"steps", steps},
@@ -92,7 +116,8 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   result["start_s"] = phases;
   result["planned_bytes"] = program.steps().arena_bytes();
   if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
-  result["loss"] = run.last_result().loss;
+  result["loss"] = (sampling ? sampling->last_result() : training->last_result()).loss;
+  if (sampling) result["objective"] = objective_json(*sampling);
   return result;
 }
 
@@ -102,6 +127,19 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
   verify::write_bench_job(folder.path(), spec, threads, steps);
   return Json::parse(
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
+}
+
+// Behind the line of the step's time.
+void print_objective(const Json& o) {
+  const auto ms = [&](const char* part) { return o[part].get<double>(); };
+  fmt::print("\nof it, sampling {:.3f} ms (prefill {:.3f}, {} steps of decode {:.3f}): ",
+             ms("prefill_ms") + ms("decode_ms"), ms("prefill_ms"), o["decode_steps"].get<int64_t>(),
+             ms("decode_ms"));
+  fmt::print("{} tokens of replies behind {} of prompts, {} tokens/s\n", o["reply_tokens"].get<int64_t>(),
+             o["prompt_tokens"].get<int64_t>(),
+             runtime::human_count(o["sampled_tokens_per_second"].get<double>()));
+  fmt::print("scoring {:.3f} ms; training {:.3f} ms, replies included, whose GFLOP/s these are",
+             ms("scoring_ms"), ms("training_ms"));
 }
 
 void print_result(const Json& r, const runtime::StepProgram& program) {
@@ -114,6 +152,7 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
         "seen)",
         100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
   }
+  if (r.contains("objective")) print_objective(r["objective"]);
   if (r.contains("watts_allowed")) {
     const double watts = r["watts"].get<double>(), allowed = r["watts_allowed"].get<double>();
     fmt::print("\n{:.2f} J a step, {:.0f} W of the {:.0f} that are allowed{}",
@@ -146,7 +185,8 @@ int bench_verb(const Arguments& arguments) {
   complete_for_planning(*spec);
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);
-  require_no_objective(*spec, "bench", "times steps without the replies that an objective samples");
+  if (arguments.has("--peer"))
+    require_no_objective(*spec, "bench --peer", "compares steps with LibTorch's, which sample no replies");
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = arguments.count("--steps", 1);
   Json result;
@@ -156,7 +196,7 @@ int bench_verb(const Arguments& arguments) {
     result = measure(built, steps);
     const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
     const std::vector<KernelRow> rows = kernel_rows(
-        *built.program, {{"micro_step", spec->train.gradient_accumulation_steps}, {"update", 1}}, peaks);
+        *built.program, {{"micro_step", spec::micro_batches_of_step(*spec)}, {"update", 1}}, peaks);
     if (arguments.has("--json")) {
       result["kernels"] = rows_json(rows);
     } else {

@@ -43,6 +43,16 @@ std::optional<std::string> threads_asked_for(const Arguments& arguments) {
   return std::nullopt;
 }
 
+void require_no_encoder(const spec::Spec& spec) {
+  if (!spec::encoder_of_replies(spec)) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::objective_unsupported, spec.where("objective.embed"),
+                     "hydrac emit writes no programs with an encoder of replies",
+                     "write objective.embed=model behind the spec's name");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
 }  // namespace
 
 emit::Edits edits_of(const Arguments& arguments) {
@@ -53,7 +63,7 @@ emit::Edits edits_of(const Arguments& arguments) {
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
                           const std::filesystem::path& folder) {
   spec::Spec& spec = locked.spec;
-  require_no_objective(spec, "emit", "writes no programs that sample replies");
+  require_no_encoder(spec);
   std::optional<std::string> threads = threads_asked_for(arguments);
   // Cores that the spec names are as many on every machine.
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !spec.train.cpu_affinity.numbers.empty())

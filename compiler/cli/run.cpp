@@ -18,7 +18,6 @@
 #include "runtime/cuda/device.h"
 #include "runtime/log/signal.h"
 #include "runtime/parallel/world.h"
-#include "runtime/text/chat_template.h"
 #include "targets/target.h"
 
 namespace hydrac::cli {
@@ -79,9 +78,6 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   std::optional<OpenedEncoder> encoder = open_reply_encoder(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
-  if (spec->data.chat_template != spec::ChatFormat::none)
-    settings.train.objective.end_tokens = corpus.tokenizer->encode(
-        runtime::ChatTemplate::named(to_string(spec->data.chat_template)).reply_end());
   if (encoder) {
     settings.train.objective.encoder = std::move(encoder->encoder);
     settings.train.identity["objective.embed"] = encoder->identity;

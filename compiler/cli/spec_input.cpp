@@ -273,6 +273,14 @@ void note_found_rate(const spec::Spec& spec, const std::string& verb) {
       verb, rate.value, to_string(spec.train.optimizer.name));
 }
 
+void note_unsampled_replies(const spec::Spec& spec, const std::string& verb) {
+  if (!spec::has_objective(spec)) return;
+  fmt::print(stderr,
+             "note: hydrac {} samples no replies: it times the part of a step that trains, in which {} of {} "
+             "micro-batches are those of replies\n",
+             verb, spec::sampled_micro_batches(spec), spec::micro_batches_of_step(spec));
+}
+
 void print_found_late(diag::Diagnostics& diagnostics) {
   for (const diag::Diagnostic& diagnostic : diagnostics.all()) {
     std::ostringstream source;

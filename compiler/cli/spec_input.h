@@ -53,11 +53,13 @@ void require_one_process(const spec::Spec& spec, const std::string& verb);
 // or for ranks that share layers.
 void require_whole_layers(const spec::Spec& spec, const std::string& verb);
 
-// Says on stderr with which learning rate `verb` takes its steps where a run would find one first.
 // Where the spec has an objective, reports it and throws Reported: "hydrac VERB WHY, and objective.name is
 // ...".
 void require_no_objective(const spec::Spec& spec, const std::string& verb, const std::string& why);
+// Says on stderr with which learning rate `verb` takes its steps where a run would find one first.
 void note_found_rate(const spec::Spec& spec, const std::string& verb);
+// Says on stderr where `verb` times the part of a step alone that trains, and an objective samples replies.
+void note_unsampled_replies(const spec::Spec& spec, const std::string& verb);
 
 // `text` as a YAML scalar, for overrides that are made from options.
 std::string yaml_quoted(const std::string& text);

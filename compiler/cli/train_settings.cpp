@@ -14,18 +14,6 @@ namespace {
 // Of a range test: from so much below the optimizer's default to so much above it.
 constexpr double kRangeEachWay = 1000;
 
-runtime::ObjectiveSettings objective_settings(const spec::Spec& spec) {
-  const auto& o = spec.objective;
-  runtime::ObjectiveSettings settings{
-      o.prompts, o.replies, o.weight, o.kl, o.prompt_tokens, o.max_new_tokens, spec.train.sequence_len};
-  if (o.name == spec::ObjectiveName::grpo) settings.reward = {o.reward.command, o.reward.timeout};
-  settings.sampling.temperature = o.temperature;
-  settings.sampling.top_k = o.top_k;
-  settings.sampling.top_p = o.top_p;
-  settings.sampling.seed = static_cast<uint64_t>(o.seed);
-  return settings;
-}
-
 runtime::TrainOptions train_options(const spec::Spec& spec) {
   runtime::TrainOptions options;
   const spec::Train& t = spec.train;
@@ -71,6 +59,18 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
 }
 
 }  // namespace
+
+runtime::ObjectiveSettings objective_settings(const spec::Spec& spec) {
+  const auto& o = spec.objective;
+  runtime::ObjectiveSettings settings{
+      o.prompts, o.replies, o.weight, o.kl, o.prompt_tokens, o.max_new_tokens, spec.train.sequence_len};
+  if (o.name == spec::ObjectiveName::grpo) settings.reward = {o.reward.command, o.reward.timeout};
+  settings.sampling.temperature = o.temperature;
+  settings.sampling.top_k = o.top_k;
+  settings.sampling.top_p = o.top_p;
+  settings.sampling.seed = static_cast<uint64_t>(o.seed);
+  return settings;
+}
 
 runtime::TrainSettings train_settings(const spec::Spec& spec) {
   runtime::TrainSettings settings{spec.name, train_options(spec), data_settings(spec)};

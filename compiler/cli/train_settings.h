@@ -8,6 +8,9 @@ namespace hydrac::cli {
 // Of a range test, 20 a decade.
 inline constexpr int64_t kRangeSteps = 121;
 
+// Of a spec with an objective: all but the tokens that end a reply, and the encoder.
+runtime::ObjectiveSettings objective_settings(const spec::Spec& spec);
+
 // Of a spec that is complete (see complete_from_data).
 runtime::TrainSettings train_settings(const spec::Spec& spec);
 

@@ -306,7 +306,7 @@ int tune_verb(const Arguments& arguments) {
   std::optional<spec::Spec> base = load(arguments);
   if (!base) return kBadInput;
   require_one_process(*base, "tune");
-  require_no_objective(*base, "tune", "times steps without the replies that an objective samples");
+  note_unsampled_replies(*base, "tune");
   note_found_rate(*base, "tune");
   require_runnable(*base);
   run_on_its_cores(*base);

@@ -26,7 +26,7 @@ constexpr int64_t kShortPart = 1, kLongPart = 3;
 SpecRunner::SpecRunner(BuiltProgram built, bool in_parts)
     : built_(std::move(built)),
       steps_(*built_.program),
-      micro_batches_(built_.program->compiled().spec.train.gradient_accumulation_steps),
+      micro_batches_(spec::micro_batches_of_step(built_.program->compiled().spec)),
       in_parts_(in_parts && micro_batches_ > kShortPart + kLongPart) {
   built_.program->steps().initialize();
 }
@@ -101,9 +101,9 @@ namespace {
 // program says. Evaluation and generation are not timed.
 std::string program_text(const driver::Compiled& compiled, const tune::Candidate& candidate) {
   const program::Program& program = compiled.program;
-  std::string text = fmt::format("{} bytes, {} on the host, {} threads, {} micro-batches\n",
-                                 compiled.plan.device_bytes(), compiled.plan.host_bytes, compiled.threads,
-                                 compiled.spec.train.gradient_accumulation_steps);
+  std::string text =
+      fmt::format("{} bytes, {} on the host, {} threads, {} micro-batches\n", compiled.plan.device_bytes(),
+                  compiled.plan.host_bytes, compiled.threads, spec::micro_batches_of_step(compiled.spec));
   for (const program::Function& function : program.functions) {
     if (function.name != "micro_step" && function.name != "update") continue;
     for (const program::Section& section : function.sections) {

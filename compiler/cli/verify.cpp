@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
+#include "spec/print.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"

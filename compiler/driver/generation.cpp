@@ -24,7 +24,7 @@ int64_t top_logits(const spec::Spec& spec) {
 std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) {
   if (!spec::has_objective(spec)) return std::nullopt;
   const auto& o = spec.objective;
-  const int64_t sequences = o.prompts * o.replies;
+  const int64_t sequences = spec::prompts_of_rank(spec) * o.replies;
   const spec::Encoder* encoder = spec::encoder_of_replies(spec);
   return models::Generation{.sequences = sequences,
                             .prompts = prompts_at_once(spec, sequences, o.prompt_tokens),

@@ -96,15 +96,23 @@ std::string meaning(const std::string& symbol) {
   static const std::map<std::string, std::string> meanings = {
       {"B", "sequences of a micro-batch"},
       {"C", "width of the residual stream"},
+      {"Cached", "tokens of a sequence whose keys and values are kept"},
       {"D", "width of an attention head"},
+      {"Embeddings", "replies, rounded up to a matmul's rows"},
       {"F", "inner width of the mlp"},
       {"H", "attention heads"},
       {"K", "heads of keys and values"},
       {"O", "outputs of the head"},
       {"P", "positions that have an embedding"},
+      {"Prompts", "that are read at once"},
+      {"Prompttokens", "tokens of a prompt, at most"},
       {"R", "tokens in a part of the head"},
       {"Rank", "rank of the adapters"},
+      {"Sequences", "replies that are sampled side by side"},
+      {"Sets", "prompts of a step"},
+      {"Setsize", "replies to a prompt"},
       {"T", "tokens of a sequence"},
+      {"Top", "largest logits of a row that are found"},
       {"V", "rows of the vocabulary's matrices, padding included"},
       {"Width", "parameters that the optimizer sees as a row"},
   };
@@ -355,11 +363,15 @@ void Emitter::check() const {
 
 void Emitter::add_main() {
   const DataKind kind = data_kind(settings_.data, compiled_.spec);
-  source("settings.cpp", {"What the spec says about a run.",
-                          {"\"program.h\""},
-                          "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n\n" +
-                              settings_source(settings_),
-                          ""});
+  source(
+      "settings.cpp",
+      {"What the spec says about a run.",
+       {"\"program.h\""},
+       fmt::format("using hydrac::runtime::DataSettings;\n{}using "
+                   "hydrac::runtime::TrainOptions;\n\n{}",
+                   settings_.train.objective.prompts > 0 ? "using hydrac::runtime::ObjectiveSettings;\n" : "",
+                   settings_source(settings_)),
+       ""});
   std::vector<std::string> includes = {"<memory>", "", "\"program.h\"", "\"runtime/app/train_main.h\"",
                                        "\"" + corpus_header(kind) + "\""};
   if (cpu_) includes.insert(includes.end() - 1, "\"runtime/cpu/idle_threads.h\"");

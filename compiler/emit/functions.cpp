@@ -45,6 +45,21 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
                        range(split, end)});
 }
 
+// What a program with an objective has beside a step's functions.
+struct OfReplies {
+  const char *function, *name, *file, *comment;
+};
+constexpr OfReplies kOfReplies[] = {
+    {"prefill", "read_prompts", "prefill.cpp",
+     "Logits behind the last token of each prompt, whose keys and values are kept."},
+    {"decode", "decode_tokens", "decode.cpp",
+     "Logits behind the next token of every sequence, from the keys and values of those before."},
+    {"score", "score_replies", "score.cpp",
+     "The loss of each token of a batch of replies, their embeddings, and how far these are apart."},
+    {"score_base", "score_by_base", "score_base.cpp",
+     "The loss of each token of a batch of replies by the model without its adapter."},
+};
+
 }  // namespace
 
 std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled) {
@@ -65,6 +80,10 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
     if (function.name == "generate") {
       functions.push_back({"next_token_logits", "generate.cpp",
                            "Logits of the token after a prompt's position.", &function, all});
+    }
+    for (const OfReplies& known : kOfReplies) {
+      if (function.name == known.function)
+        functions.push_back({known.name, known.file, known.comment, &function, all});
     }
     if (function.name == "load") {
       functions.push_back({"copy_weights", "load.cpp",

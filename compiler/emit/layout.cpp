@@ -39,6 +39,7 @@ class LayoutText {
   void inputs();
   void state();
   void results();
+  void replies();
   void starts();
   void rope();
   void checkpoint();
@@ -117,6 +118,43 @@ void LayoutText::results() {
     place("results.logits", compiled_.interface.logits);
     out_.line("layout.results.vocab_size = kVocabSize;");
   }
+  out_.line("");
+}
+
+// What an objective reads and writes: prompts, tokens and their keys and values; replies and their losses.
+void LayoutText::replies() {
+  const models::CacheInterface& cache = compiled_.interface.cache;
+  const models::ObjectiveInterface& objective = compiled_.interface.objective;
+  out_.line(fmt::format("layout.reply_micro_batches = {};", spec::sampled_micro_batches(compiled_.spec)));
+  const ir::Shape& prompts = value(cache.prompts).shape;
+  const bool finds_top = cache.top_values != ir::kNoValue;
+  out_.line(fmt::format("layout.cache = {{{}, {}, {}{}}};",
+                        size_text(dimensions_, value(cache.tokens).shape[0]),
+                        size_text(dimensions_, prompts[0]), size_text(dimensions_, prompts[1]),
+                        finds_top ? ", " + size_text(dimensions_, value(cache.top_values).shape[1]) : ""));
+  place("inputs.target_weights", objective.weights);
+  place("inputs.segments", objective.segments);
+  place("inputs.prompts", cache.prompts);
+  place("inputs.prompt_rows", cache.prompt_rows);
+  place("inputs.prompt_ends", cache.prompt_ends);
+  place("inputs.next_tokens", cache.tokens);
+  place("inputs.next_positions", cache.positions);
+  place("inputs.inverse_temperature", cache.inverse_temperature);
+  place("inputs.vocabulary", cache.vocabulary);
+  place("inputs.uniforms", cache.uniforms);
+  place("results.loss", compiled_.interface.loss);
+  place("results.prompt_logits", cache.prompt_logits);
+  place("results.next_logits", cache.logits);
+  place("results.top_values", cache.top_values);
+  place("results.top_ids", cache.top_ids);
+  place("results.top_sums", cache.top_sums);
+  place("results.drawn", cache.drawn);
+  out_.line("layout.results.vocab_size = kVocabSize;");
+  place("results.target_losses", objective.losses);
+  place("results.base_target_losses", objective.base_losses);
+  place("results.reply_embeddings", objective.embeddings);
+  place("results.reply_distance", objective.distance);
+  place("results.reply_distances", objective.distances);
   out_.line("");
 }
 
@@ -312,13 +350,14 @@ std::string LayoutText::print() {
   if (compiled_.plan.host_bytes > 0) out_.line("layout.host_bytes = kHostBytes;");
   if (compiled_.plan.kept_bytes > 0) out_.line("layout.kept_bytes = kKeptBytes;");
   out_.line("layout.input_bytes = kInputBytes;");
-  out_.line(fmt::format("layout.gradient_accumulation_steps = {};",
-                        compiled_.spec.train.gradient_accumulation_steps));
+  out_.line(
+      fmt::format("layout.gradient_accumulation_steps = {};", spec::micro_batches_of_step(compiled_.spec)));
   out_.line("layout.context_length = T;");
   out_.line("");
   inputs();
   state();
   results();
+  if (spec::has_objective(compiled_.spec)) replies();
   out_.line(fmt::format("layout.seed = {};", static_cast<uint32_t>(compiled_.spec.train.seed)));
   starts();
   rope();

@@ -74,6 +74,12 @@ They do so on several machines too (torchrun --nnodes, srun -N). Rank 0 has the 
 by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
 )";
 
+// Of a program whose replies are rewarded.
+constexpr const char* kRewards = R"(
+What replies are worth a program of yours says, which reads prompts and replies as lines of JSON and prints a number for each reply. Every run needs it, a word of
+its command each time: `--reward python3 --reward reward.py`.
+)";
+
 }  // namespace
 
 std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin) {
@@ -81,6 +87,9 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
                             : data == DataKind::shards ? "'shards/*.bin'"
                                                        : "text.txt";
   const int64_t ranks = compiled.spec.parallel.data;
+  std::string run;  // what else there is to say of it
+  if (compiled.spec.objective.name == spec::ObjectiveName::grpo) run += kRewards;
+  if (ranks > 1) run += fmt::format(fmt::runtime(kRanks), ranks, files);
   std::string text = "<!-- " + provenance(origin, "") + "-->\n";
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
                       compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,
@@ -89,8 +98,7 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
                             on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
                             kKeepLine,
                             on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers",
-                            ranks > 1 ? fmt::format("sh {} {} ", kRanksScript, ranks) : "",
-                            ranks > 1 ? fmt::format(fmt::runtime(kRanks), ranks, files) : "");
+                            ranks > 1 ? fmt::format("sh {} {} ", kRanksScript, ranks) : "", run);
 }
 
 std::string git_attributes(const Origin& origin) {

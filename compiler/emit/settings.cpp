@@ -109,6 +109,31 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   out.line("");
 }
 
+void print_objective(Writer& out, const runtime::ObjectiveSettings& o) {
+  if (o.prompts == 0) return;
+  const runtime::ObjectiveSettings start;
+  out.line("// What is learned from replies that are sampled.");
+  out.line("ObjectiveSettings& objective = train.objective;");
+  Assignments set(out, "objective");
+  set.integer("prompts", o.prompts, start.prompts);
+  set.integer("replies", o.replies, start.replies);
+  set.number("weight", o.weight, start.weight);
+  set.number("kl", o.kl, start.kl);
+  set.integer("prompt_tokens", o.prompt_tokens, start.prompt_tokens);
+  set.integer("max_new_tokens", o.max_new_tokens, start.max_new_tokens);
+  out.line("objective.sequence_len = T;");
+  if (o.reward.timeout_seconds > 0) {
+    out.line("// The command is the command line's to say.");
+    set.number("reward.timeout_seconds", o.reward.timeout_seconds, start.reward.timeout_seconds);
+  }
+  const auto &sampling = o.sampling, &usual = start.sampling;
+  set.number("sampling.temperature", sampling.temperature, usual.temperature);
+  set.integer("sampling.top_k", sampling.top_k, usual.top_k);
+  set.number("sampling.top_p", sampling.top_p, usual.top_p);
+  set.integer("sampling.seed", static_cast<int64_t>(sampling.seed), static_cast<int64_t>(usual.seed));
+  out.line("");
+}
+
 void print_data(Writer& out, const runtime::DataSettings& d) {
   const runtime::DataSettings start;
   out.line("DataSettings& data = settings.data;");
@@ -122,6 +147,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.boolean("items", d.items, start.items);
   set.text("chat_template", d.chat_template, start.chat_template);
   set.boolean("replies_only", d.replies_only, start.replies_only);
+  set.integer("most_prompt_tokens", d.most_prompt_tokens, start.most_prompt_tokens);
   set.boolean("cut_long_items", d.cut_long_items, start.cut_long_items);
   set.text("cache_dir", d.cache_dir, start.cache_dir);
   set.list("target", d.target);
@@ -192,6 +218,7 @@ std::string settings_source(const runtime::TrainSettings& settings) {
     out.line(fmt::format("settings.cores = {{{}}};", fmt::join(settings.cores, ", ")));
   out.line("");
   print_train(out, settings.train);
+  print_objective(out, settings.train.objective);
   print_data(out, settings.data);
   print_files(out, settings.train);
   print_choices(out, settings.choices);

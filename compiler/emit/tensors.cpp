@@ -29,6 +29,10 @@ const std::vector<Group> kGroups = {
     {"Generation", "gen", "Activations of the next token's logits."},
     {"Scratch", "scratch", "Of the optimizer's kernels."},
     {"Master", "master", "The rank's part of the parameters, which are on no rank whole, and all vectors."},
+    {"Prefill", "prefill", "Activations of reading prompts."},
+    {"Decoding", "decode", "Activations of the next token of every sequence."},
+    {"Scoring", "score", "Activations of the losses of replies."},
+    {"ScoringByBase", "base", "Likewise, by the model without its adapter."},
     {"Quantized", "fp8", "The blocks' weights of 8 bits, and their transposes; made after each update."},
 };
 
@@ -52,13 +56,17 @@ size_t group_of_role(ir::Role role, const std::string& function) {
     case ir::Role::optimizer_state:
       return 6;
     case ir::Role::state:
-      return 7;
+      return kState;
     case ir::Role::activation:
       break;
   }
   if (function == "micro_step") return 8;
   if (function == "evaluate") return 9;
   if (function == "generate") return 10;
+  if (function == "prefill") return 13;
+  if (function == "decode") return 14;
+  if (function == "score") return 15;
+  if (function == "score_base") return 16;
   return 11;
 }
 
@@ -105,6 +113,10 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
     groups_[kCopies].comment =
         "What matmuls read: the parameters that all ranks have whole, and the rank's part of what layers "
         "gather.";
+  if (spec::has_objective(compiled.spec))
+    groups_[kState].comment =
+        "Scalars that live on the device, scratch memory of matmuls, and what is kept of replies: keys and "
+        "values, logits, losses, embeddings.";
   for (const ir::Value& value : compiled.graph.values) {
     const ir::ValueId storage = storage_of(compiled.graph, value.id);
     const bool placed = compiled.plan.placements.contains(storage) || compiled.plan.divided.contains(storage);

@@ -30,6 +30,7 @@ struct Field {
 
 // Positions in Tensors::groups() of the parameters and what has a tensor for each of them.
 inline constexpr size_t kWeights = 2, kGradients = 3, kCopies = 4;
+inline constexpr size_t kState = 7;
 
 class Tensors {
  public:

@@ -196,7 +196,7 @@ void declare_objective(Model& model, int64_t text_rows, DType storage) {
   const spec::Spec& spec = model.spec;
   ir::Graph& graph = model.graph;
   const ir::Dim B{spec.train.micro_batch_size, "B"},
-      T = sequence_tokens(spec), P{spec.objective.prompts, "Sets"}, N{spec.objective.replies, "Setsize"};
+      T = sequence_tokens(spec), P{spec::prompts_of_rank(spec), "Sets"}, N{spec.objective.replies, "Setsize"};
   const spec::Encoder* encoder = spec::encoder_of_replies(spec);
   ObjectiveInterface& io = model.interface.objective;
   io.weights = declare(graph, "target_weights", {B, T}, DType::f32, Role::input);

@@ -38,6 +38,8 @@ void check_shared(Draft& draft) {
       draft, Kind::zero_unsupported, zero,
       {{spec.optimizations.precision == Precision::fp8, "optimizations.precision",
         start + "of 8 bits, which are made of whole ones after each update", instead},
+       {has_objective(spec), "objective.name",
+        start + "while each samples replies of its own, which are of other lengths", instead},
        {spec.adapter.type != AdapterType::none, "adapter.type",
         start + "beside an adapter: what it adds to is frozen, and whole on every rank", instead}});
 }

@@ -86,14 +86,20 @@ void check_base_of_kl(Draft& draft) {
                "write adapter: {type: lora}, or kl: 0");
 }
 
+// Each rank replies to its share of the prompts.
+void check_ranks_of_replies(Draft& draft) {
+  const auto& spec = draft.spec;
+  if (!draft.usable({"objective.prompts", "parallel.data"})) return;
+  const int64_t ranks = spec.parallel.data, prompts = spec.objective.prompts;
+  if (prompts % ranks == 0) return;
+  draft.report(Kind::objective_unsupported, {"objective.prompts", "parallel.data"},
+               fmt::format("{} prompts do not divide by the {} ranks that reply to them", prompts, ranks),
+               fmt::format("write {}", (prompts / ranks + 1) * ranks));
+}
+
 // What its steps, which are more than a forward and a backward pass of the data, do not have.
 void check_steps(Draft& draft) {
   const auto& spec = draft.spec;
-  if (draft.usable({"parallel.data"}) && spec.parallel.data > 1)
-    draft.report(
-        Kind::objective_unsupported, {"objective.name", "parallel.data"},
-        fmt::format("replies are sampled by one process, and parallel.data is {}", spec.parallel.data),
-        "write parallel.data: 1, or remove objective");
   if (draft.usable({"train.optimizer.learning_rate"}) && spec.train.optimizer.learning_rate.automatic)
     draft.report(Kind::objective_unsupported, {"objective.name", "train.optimizer.learning_rate"},
                  "the range test of learning_rate: auto samples no replies", "write a learning rate");
@@ -119,6 +125,7 @@ void check_objective(Draft& draft) {
   check_layer(draft);
   check_reward(draft);
   check_base_of_kl(draft);
+  check_ranks_of_replies(draft);
   check_steps(draft);
 }
 

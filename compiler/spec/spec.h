@@ -96,15 +96,20 @@ inline const Encoder* encoder_of_replies(const Spec& spec) {
   return has_objective(spec) && spec.encoder ? &*spec.encoder : nullptr;
 }
 
-// Micro-batches of a step that hold such replies, each reply at a place that has room for the longest. The
-// batch size is chosen, or counts as 1.
+// Of a step's prompts, those that a process replies to.
+inline int64_t prompts_of_rank(const SpecKeys& spec) {
+  return spec.objective.prompts / spec.parallel.data;
+}
+
+// Micro-batches of a process's step that hold its replies, each reply at a place that has room for the
+// longest. The batch size is chosen, or counts as 1.
 inline int64_t sampled_micro_batches(const SpecKeys& spec) {
   if (!has_objective(spec)) return 0;
   const auto& o = spec.objective;
   const int64_t batch = std::max<int64_t>(1, spec.train.micro_batch_size);
   const int64_t places =
       batch * std::max<int64_t>(1, spec.train.sequence_len / (o.prompt_tokens + o.max_new_tokens));
-  return (o.prompts * o.replies + places - 1) / places;
+  return (prompts_of_rank(spec) * o.replies + places - 1) / places;
 }
 
 // All that one optimizer step of a process takes.

@@ -275,7 +275,7 @@ std::vector<Candidate> numerics_of(const spec::Spec& spec) {
   add("optimizations.optimizer_state", "int8", true);
   add("optimizations.weights", "bf16",
       o.precision == spec::Precision::bf16 || o.precision == spec::Precision::fp8);
-  add("optimizations.gradients", "compute", half && spec.train.gradient_accumulation_steps == 1);
+  add("optimizations.gradients", "compute", half && spec::micro_batches_of_step(spec) == 1);
   return list;
 }
 

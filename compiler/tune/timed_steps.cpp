@@ -15,7 +15,10 @@ double median(std::vector<double> values) {
 TimedSteps::TimedSteps(targets::Executable& program)
     : executable_(program),
       program_(program.steps()),
-      batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
+      batches_(verify::random_batches(program.compiled().spec, 4, 7)) {
+  for (std::vector<runtime::Batch>& step : batches_)
+    for (runtime::Batch& batch : step) batch.weights.clear();
+}
 
 std::vector<double> TimedSteps::run(int64_t count, int64_t micro_batches) {
   using Clock = std::chrono::steady_clock;

@@ -1,5 +1,6 @@
 // Optimizer steps on random batches, as the training loop runs them: results are read late where the program
-// allows.
+// allows. Of a program with an objective all but sampling and scoring, with micro-batches of data in place of
+// those of replies.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -24,7 +24,7 @@ constexpr int64_t kStepsBeforeProfile = 10;
 
 // What the command line says. Absent options leave the settings as they are.
 struct CommandLine {
-  std::vector<std::string> data, val_data;
+  std::vector<std::string> data, val_data, reward;
   std::string tokenizer, output;
   int64_t steps = 0, profile = 0;
   Resume resume = Resume::never;
@@ -53,6 +53,9 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, const std::string& value) { line.val_data.push_back(value); }},
     {"--tokenizer", "FILE", "the tokenizer.json of the data",
      [](CommandLine& line, const std::string& value) { line.tokenizer = value; }},
+    {"--reward", "WORD",
+     "what says how much replies are worth: a program, then its arguments; once for each word",
+     [](CommandLine& line, const std::string& value) { line.reward.push_back(value); }},
     {"--steps", "N", "end after N steps; the learning rate's schedule stays that of the spec",
      [](CommandLine& line, const std::string& value) { line.steps = positive_number("--steps", value); }},
     {"--output", "DIR", "the run's folder",
@@ -148,6 +151,14 @@ void apply(const CommandLine& line, TrainSettings& settings) {
     settings.data.tokenizer = line.tokenizer;
     train.identity["data.tokenizer"] = nlohmann::json(line.tokenizer).dump();
   }
+  const bool is_rewarded = train.objective.reward.timeout_seconds > 0;
+  if (is_rewarded && line.reward.empty())
+    throw InputError(
+        "replies are rewarded (objective.name: grpo), and nothing says by what: give a program as --reward");
+  if (!is_rewarded && !line.reward.empty())
+    throw InputError("--reward is for objective.name: grpo; nothing that this program samples is rewarded");
+  if (is_rewarded) train.identity["objective.reward.command"] = nlohmann::json(line.reward).dump();
+  train.objective.reward.words = line.reward;
   if (line.steps > 0) train.max_steps = line.steps;
   if (!line.output.empty()) train.run_dir = line.output;
   train.resume = line.resume;

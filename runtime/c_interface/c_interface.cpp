@@ -29,7 +29,11 @@ struct train_program {
   bool failed = false;         // in what all ranks do together
 
   int rank() const { return ranks ? ranks->rank() : 0; }
-  int64_t micro_batches() const { return program->layout().gradient_accumulation_steps; }
+  // Of data: whoever calls has no replies.
+  int64_t micro_batches() const {
+    const ProgramLayout& layout = program->layout();
+    return layout.gradient_accumulation_steps - layout.reply_micro_batches;
+  }
 };
 
 namespace {

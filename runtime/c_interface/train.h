@@ -55,7 +55,8 @@ void train_destroy(train_program* program);
 int train_get_sizes(train_program* program, train_sizes* sizes);
 
 /* One optimizer step, together: forward and backward of M micro-batches, of each rank, then the update. In
-   one process that accumulates, rank 0's micro-batches would come first. */
+   one process that accumulates, rank 0's micro-batches would come first. Of a program with an objective it is
+   the step of the data alone: no replies are sampled. */
 int train_step(train_program* program, const train_batch* batch, train_result* result);
 /* The halves of a step, for a look at its gradients: in between, only tensors and gradients can be read. A
    rank reads its own micro-batches' gradients; train_update adds up those of all. Where ranks keep parts of

@@ -10,6 +10,7 @@
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/transfer.h"
 
@@ -56,6 +57,19 @@ void CpuStepProgram::update() {
   if (unread_result_) throw std::logic_error("update() before the last step's result was read");
   perform(Function::update);
   unread_result_ = step_ended_ = true;
+}
+
+// One process that accumulates comes to the data with the sum of all replies' gradients, and so does rank 0:
+// sums are in that process's order. Where ranks keep parts of gradients alone, each micro-batch's are summed
+// over ranks as it is computed.
+void CpuStepProgram::end_replies() {
+  LaidOutProgram::end_replies();
+  if (!has_ranks()) return;
+  for (const GradientPlace& place : layout().gradients) {
+    const std::span sums(at<float>(place.gradients), static_cast<size_t>(place.gradients.elements));
+    all_reduce(sums);
+    if (!ranks().leads()) std::ranges::fill(sums, 0.0f);
+  }
 }
 
 StepResult CpuStepProgram::finish_step() {

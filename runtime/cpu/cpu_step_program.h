@@ -23,6 +23,7 @@ class CpuStepProgram : public LaidOutProgram {
   void micro_step(const Batch& batch, float inv_count) override;
   void update() override;
   StepResult finish_step() override;
+  void end_replies() override;
   double evaluate(const Batch& batch) override;
 
  protected:

@@ -61,6 +61,7 @@ struct Corpus {
   std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
   std::string fingerprint;                   // of the data
   DataSizes sizes;                           // none 0 that the data has
+  std::vector<int32_t> reply_end;  // tokens that end a reply in DataSettings::chat_template; may be empty
 };
 
 // Opens a corpus; InputError says what is wrong with it, or where it contradicts the sizes. Says what takes

@@ -56,6 +56,7 @@ std::span<const MetricField> metric_fields() {
       {"kl", "objective/kl", &MetricsRecord::kl},
       {"reward", "objective/reward", &MetricsRecord::reward},
       {"reply_tokens", "objective/reply_tokens", &MetricsRecord::reply_tokens},
+      {"sampling_gap", "objective/sampling_gap", &MetricsRecord::sampling_gap},
       {"sampling_ms", "objective/sampling_time_s", &MetricsRecord::sampling_ms, timing, seconds},
       {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},
       {"skipped_steps", "train/skipped_steps", &MetricsRecord::skipped_steps},

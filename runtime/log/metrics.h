@@ -19,7 +19,7 @@ struct MetricsRecord {
   // With an objective: mean cosine distance of two replies to a prompt, divergence of a token from the model
   // without its adapter, what a reply is worth (grpo), tokens a reply, and of the step's time what sampling
   // took.
-  std::optional<double> diversity, kl, reward, reply_tokens, sampling_ms;
+  std::optional<double> diversity, kl, reward, reply_tokens, sampling_gap, sampling_ms;
   // Dynamic loss scaling only: the scale of this step, and the steps of the run so far that were skipped.
   std::optional<double> loss_scale, skipped_steps;
   std::optional<double> tokens_per_second, samples_per_second;

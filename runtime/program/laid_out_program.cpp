@@ -175,6 +175,30 @@ ReplyDistances LaidOutProgram::reply_distances() {
   return {read(layout_.results.reply_distance), read(layout_.results.reply_distances)};
 }
 
+void LaidOutProgram::end_replies() {
+  write_scalar(layout_.results.loss, 0.0f);
+  number_data();
+}
+
+void LaidOutProgram::number_replies() {
+  if (!ranks_) return;
+  const int64_t replies = layout_.reply_micro_batches, data = layout_.gradient_accumulation_steps - replies;
+  add_to_micro_batch_number(ranks_->rank(RankGroup::data) * (replies - data));
+}
+
+void LaidOutProgram::number_data() {
+  if (!ranks_) return;
+  const int64_t replies = layout_.reply_micro_batches, data = layout_.gradient_accumulation_steps - replies;
+  const int64_t rank = ranks_->rank(RankGroup::data), later = ranks_->size(RankGroup::data) - 1 - rank;
+  add_to_micro_batch_number(later * replies + rank * data);
+}
+
+void LaidOutProgram::add_to_micro_batch_number(int64_t count) {
+  Counters now = counters();
+  now.rng_step += count;
+  set_counters(now);
+}
+
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {
   const std::vector<TracedCall> calls = layout_.calls.of(to_string(function));
   const ReadArena read = reader_of(*this);
@@ -210,7 +234,10 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
   now.rng_step -= run.later_micro_batches + micro_batches * (ranks_ ? ranks_->size() : 1);
   set_counters(now);
   alone_ = true;
+  const int64_t replies = layout_.reply_micro_batches;
+  if (replies > 0) number_replies();
   for (int64_t i = 0; i < micro_batches; ++i) {
+    if (replies > 0 && i == replies) number_data();
     copy_in(0, run.inputs[static_cast<size_t>(i)]);
     if (const auto found = step_through(Function::micro_step, true)) {
       return micro_batches == 1 ? *found

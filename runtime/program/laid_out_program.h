@@ -56,7 +56,8 @@ class LaidOutProgram : public StepProgram {
   TextShape text_shape() const override { return layout_.texts; }
   void embed(const Batch& batch) override;
   ReplyDistances reply_distances() override;
-  void discard_loss() override { write_scalar(layout_.results.loss, 0.0f); }
+  void begin_replies() override { number_replies(); }
+  void end_replies() override;
   int64_t context_length() const override { return layout_.context_length; }
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
   std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
@@ -113,6 +114,7 @@ class LaidOutProgram : public StepProgram {
   bool is_alone() const { return alone_; }
   // Those that this program joined. RunError where it runs alone.
   Ranks& ranks() const;
+  bool has_ranks() const { return ranks_ != nullptr; }
 
   // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
   // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
@@ -207,6 +209,12 @@ class LaidOutProgram : public StepProgram {
   // ends at the first that writes NaN or infinity, which is described.
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
+  // Random numbers of a step's micro-batches go by their numbers: all ranks' micro-batches of replies have
+  // the first ones, rank 0's before rank 1's, and those of data the next ones. Between steps a rank has the
+  // number of its first one of data, counted as if there were no replies (Trainer).
+  void number_replies();
+  void number_data();
+  void add_to_micro_batch_number(int64_t count);
   void collect(const NamedTensor& tensor, std::span<std::byte> to);
   void collect_piece(const TensorPiece& piece, std::span<std::byte> to);
   void upload_piece(const TensorPiece& piece, std::span<const std::byte> from);

@@ -161,9 +161,10 @@ struct ProgramLayout {
   int64_t tensor_ranks = 1;  // that share layers: consecutive ones
   // Layers gather their weights, of which each rank has a part: no rank computes by itself.
   bool gathers_weights = false;
-  int64_t vocabulary = 0;  // tokens; where ranks share layers
-  int64_t gradient_accumulation_steps = 1;
-  int64_t context_length = 0;  // T
+  int64_t vocabulary = 0;                   // tokens; where ranks share layers
+  int64_t gradient_accumulation_steps = 1;  // micro-batches that a process takes a step, those of replies too
+  int64_t reply_micro_batches = 0;          // of these, which come first; with an objective
+  int64_t context_length = 0;               // T
   CacheShape cache;
   TextShape texts;
   double flop_per_target = 0;  // model flop a trained token

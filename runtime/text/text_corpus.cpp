@@ -9,6 +9,7 @@
 #include "runtime/data/item_loader.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
+#include "runtime/text/chat_template.h"
 #include "runtime/text/load_items.h"
 #include "runtime/text/load_tokens.h"
 
@@ -54,6 +55,8 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
                         settings.cut_long_items, settings.document_mask});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
+  if (settings.chat_template != "none")
+    corpus.reply_end = corpus.tokenizer->encode(ChatTemplate::named(settings.chat_template).reply_end());
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "runtime/train/generate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -22,6 +24,28 @@ int32_t first_token(const Tokenizer& tokenizer) {
   } catch (const InputError&) {
     return 0;  // a character vocabulary of a corpus without line breaks
   }
+}
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct Drawn {
+  int32_t id = 0;
+  double log_probability = kUnknown;
+};
+
+double log_probability(std::span<const float> logits, int32_t id) {
+  const float largest = std::ranges::max(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return static_cast<double>(logits[static_cast<size_t>(id)]) - largest - std::log(sum);
+}
+
+// `top.sum` is of the whole row, at temperature 1.
+double log_probability(const TopLogits& top, int32_t id) {
+  const auto found = std::ranges::find(top.ids, id);
+  if (found == top.ids.end()) return kUnknown;
+  const auto at = static_cast<size_t>(found - top.ids.begin());
+  return static_cast<double>(top.values[at]) - top.values[0] - std::log(top.sum);
 }
 
 // A text on its way.
@@ -111,10 +135,11 @@ class BatchGenerator {
       return take(text, draw(*text, program_.next_logits(prompts[0].tokens, last)));
     }
     const LogitRows logits = program_.prefill(prompts);
+    model_vocabulary_ = logits.vocab;
     for (const size_t row : rows) texts_[row]->is_cached = true;
-    const std::vector<int32_t> ids =
+    const std::vector<Drawn> tokens =
         drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(i)); });
-    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], ids[i]);
+    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], tokens[i]);
   }
 
   void decode_cached_texts() {
@@ -131,9 +156,9 @@ class BatchGenerator {
       return extend_by_top(rows, tokens, positions);
     ++counts_.decode_steps;
     const LogitRows logits = program_.decode(tokens, positions);
-    const std::vector<int32_t> ids =
+    const std::vector<Drawn> next =
         drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
-    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], ids[i]);
+    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], next[i]);
   }
 
   // Steps of the texts of `rows`, until one of them ends. Each next one begins before the tokens of the one
@@ -199,22 +224,30 @@ class BatchGenerator {
       reads_rows_ = true;
       return false;
     }
-    take(text, id ? *id : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
+    take(text, id ? of_top(top, *id) : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
     return text.has_value() && id == top.drawn;
   }
 
+  // The sum that a program finds is of the tokenizer's ids, at the temperature of sampling.
+  Drawn of_top(const TopLogits& top, int32_t id) const {
+    const bool is_known = options_.log_probabilities && options_.sampling.temperature == 1 &&
+                          model_vocabulary_ <= tokenizer_.vocab_size();
+    return {id, is_known ? log_probability(top, id) : kUnknown};
+  }
+
   // From the logits behind the text's last token.
-  int32_t draw(const Text& text, std::span<const float> logits) const {
+  Drawn draw(const Text& text, std::span<const float> logits) const {
     // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
-    logits = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
-    return sample_token(logits, text.sampling, text.ids.size(), text.ids);
+    const auto known = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
+    const int32_t id = sample_token(known, text.sampling, text.ids.size(), text.ids);
+    return {id, options_.log_probabilities ? log_probability(logits, id) : kUnknown};
   }
 
   // For the texts of `rows`, text i from the logits logits_of(i), on all threads: sorting a large vocabulary
   // takes longer than a GPU's step.
   template <typename LogitsOf>
-  std::vector<int32_t> drawn(std::span<const size_t> rows, const LogitsOf& logits_of) const {
-    std::vector<int32_t> ids(rows.size());
+  std::vector<Drawn> drawn(std::span<const size_t> rows, const LogitsOf& logits_of) const {
+    std::vector<Drawn> tokens(rows.size());
     std::vector<std::exception_ptr> errors(rows.size());
     constexpr int64_t worth_threads = 1 << 16;  // logits
     const auto count = static_cast<int64_t>(rows.size());
@@ -222,7 +255,7 @@ class BatchGenerator {
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       try {
-        ids[at] = draw(*texts_[rows[at]], logits_of(at));
+        tokens[at] = draw(*texts_[rows[at]], logits_of(at));
       } catch (...) {
         errors[at] = std::current_exception();
       }
@@ -230,12 +263,14 @@ class BatchGenerator {
     for (const std::exception_ptr& error : errors) {
       if (error) std::rethrow_exception(error);
     }
-    return ids;
+    return tokens;
   }
 
-  void take(std::optional<Text>& text, int32_t id) {
+  void take(std::optional<Text>& text, const Drawn& token) {
+    const int32_t id = token.id;
     ++text->reply.new_tokens;
     text->reply.ids.push_back(id);
+    if (options_.log_probabilities) text->reply.log_probabilities.push_back(token.log_probability);
     ++counts_.new_tokens;
     if (tokenizer_.end_of_text() == id ||
         std::ranges::find(options_.end_tokens, id) != options_.end_tokens.end())
@@ -276,6 +311,7 @@ class BatchGenerator {
   const CacheShape cache_;
   const size_t context_;
   std::vector<std::optional<Text>> texts_;  // by the cache's sequences
+  int64_t model_vocabulary_ = 0;            // as prefill() says
   bool reads_rows_ = false;                 // the next step does not run ahead: whole rows may be needed
   size_t next_ = 0;                         // request
   GenerateCounts counts_;

@@ -21,6 +21,7 @@ struct GenerateOptions {
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
   SampleOptions sampling;
   std::vector<int32_t> end_tokens = {};  // end a text as the tokenizer's end_of_text does
+  bool log_probabilities = false;        // Reply::log_probabilities
   bool interruptible = true;             // a signal that asks to stop ends texts; false: it is not looked at
 };
 
@@ -50,7 +51,11 @@ std::string_view to_string(TextEnd end);
 struct Reply {
   std::string text;               // behind the prompt
   std::vector<int32_t> ids = {};  // drawn, end_of_text included
-  int64_t new_tokens = 0;         // drawn, end_of_text included
+  // Where asked for: of each id the logarithm of its probability at temperature 1, among all ids of the
+  // model; NaN where the program found the token without giving its row, and that is not among the largest
+  // logits.
+  std::vector<double> log_probabilities = {};
+  int64_t new_tokens = 0;  // drawn, end_of_text included
   TextEnd end = TextEnd::interrupted;
 };
 

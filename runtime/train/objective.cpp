@@ -1,11 +1,13 @@
 #include "runtime/train/objective.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "runtime/data/hash.h"
 #include "runtime/log/monotonic.h"
-#include "runtime/train/generate.h"
+#include "runtime/parallel/ranks.h"
+#include "runtime/train/rank_exchange.h"
 #include "runtime/train/text_batches.h"
 
 namespace hydrac::runtime {
@@ -24,11 +26,10 @@ uint64_t key_of(const ObjectiveSettings& settings, int64_t step, Purpose purpose
       .value();
 }
 
-ReplyPlaces places_of(const ObjectiveSettings& settings, const Batch& batch) {
-  const int64_t tokens = settings.sequence_len;
-  ReplyPlaces places{static_cast<int64_t>(batch.tokens.size()) / tokens, tokens,
-                     settings.prompt_tokens + settings.max_new_tokens, 0};
-  const int64_t all = settings.prompts * settings.replies;
+// Of the replies to `prompts` prompts.
+ReplyPlaces places_of(const ObjectiveSettings& settings, int64_t prompts, int64_t rows) {
+  ReplyPlaces places{rows, settings.sequence_len, settings.prompt_tokens + settings.max_new_tokens, 0};
+  const int64_t all = prompts * settings.replies;
   places.batches = (all + places.of_a_batch() - 1) / places.of_a_batch();
   return places;
 }
@@ -42,45 +43,106 @@ struct TokenDivergence {
   double value, by_loss;
 };
 
+// What a reply adds to the means of all. They are added up in the order of replies, so that the means do not
+// depend on who sampled which.
+struct ReplyNumbers {
+  int64_t tokens = 0;
+  double divergence = 0;
+  double gap = 0;  // between sampling and scoring, over `known` tokens
+  int64_t known = 0;
+};
+
+// Losses of the target at element `at` of their batch.
+TokenDivergence divergence_of(const TargetLosses& losses, size_t at) {
+  return TokenDivergence(static_cast<double>(losses.own[at]) - static_cast<double>(losses.base[at]));
+}
+
+ReplyNumbers numbers_of(const SampledReply& reply, const ReplyTargets& targets, const TargetLosses& losses) {
+  ReplyNumbers numbers{static_cast<int64_t>(targets.count)};
+  for (size_t i = 0; i < targets.count; ++i) {
+    const size_t at = targets.first + i;
+    if (!losses.base.empty()) numbers.divergence += divergence_of(losses, at).value;
+    const double sampled = reply.log_probabilities[i];
+    if (std::isnan(sampled)) continue;
+    numbers.gap += std::abs(sampled + static_cast<double>(losses.own[at]));
+    ++numbers.known;
+  }
+  return numbers;
+}
+
+ReplyNumbers sum_of(std::span<const ReplyNumbers> replies) {
+  ReplyNumbers all;
+  for (const ReplyNumbers& one : replies) {
+    all.tokens += one.tokens;
+    all.divergence += one.divergence;
+    all.gap += one.gap;
+    all.known += one.known;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<ObjectiveResult> ReplyObjective::begin_step(int64_t step, const std::vector<Batch>& data) {
-  const ReplyPlaces places = places_of(settings_, data.at(0));
+  const int64_t rows = static_cast<int64_t>(data.at(0).tokens.size()) / settings_.sequence_len;
+  return answer(
+      step, draw_prompts(data, settings_.sequence_len, settings_.prompts, key_of(settings_, step, kPrompts)),
+      rows);
+}
+
+std::optional<ObjectiveResult> ReplyObjective::answer(int64_t step,
+                                                      const std::vector<std::vector<int32_t>>& prompts,
+                                                      int64_t rows) {
+  const int64_t share = settings_.prompts / (ranks_ ? ranks_->size(RankGroup::data) : 1);
+  const ReplyPlaces places = places_of(settings_, share, rows);
+  Answers answers;
+  answers.all_sets = std::ssize(prompts);
+  answers.first_set = std::min((ranks_ ? ranks_->rank(RankGroup::data) : 0) * share, answers.all_sets);
+  const auto own = std::span(prompts).subspan(static_cast<size_t>(answers.first_set));
   const double began = monotonic_seconds();
-  const std::vector<SampledReply> replies =
-      sample(draw_prompts(data, places.tokens, settings_.prompts, key_of(settings_, step, kPrompts)), step);
-  const double seconds = monotonic_seconds() - began;
-  std::vector<Batch> batches = reply_batches(replies, places);
+  answers.replies =
+      sample(own.first(std::min(own.size(), static_cast<size_t>(share))), answers.first_set, step);
+  const double sampled = monotonic_seconds();
+  std::vector<Batch> batches = reply_batches(answers.replies, places);
   std::optional<ObjectiveResult> result;
-  if (!replies.empty()) result = weigh(replies, places, batches);
-  if (result) result->seconds = seconds;
+  if (!prompts.empty()) {
+    result = weigh(answers, places, batches);
+    const double seconds = sampled - began;
+    result->seconds = std::ranges::max(joined<double>(ranks_, std::span(&seconds, 1)));
+  }
+  work_.scoring_seconds = monotonic_seconds() - sampled;
+  program_.begin_replies();
   for (const Batch& batch : batches) program_.micro_step(batch, 1);
-  program_.discard_loss();
+  program_.end_replies();
   return result;
 }
 
-std::vector<SampledReply> ReplyObjective::sample(const std::vector<std::vector<int32_t>>& prompts,
-                                                 int64_t step) const {
+// A reply's random numbers are those of its number among all ranks'.
+std::vector<SampledReply> ReplyObjective::sample(std::span<const std::vector<int32_t>> prompts,
+                                                 int64_t first_set, int64_t step) {
   std::vector<SampledReply> replies;
   std::vector<TextRequest> requests;
   for (const std::vector<int32_t>& prompt : prompts) {
     for (int64_t r = 0; r < settings_.replies; ++r) {
-      const auto number = static_cast<int64_t>(replies.size());
-      replies.push_back({number, prompt, {}});
-      requests.push_back({prompt, key_of(settings_, step, kReplies, static_cast<uint64_t>(number))});
+      const auto segment = std::ssize(replies);
+      replies.push_back({segment, prompt, {}});
+      const auto number = static_cast<uint64_t>(first_set * settings_.replies + segment);
+      requests.push_back({prompt, key_of(settings_, step, kReplies, number)});
     }
   }
   GenerateOptions options;
   options.max_new_tokens = settings_.max_new_tokens;
   options.sampling = settings_.sampling;
   options.end_tokens = settings_.end_tokens;
+  options.log_probabilities = true;
   options.interruptible = false;
   TextEvents events;
   events.on_end = [&](size_t request, const Reply& reply) {
     replies[request].reply = reply.ids;
     replies[request].text = reply.text;
+    replies[request].log_probabilities = reply.log_probabilities;
   };
-  generate_batch(program_, tokenizer_, requests, options, events);
+  work_.sampling = generate_batch(program_, tokenizer_, requests, options, events);
   return replies;
 }
 
@@ -92,26 +154,33 @@ void ReplyObjective::embed(std::span<const SampledReply> replies) {
   for (const Batch& batch : text_batches(texts, shape, settings_.encoder.first_token)) program_.embed(batch);
 }
 
-std::vector<double> ReplyObjective::advantages(std::span<const SampledReply> replies,
-                                               const ReplyDistances& distances,
+// One command a step sees the replies of all ranks.
+std::vector<double> ReplyObjective::rewards(const Answers& answers) const {
+  std::vector<PromptReplies> sets;
+  for (const SampledReply& reply : answers.replies) {
+    if (reply.segment % settings_.replies == 0) sets.push_back({tokenizer_.decode(reply.prompt), {}});
+    sets.back().replies.push_back(reply.text);
+  }
+  const std::string lines = joined(ranks_, json_lines(sets));
+  const auto replies = static_cast<size_t>(answers.all_sets * settings_.replies);
+  return found_by_rank_0(ranks_, [&] { return rewards_of(settings_.reward, lines, replies); });
+}
+
+std::vector<double> ReplyObjective::advantages(const Answers& answers, const ReplyDistances& distances,
                                                ObjectiveResult& result) const {
   const auto count = static_cast<size_t>(settings_.replies);
-  std::vector<double> rewards;
+  std::vector<double> rewarded;
   if (!settings_.reward.words.empty()) {
-    std::vector<PromptReplies> sets;
-    for (size_t r = 0; r < replies.size(); ++r) {
-      if (r % count == 0) sets.push_back({tokenizer_.decode(replies[r].prompt), {}});
-      sets.back().replies.push_back(replies[r].text);
-    }
-    rewards = rewards_of(settings_.reward, sets);
+    rewarded = rewards(answers);
     result.reward =
-        std::accumulate(rewards.begin(), rewards.end(), 0.0) / static_cast<double>(rewards.size());
+        std::accumulate(rewarded.begin(), rewarded.end(), 0.0) / static_cast<double>(rewarded.size());
   }
+  const size_t before = static_cast<size_t>(answers.first_set) * count;  // replies of other ranks
   std::vector<double> all;
-  for (size_t first = 0; first < replies.size(); first += count) {
-    const std::vector<double> of_set = rewards.empty()
+  for (size_t first = 0; first < answers.replies.size(); first += count) {
+    const std::vector<double> of_set = rewarded.empty()
                                            ? leave_one_out(std::span(distances.of_each).subspan(first, count))
-                                           : standardized(std::span(rewards).subspan(first, count));
+                                           : standardized(std::span(rewarded).subspan(before + first, count));
     all.insert(all.end(), of_set.begin(), of_set.end());
   }
   return all;
@@ -120,38 +189,36 @@ std::vector<double> ReplyObjective::advantages(std::span<const SampledReply> rep
 // With A the advantage of a reply, the loss is the mean over all sampled tokens of
 //   weight * A * (-log p) + kl * KL(p, p_base),
 // whose gradient is that of a sum of weighted losses of the tokens.
-ObjectiveResult ReplyObjective::weigh(std::span<const SampledReply> replies, const ReplyPlaces& places,
+ObjectiveResult ReplyObjective::weigh(const Answers& answers, const ReplyPlaces& places,
                                       std::vector<Batch>& batches) {
+  const std::vector<SampledReply>& replies = answers.replies;
   program_.clear_replies();
   std::vector<TargetLosses> losses;
   for (const Batch& batch : batches) losses.push_back(program_.score(batch));
   if (!settings_.encoder.weights.empty()) embed(replies);
   const ReplyDistances distances = program_.reply_distances();
-  const auto count = static_cast<size_t>(settings_.replies), sets = replies.size() / count;
+  const size_t own_sets = replies.size() / static_cast<size_t>(settings_.replies);
   ObjectiveResult result;
-  for (size_t set = 0; set < sets; ++set)
-    result.diversity += static_cast<double>(distances.mean[set]) / static_cast<double>(sets);
+  for (const float of_set : joined<float>(ranks_, std::span(distances.mean).first(own_sets)))
+    result.diversity += static_cast<double>(of_set) / static_cast<double>(answers.all_sets);
   const std::vector<ReplyTargets> targets = targets_of(replies, places);
-  size_t tokens = 0;
-  for (const ReplyTargets& of : targets) tokens += of.count;
-  const std::vector<double> advantage = advantages(replies, distances, result);
-  double divergence = 0;
+  std::vector<ReplyNumbers> numbers;
+  for (size_t r = 0; r < replies.size(); ++r)
+    numbers.push_back(numbers_of(replies[r], targets[r], losses[targets[r].batch]));
+  const ReplyNumbers all = sum_of(joined<ReplyNumbers>(ranks_, numbers));
+  const auto tokens = static_cast<double>(all.tokens);
+  result.reply_tokens = tokens / static_cast<double>(answers.all_sets * settings_.replies);
+  if (settings_.kl > 0) result.kl = all.divergence / tokens;
+  if (all.known > 0) result.sampling_gap = all.gap / static_cast<double>(all.known);
+  const std::vector<double> advantage = advantages(answers, distances, result);
   for (size_t r = 0; r < replies.size(); ++r) {
     const ReplyTargets& of = targets[r];
     for (size_t at = of.first; at < of.first + of.count; ++at) {
       double weight = settings_.weight * advantage[r];
-      if (settings_.kl > 0) {
-        const TargetLosses& both = losses[of.batch];
-        const TokenDivergence from_base(static_cast<double>(both.own[at]) -
-                                        static_cast<double>(both.base[at]));
-        weight += settings_.kl * from_base.by_loss;
-        divergence += from_base.value;
-      }
-      batches[of.batch].weights[at] = static_cast<float>(weight / static_cast<double>(tokens));
+      if (settings_.kl > 0) weight += settings_.kl * divergence_of(losses[of.batch], at).by_loss;
+      batches[of.batch].weights[at] = static_cast<float>(weight / tokens);
     }
   }
-  result.reply_tokens = static_cast<double>(tokens) / static_cast<double>(replies.size());
-  if (settings_.kl > 0) result.kl = divergence / static_cast<double>(tokens);
   return result;
 }
 

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
@@ -29,15 +30,6 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr size_t kMostOutput = size_t{1} << 20;
-
-std::string lines_of(std::span<const PromptReplies> prompts) {
-  std::string text;
-  for (const PromptReplies& prompt : prompts) {
-    const nlohmann::ordered_json line = {{"prompt", prompt.prompt}, {"replies", prompt.replies}};
-    text += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  }
-  return text;
-}
 
 // write(); a pipe that nobody reads any more is an error and never a signal, whatever this program does with
 // those.
@@ -216,10 +208,17 @@ std::optional<double> number_in(std::string_view line) {
 
 }  // namespace
 
-std::vector<double> rewards_of(const RewardCommand& command, std::span<const PromptReplies> prompts) {
-  size_t wanted = 0;
-  for (const PromptReplies& prompt : prompts) wanted += prompt.replies.size();
-  Command program(command, lines_of(prompts));
+std::string json_lines(std::span<const PromptReplies> prompts) {
+  std::string text;
+  for (const PromptReplies& prompt : prompts) {
+    const nlohmann::ordered_json line = {{"prompt", prompt.prompt}, {"replies", prompt.replies}};
+    text += line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  return text;
+}
+
+std::vector<double> rewards_of(const RewardCommand& command, std::string lines, size_t replies) {
+  Command program(command, std::move(lines));
   const std::string output = program.run();
   std::vector<double> rewards;
   for (size_t begin = 0; begin < output.size();) {
@@ -232,9 +231,9 @@ std::vector<double> rewards_of(const RewardCommand& command, std::span<const Pro
     rewards.push_back(*number);
     begin = end + 1;
   }
-  if (rewards.size() != wanted)
+  if (rewards.size() != replies)
     throw RewardError(
-        program.problem(fmt::format("printed {} numbers for {} replies", rewards.size(), wanted)));
+        program.problem(fmt::format("printed {} numbers for {} replies", rewards.size(), replies)));
   return rewards;
 }
 

@@ -24,12 +24,15 @@ struct PromptReplies {
   std::vector<std::string> replies;
 };
 
-// Runs the command, without a shell. Its standard input is a line of JSON a prompt,
+// A line of JSON a prompt, bytes that are no UTF-8 replaced:
 //   {"prompt": "...", "replies": ["...", "..."]}
-// bytes that are no UTF-8 replaced; it prints a number a line, one for each reply in their order. Standard
-// error goes where this process's does. RewardError that names the command: it cannot be started, ends with
-// another exit code than 0, takes longer than its timeout (it is killed then, with all processes of its
-// group), or prints anything but so many finite numbers. Called where ignore_write_signals() was.
-std::vector<double> rewards_of(const RewardCommand& command, std::span<const PromptReplies> prompts);
+std::string json_lines(std::span<const PromptReplies> prompts);
+
+// Runs the command, without a shell, with `lines` as its standard input; it prints a number a line, one for
+// each of `replies` replies in their order. Standard error goes where this process's does. RewardError that
+// names the command: it cannot be started, ends with another exit code than 0, takes longer than its timeout
+// (it is killed then, with all processes of its group), or prints anything but so many finite numbers. Called
+// where ignore_write_signals() was.
+std::vector<double> rewards_of(const RewardCommand& command, std::string lines, size_t replies);
 
 }  // namespace hydrac::runtime

@@ -22,6 +22,8 @@ struct SampledReply {
   int64_t segment = 0;                 // its number through all sets, Batch::segments
   std::vector<int32_t> prompt, reply;  // neither is empty
   std::string text = {};               // the reply's
+  // Of its tokens, as Reply::log_probabilities.
+  std::vector<double> log_probabilities = {};
 };
 
 // Rows of batches, all of the same shape, and how many tokens prompt and reply have at most.

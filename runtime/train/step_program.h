@@ -253,9 +253,10 @@ class StepProgram {
   virtual void embed(const Batch&) { throw std::logic_error("the program has no encoder"); }
   // Of the replies that were scored, or embedded, so far.
   virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
-  // Within a step: the loss of its micro-batches so far counts nothing in StepResult::loss; their gradients
-  // do.
-  virtual void discard_loss() { throw std::logic_error("the program has no objective"); }
+  // Micro-batches of replies are a step's first ones, between these two. Their loss counts nothing in
+  // StepResult::loss; their gradients do. All ranks call both.
+  virtual void begin_replies() { throw std::logic_error("the program has no objective"); }
+  virtual void end_replies() { throw std::logic_error("the program has no objective"); }
 
   // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
   virtual std::vector<NamedTensor> parameters() = 0;

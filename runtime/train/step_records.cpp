@@ -44,6 +44,7 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
     record.kl = step.objective->kl;
     record.reward = step.objective->reward;
     record.reply_tokens = step.objective->reply_tokens;
+    record.sampling_gap = step.objective->sampling_gap;
     record.sampling_ms = 1e3 * step.objective->seconds;
   }
   record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;

@@ -188,7 +188,8 @@ void Trainer::begin() {
       console_.message(fmt::format("learning rate {}, found by the range test of this run",
                                    program_.learning_rate().value()));
   }
-  if (options_.objective.prompts > 0) objective_.emplace(program_, *options_.tokenizer, options_.objective);
+  if (options_.objective.prompts > 0)
+    objective_.emplace(program_, *options_.tokenizer, options_.objective, options_.ranks);
   pipeline_.emplace(program_, *source_, step_, options_.ranks, objective_ ? &*objective_ : nullptr);
   saving_.saved();
 }
@@ -277,12 +278,14 @@ void Trainer::train_to_end() {
   if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
-// Where rewards cannot be had, what was trained before is saved.
+// Where rewards cannot be had, what was trained before is saved. All ranks hear of that, and wait for rank 0,
+// which saves, to end them: one that ended by itself would end rank 0.
 void Trainer::begin_step() {
   try {
     pipeline_->begin();
   } catch (const RewardError&) {
-    if (step_ > 0 && saved_step_ != step_) save();
+    if (takes_part_in_saving() && step_ > 0 && saved_step_ != step_) save();
+    if (!leads()) options_.ranks->any(false);
     throw;
   }
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "hydrac/math.h"
+
 namespace hydrac::cuda {
 
 inline constexpr int kTop = 64;              // logits that are found
@@ -11,10 +13,10 @@ inline constexpr int kTopGroup = 16;         // columns of a thread of the first
 inline constexpr int kTopColumns = kTopThreads * kTopGroup;  // of a block of the first kernel
 inline constexpr int kMostTopParts = 64;
 
-constexpr int top_parts(int columns) {
+HYDRAC_FN constexpr int top_parts(int columns) {
   return (columns + kTopColumns - 1) / kTopColumns;
 }
-constexpr bool finds_top(std::int64_t columns) {
+HYDRAC_FN constexpr bool finds_top(std::int64_t columns) {
   return columns <= std::int64_t{kMostTopParts} * kTopColumns;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/e2e/cli.h"
+#include "tests/e2e/pairs.h"
 #include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
@@ -289,6 +290,42 @@ TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
   EXPECT_NE(alone.out.find("this program is of 2 ranks, and nobody started them: torchrun "),
             std::string::npos)
       << alone.out;
+  const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(tested.code, 0) << tested.out;
+}
+
+// Replies are sampled, scored, rewarded and trained on.
+TEST(AheadOfTime, AnObjectiveOfSeveralRanksTrainsAsThatOfTheJit) {
+  const Workplace place;
+  spill_pairs(place);
+  test::spill(
+      place / "replies.yaml",
+      "name: replies\ntarget: cpu\n"
+      "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
+      "intermediate_size: 64}\n"
+      "adapter: {type: lora, r: 4, dropout: 0.1}\n"
+      "objective: {name: grpo, prompts: 4, replies: 2, weight: 1, kl: 0.1, prompt_tokens: 16, "
+      "max_new_tokens: 8, top_k: 40}\n"
+      "data: {path: pairs.jsonl, format: chat, val_fraction: 0.1}\n"
+      "train: {sequence_len: 48, micro_batch_size: 2, max_steps: 6, eval_steps: 0, log_steps: 1, "
+      "optimizer: {learning_rate: 0.01}}\n"
+      "parallel: {data: 2}\noptimizations: {threads: 1}\nsample: {max_new_tokens: 0}\n");
+  test::spill(place / "reward.sh", "awk '{ print length($0); print length($0) % 7 }'\n");
+  const std::string reward = "objective.reward.command=[sh, reward.sh]";
+  const Outcome emitted = place.run({"emit", "replies.yaml", reward, "-o", "program", "-q"});
+  ASSERT_EQ(emitted.code, 0) << emitted.err;
+  build_emitted(place, "program");
+  ASSERT_EQ(place.run({"replies.yaml", reward, "output.dir=runs/jit", "-q"}).code, 0);
+  const std::string train = "program/build/train --quiet --reward sh --reward reward.sh --output runs/";
+  const Outcome run = shell(place.path(), train + "built --steps 3");
+  ASSERT_EQ(run.code, 0) << run.out;
+  const Outcome resumed = shell(place.path(), train + "built --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.out;
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6", "adapter_model.safetensors");
+  ASSERT_EQ(shell(place.path(), train + "mixed --steps 3").code, 0);
+  const Outcome rest = place.run({"replies.yaml", reward, "output.dir=runs/mixed", "-q", "--resume"});
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  expect_equal_runs(place / "runs/jit", place / "runs/mixed", "checkpoint-6", "adapter_model.safetensors");
   const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
   EXPECT_EQ(tested.code, 0) << tested.out;
 }

@@ -195,8 +195,6 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
       if (!cpu && !old) words.push_back("optimizations.fused_matmuls=all");
       const std::string name = spec.path().stem().string();
       if (name.starts_with("series")) continue;  // its data is made by a test of its own
-      if (name == "polychromic")
-        words.push_back("objective.name=none");  // no emitted program samples replies
       const Outcome outcome = place.run(words);
       EXPECT_EQ(outcome.code, 0) << name << " on " << target << ": " << outcome.err;
     }

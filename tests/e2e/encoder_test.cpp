@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/e2e/cli.h"
+#include "tests/e2e/pairs.h"
 #include "tests/unit/support/bert_folder.h"
 #include "tests/unit/support/source_dir.h"
 
@@ -27,11 +28,7 @@ class ReplyEncoder : public testing::Test {
   ReplyEncoder() {
     bert_.draw(5);
     bert_.write(place_ / "bert");
-    std::string lines;
-    for (int i = 0; i < 30; ++i)
-      lines += R"({"prompt": "after )" + std::to_string(i) + R"( comes ", "completion": ")" +
-               std::to_string(i + 1) + "\"}\n";
-    spill(place_ / "pairs.jsonl", lines);
+    spill_pairs(place_);
     spill(place_ / "replies.yaml",
           "name: replies\ntarget: cpu\n"
           "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 64}\n"
@@ -127,6 +124,16 @@ TEST_F(ReplyEncoder, IsReportedBesideRewardsToo) {
   train({"name=rewarded", "objective.name=grpo", "objective.weight=0",
          "objective.reward.command=[sh, reward.sh]"});
   EXPECT_EQ(diversity("rewarded"), diversity());
+}
+
+TEST_F(ReplyEncoder, IsInNoEmittedProgram) {
+  const Outcome outcome = place_.run({"emit", "replies.yaml", "-o", "program"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(
+      outcome.err.find("replies.yaml:6:10: error: hydrac emit writes no programs with an encoder of replies "
+                       "[objective-unsupported]"),
+      std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(ReplyEncoder, ItsRunsAreSampledFromAndMergedWithoutIt) {

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "tests/e2e/cli.h"
+#include "tests/e2e/pairs.h"
 #include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
@@ -24,11 +26,7 @@ std::vector<nlohmann::json> records(const fs::path& file) {
 class Objective : public testing::Test {
  protected:
   Objective() {
-    std::string lines;
-    for (int i = 0; i < 30; ++i)
-      lines += R"({"prompt": "after )" + std::to_string(i) + R"( comes ", "completion": ")" +
-               std::to_string(i + 1) + "\"}\n";
-    spill(place_ / "pairs.jsonl", lines);
+    spill_pairs(place_);
     spill(place_ / "replies.yaml",
           "name: replies\ntarget: cpu\n"
           "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
@@ -70,6 +68,8 @@ TEST_F(Objective, IsReportedInEveryRecord) {
     EXPECT_GE(record["reply_tokens"].get<double>(), 1);
     EXPECT_LE(record["reply_tokens"].get<double>(), 8);
     EXPECT_GE(record["kl"].get<double>(), 0);
+    EXPECT_GE(record["sampling_gap"].get<double>(), 0);
+    EXPECT_LT(record["sampling_gap"].get<double>(), 1e-5);
   }
   EXPECT_EQ(all[0]["kl"].get<double>(), 0);  // an adapter begins as none
   EXPECT_GT(all[5]["kl"].get<double>(), 0);
@@ -121,11 +121,41 @@ TEST_F(Objective, RefusesRecordsWithoutAPromptAndPromptsThatAreTooLong) {
 }
 
 TEST_F(Objective, IsRefusedWhereNothingSamplesReplies) {
-  refused({"emit", "replies.yaml", "-o", "out"}, "hydrac emit writes no programs that sample replies");
-  refused({"bench", "replies.yaml"},
-          "hydrac bench times steps without the replies that an objective samples");
-  refused({"tune", "replies.yaml"}, "hydrac tune times steps without the replies that an objective samples");
+  refused({"bench", "replies.yaml", "--peer", "libtorch"},
+          "hydrac bench --peer compares steps with LibTorch's, which sample no replies");
   EXPECT_EQ(place_.run({"check", "replies.yaml"}).code, 0);
+}
+
+TEST_F(Objective, BenchSaysWhatAStepIsMadeOf) {
+  const Outcome outcome = place_.run({"bench", "replies.yaml", "--steps", "3", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto result = nlohmann::json::parse(outcome.out);
+  const auto& parts = result["objective"];
+  EXPECT_EQ(parts["prompt_tokens"], 9 * 16);
+  EXPECT_EQ(parts["reply_tokens"], 9 * 8);
+  EXPECT_EQ(parts["decode_steps"], 7);  // the first token is prefill's
+  double sum = 0;
+  for (const char* part : {"prefill_ms", "decode_ms", "scoring_ms", "training_ms"}) {
+    EXPECT_GT(parts[part].get<double>(), 0) << part;
+    sum += parts[part].get<double>();
+  }
+  EXPECT_LT(sum, 3 * result["step_ms"].get<double>());  // medians of parts and of the whole
+  EXPECT_FALSE(result["kernels"].empty());
+  const Outcome text = place_.run({"bench", "replies.yaml", "--steps", "3"});
+  EXPECT_NE(text.out.find("72 tokens of replies behind 144 of prompts"), std::string::npos) << text.out;
+}
+
+TEST_F(Objective, AblationAndTuningTimeThePartThatTrains) {
+  const char* const note =
+      "samples no replies: it times the part of a step that trains, in which 3 of 4 micro-batches are those "
+      "of "
+      "replies";
+  const Outcome ablated = place_.run({"bench", "replies.yaml", "--ablate", "--steps", "2"});
+  EXPECT_EQ(ablated.code, 0) << ablated.err;
+  EXPECT_NE(ablated.err.find(note), std::string::npos) << ablated.err;
+  const Outcome tuned = place_.run({"tune", "replies.yaml", "--objective", "memory", "-o", "replies.lock"});
+  EXPECT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_NE(tuned.err.find(note), std::string::npos) << tuned.err;
 }
 
 TEST_F(Objective, ItsRunsAreSampledFromAndMergedAsOthers) {
@@ -179,6 +209,91 @@ TEST_F(Objective, AFileCannotNameAProgramToRun) {
         "extends: replies.yaml\nobjective: {name: grpo, reward: {command: ./reward.sh}}\n");
   refused({"grpo.yaml"}, "a file cannot name a program that is run [objective-needs-reward]");
   refused({"replies.yaml", kGrpo}, "nothing says what replies are worth [objective-needs-reward]");
+}
+
+// Of ranks whose replies fill whole micro-batches, one each.
+class RanksOfObjective : public Objective {
+ protected:
+  void SetUp() override { train(with(one(), {"name=one"})); }
+
+  static Words base() {
+    return {"objective.prompts=4", "objective.replies=2",     "adapter.dropout=0.1",
+            "train.save_steps=3",  "train.max_grad_norm=0.1", "train.lr_scheduler.name=constant"};
+  }
+  static Words one() { return with(base(), {"train.gradient_accumulation_steps=2"}); }
+  static Words two(int zero = 0) {
+    return with(base(), {"parallel.data=2", "parallel.zero=" + std::to_string(zero)});
+  }
+  // Without times, the memory, of which one process needs more to accumulate, and the rounding of sampling: a
+  // library may multiply fewer rows in another way.
+  std::string metrics(const std::string& run) const {
+    return std::regex_replace(without_timing(slurp(place_ / "runs" / run / "metrics.jsonl")),
+                              std::regex(",\"(memory_gib|sampling_gap)\":[0-9.e-]+"), "");
+  }
+  void expect_same(const std::string& run, const std::string& other) const {
+    for (const int step : {3, 6})
+      for (const char* name :
+           {"adapter_model.safetensors", "optimizer.safetensors", "state.json", "choices.json"})
+        EXPECT_EQ(file(run, name, step), file(other, name, step)) << name << " of step " << step;
+    EXPECT_EQ(metrics(run), metrics(other));
+  }
+};
+
+TEST_F(RanksOfObjective, TrainAsOneProcessThatAccumulates) {
+  train(with(two(), {"name=two"}));
+  expect_same("two", "one");
+  train(with(two(1), {"name=shared"}));
+  expect_same("shared", "one");
+}
+
+TEST_F(RanksOfObjective, GoOnAsOneProcessAndTheOtherWayRound) {
+  train(with(two(), {"name=mixed", "train.max_steps=3"}));
+  train(with(one(), {"name=mixed", "--resume", "--exact"}));
+  expect_same("mixed", "one");
+  train(with(one(), {"name=parted", "train.max_steps=3"}));
+  train(with(two(1), {"name=parted", "--resume", "--exact"}));
+  expect_same("parted", "one");
+}
+
+// What a rank keeps is the sum of each micro-batch over ranks.
+TEST_F(RanksOfObjective, ThatKeepPartsOfGradientsHaveTheSameBitsAtEveryRun) {
+  train(with(two(2), {"name=parts"}));
+  train(with(two(2), {"name=again", "train.max_steps=3"}));
+  train(with(two(2), {"name=again", "--resume", "--exact"}));
+  expect_same("parts", "again");
+  EXPECT_EQ(records(place_ / "runs/parts/metrics.jsonl")[0]["diversity"],
+            records(place_ / "runs/one/metrics.jsonl")[0]["diversity"]);
+}
+
+// Four ranks could answer eight prompts each, and four sequences have fewer than 32 items.
+TEST_F(RanksOfObjective, ReplyToFewerPromptsThanTheyCould) {
+  const Words few = with(base(), {"objective.prompts=32", "train.micro_batch_size=1", "train.max_steps=2"});
+  train(with(few, {"name=few", "parallel.data=4"}));
+  train(with(few, {"name=few-one", "train.gradient_accumulation_steps=4"}));
+  EXPECT_EQ(records(place_ / "runs/few/metrics.jsonl")[0]["diversity"],
+            records(place_ / "runs/few-one/metrics.jsonl")[0]["diversity"]);
+}
+
+TEST_F(RanksOfObjective, StartOneRewardCommandAStep) {
+  // It sees all prompts: a line each.
+  spill(place_ / "reward.sh",
+        "n=$(cat calls 2>/dev/null || echo 0); echo $((n + 1)) > calls; cat > seen; wc -l < seen >> lines\n"
+        "[ $n -ne 3 ] || exit 7; awk '{ print length($0); print length($0) % 7 }' seen\n");
+  const Words rewarded = {kGrpo, "objective.reward.command=[sh, reward.sh]", "train.save_steps=0"};
+  const Outcome failed = place_.run(with(with({"replies.yaml", "-q", "name=graded"}, two()), rewarded));
+  EXPECT_EQ(failed.code, 3) << failed.out;
+  EXPECT_NE(
+      failed.err.find("step 4: objective.reward.command, sh reward.sh, ended with exit code 7\nthe newest "
+                      "checkpoint is runs/graded/checkpoint-3\n"),
+      std::string::npos)
+      << failed.err;
+  EXPECT_EQ(failed.err.find("rank 1"), std::string::npos) << failed.err;
+  train(with(with(two(), rewarded), {"name=graded", "--resume"}));
+  EXPECT_EQ(slurp(place_ / "calls"), "7\n");  // six steps, and the one that failed
+  EXPECT_EQ(slurp(place_ / "lines"), "4\n4\n4\n4\n4\n4\n4\n");
+  train(with(with(one(), rewarded), {"name=graded-one"}));
+  EXPECT_EQ(metrics("graded"), metrics("graded-one"));
+  EXPECT_EQ(file("graded", "adapter_model.safetensors"), file("graded-one", "adapter_model.safetensors"));
 }
 
 // specs/polychromic.yaml, shorter.

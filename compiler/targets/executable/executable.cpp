@@ -106,10 +106,31 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
   steps().copy_in(offset(id, slot), std::as_bytes(std::span(stored)));
 }
 
+namespace {
+
+// Whether the replies of a rank leave no place of its micro-batches empty: all ranks' are then those of one
+// process.
+bool replies_fill_micro_batches(const spec::Spec& spec) {
+  const auto& o = spec.objective;
+  const int64_t of_a_row = spec.train.sequence_len / (o.prompt_tokens + o.max_new_tokens),
+                places = spec.train.micro_batch_size * of_a_row;
+  return spec::prompts_of_rank(spec) * o.replies % places == 0;
+}
+
+}  // namespace
+
 std::string sums_of_ranks(const spec::Spec& spec) {
-  const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps;
-  if (ranks == 1 || each == 1) return "";
-  return fmt::format("{} ranks of {}{}", ranks, each, spec.parallel.zero > 1 ? ", one at a time" : "");
+  const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps,
+                of_replies = spec::sampled_micro_batches(spec);
+  const bool one_at_a_time = spec.parallel.zero > 1;
+  // Ranks sum replies' micro-batches before those of data.
+  const bool replies_as_one =
+      of_replies == 0 || (of_replies == 1 && !one_at_a_time && replies_fill_micro_batches(spec));
+  const bool as_one = each == 1 && replies_as_one;
+  if (ranks == 1 || as_one) return "";
+  return fmt::format("{} ranks of {}{}{}", ranks, each,
+                     of_replies > 0 ? fmt::format(" and {} of replies", of_replies) : "",
+                     one_at_a_time ? ", one at a time" : "");
 }
 
 }  // namespace hydrac::targets

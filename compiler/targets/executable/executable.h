@@ -80,7 +80,8 @@ class Executable {
 
 // How the micro-batches of a step are added up where that is not the order of one process that accumulates
 // them, as RecordedChoices records it: "2 ranks of 4". One micro-batch a rank sums as one process does; of
-// several each rank makes a sum of its own first. "" otherwise.
+// several each rank makes a sum of its own first. One of replies and one of data sum as one process does
+// where replies fill theirs. "" otherwise.
 std::string sums_of_ranks(const spec::Spec& spec);
 
 }  // namespace hydrac::targets

@@ -280,6 +280,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.gathers_weights = compiled_.pack.shards_weights;
   layout.vocabulary = compiled_.spec.model.vocab_size;
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
+  layout.reply_micro_batches = spec::sampled_micro_batches(compiled_.spec);
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.cache = cache();
   layout.texts = texts();

@@ -54,11 +54,12 @@ class TrainMain : public testing::Test {
     return settings;
   }
 
-  Outcome run(std::vector<const char*> words) {
+  Outcome run(std::vector<const char*> words) { return run(settings(), std::move(words)); }
+  Outcome run(const TrainSettings& settings, std::vector<const char*> words) {
     words.insert(words.begin(), "build/train");
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const int code = train_main(static_cast<int>(words.size()), words.data(), settings(), open_shards,
+    const int code = train_main(static_cast<int>(words.size()), words.data(), settings, open_shards,
                                 [&](const RecordedChoices&) -> std::unique_ptr<LaidOutProgram> {
                                   ++made_;
                                   return std::make_unique<TinyProgram>();
@@ -150,6 +151,9 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --data PATH        train on these files, a path or pattern; once for each\n"
           "  --val-data PATH    validate on these files; once for each\n"
           "  --tokenizer FILE   the tokenizer.json of the data\n"
+          "  --reward WORD      what says how much replies are worth: a program, then its arguments; once "
+          "for "
+          "each word\n"
           "  --steps N          end after N steps; the learning rate's schedule stays that of the spec\n"
           "  --output DIR       the run's folder\n"
           "  --resume [auto]    continue the run in its folder from its newest checkpoint; auto: begin where "
@@ -190,6 +194,24 @@ TEST_F(TrainMain, WrongWordsAreBadInput) {
     EXPECT_EQ(outcome.err, "train: error: " + message + "\n");
   }
   EXPECT_EQ(made_, 0);
+}
+
+TEST_F(TrainMain, WhatRewardsRepliesIsForItsUserToSay) {
+  EXPECT_EQ(
+      run({"--reward", "reward.py"}).err,
+      "train: error: --reward is for objective.name: grpo; nothing that this program samples is rewarded\n");
+  TrainSettings rewarded = settings();
+  rewarded.train.objective.reward.timeout_seconds = 60;
+  EXPECT_EQ(
+      run(rewarded, {}).err,
+      "train: error: replies are rewarded (objective.name: grpo), and nothing says by what: give a program "
+      "as --reward\n");
+  EXPECT_EQ(made_, 0);
+  const Outcome fine = run(rewarded, {"--reward", "python3", "--reward=reward.py", "--quiet"});
+  EXPECT_EQ(fine.code, 0) << fine.err;
+  EXPECT_NE(slurp(folder_ / "run/checkpoint-4/state.json")
+                .find(R"(objective.reward.command = [\"python3\",\"reward.py\"])"),
+            std::string::npos);
 }
 
 TEST_F(TrainMain, WhatIsOfAGpuIsRefusedElsewhere) {

@@ -30,27 +30,39 @@ constexpr int kCapability = 90;
 
 // Kernels of every kind: rows, sums over rows, an optimizer's, and of templates attention, its gradients, the
 // embedding's and matmuls with epilogues.
-spec::Spec small_spec() {
+constexpr const char* kStep =
+    "name: test\n"
+    "target: h100\n"
+    "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256, position: "
+    "learned, "
+    "norm: layernorm, hidden_act: gelu_tanh, dropout: 0.1}\n"
+    "data: {path: corpus.txt}\n"
+    "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
+    "optimizations: {precision: bf16, attention: generated, fused_matmuls: all}\n";
+
+// And of those that sample and score replies: the cache's, and the search for the largest logits.
+constexpr const char* kReplies =
+    "name: test\n"
+    "target: h100\n"
+    "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
+    "adapter: {type: lora, r: 8}\n"
+    "objective: {name: polychromic, kl: 0.1, prompt_tokens: 32, max_new_tokens: 32}\n"
+    "data: {path: pairs.jsonl, format: chat}\n"
+    "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
+    "optimizations: {precision: bf16, attention: generated}\n";
+
+spec::Spec spec_of(const char* text) {
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec =
-      spec::load_spec_text("test.yaml",
-                           "name: test\n"
-                           "target: h100\n"
-                           "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
-                           "vocab_size: 256, position: learned, "
-                           "norm: layernorm, hidden_act: gelu_tanh, dropout: 0.1}\n"
-                           "data: {path: corpus.txt}\n"
-                           "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
-                           "optimizations: {precision: bf16, attention: generated, fused_matmuls: all}\n",
-                           {}, diagnostics);
+  std::optional<spec::Spec> spec = spec::load_spec_text("test.yaml", text, {}, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
   return *spec;
 }
 
-class CudaBuild : public testing::Test {
+class CudaBuild : public testing::TestWithParam<const char*> {
  protected:
   CudaBuild()
-      : compiled_(driver::compile(small_spec(), targets::offline_compile_options(small_spec(), ""))),
+      : compiled_(
+            driver::compile(spec_of(GetParam()), targets::offline_compile_options(spec_of(GetParam()), ""))),
         files_(emit(compiled_, {}, {"test.yaml", {}})) {}
 
   // The sources that CMakeLists.txt has compiled with --fmad=false.
@@ -82,7 +94,9 @@ class CudaBuild : public testing::Test {
   const Files files_;
 };
 
-TEST_F(CudaBuild, ContractsWhatHydracItselfContracts) {
+INSTANTIATE_TEST_SUITE_P(Programs, CudaBuild, testing::Values(kStep, kReplies));
+
+TEST_P(CudaBuild, ContractsWhatHydracItselfContracts) {
   std::set<std::string> expected;
   int contracted = 0;
   for (const auto& [file, kernels] : kernel_files(compiled_.program, kernel_families(compiled_.program))) {
@@ -162,7 +176,7 @@ Arithmetic by_nvcc(const Files& files, const std::set<std::string>& uncontracted
   return kernels;
 }
 
-TEST_F(CudaBuild, KernelsByNvccDoTheArithmeticOfThoseByNvrtc) {
+TEST_P(CudaBuild, KernelsByNvccDoTheArithmeticOfThoseByNvrtc) {
   try {
     device_code::nvrtc_version();
   } catch (const runtime::InputError& error) {

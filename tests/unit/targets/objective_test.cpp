@@ -86,6 +86,25 @@ class Objective : public testing::Test {
 
 TEST_F(Objective, TakesSoManyMicroBatchesAsRepliesNeed) {
   EXPECT_EQ(program().layout().gradient_accumulation_steps, 1 + kPlaces.batches);
+  EXPECT_EQ(program().layout().reply_micro_batches, kPlaces.batches);
+}
+
+TEST_F(Objective, ARankHasRoomForTheRepliesToItsPromptsAlone) {
+  const runtime::ProgramLayout& layout = program({"parallel.data=2"}).layout();
+  EXPECT_EQ(layout.cache.sequences, kReplies);
+  EXPECT_EQ(layout.results.reply_distance.elements, 1);
+  EXPECT_EQ(layout.reply_micro_batches, 1);
+  EXPECT_EQ(layout.gradient_accumulation_steps, 2);
+}
+
+TEST(SumsOfRanks, AreThoseOfOneProcessWhereRepliesFillAMicroBatchEach) {
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=4"})), "");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2"})), "2 ranks of 1 and 1 of replies");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=8"})),
+            "2 ranks of 1 and 2 of replies");
+  EXPECT_EQ(sums_of_ranks(spec_of({"parallel.data=2", "objective.replies=4", "parallel.zero=2"})),
+            "2 ranks of 1 and 1 of replies, one at a time");
+  EXPECT_EQ(sums_of_ranks(spec_of({"objective.replies=8"})), "");
 }
 
 TEST_F(Objective, LossesAddUpToWhatEvaluationFinds) {
@@ -186,8 +205,9 @@ TEST_F(Objective, WhatIsDiscardedOfTheLossStaysInTheGradient) {
   const std::vector<runtime::SampledReply> replies = some_replies();
   std::vector<runtime::Batch> batches = reply_batches(replies, kPlaces);
   for (runtime::Batch& batch : batches) std::ranges::fill(batch.weights, 0.25f);
+  steps.begin_replies();
   steps.micro_step(batches[0], 1);
-  steps.discard_loss();
+  steps.end_replies();
   batches[1].weights.clear();  // of data: all 1
   const double loss = steps.evaluate(batches[1]);
   steps.micro_step(batches[1], 1);

@@ -155,7 +155,8 @@ class FakeProgram : public StepProgram {
     return distances;
   }
   // Batches with weights are those of replies; their losses are never added up.
-  void discard_loss() override {}
+  void begin_replies() override {}
+  void end_replies() override {}
 
   double evaluate(const Batch& batch) override {
     require_still();

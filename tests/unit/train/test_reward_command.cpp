@@ -19,9 +19,13 @@ RewardCommand shell(const std::string& script, double timeout = 20) {
   return {{"sh", "-c", script}, timeout};
 }
 
+std::vector<double> rewards_of_two(const RewardCommand& command) {
+  return rewards_of(command, json_lines(kPrompts), 4);
+}
+
 std::string problem_of(const RewardCommand& command) {
   try {
-    rewards_of(command, kPrompts);
+    rewards_of_two(command);
   } catch (const RewardError& error) {
     return error.what();
   }
@@ -35,7 +39,7 @@ void expect_problem(const RewardCommand& command, const std::string& what) {
 TEST(RewardCommand, ReadsPromptsAndRepliesAsJsonLines) {
   const test::TempDir folder;
   const std::string copy = (folder / "in.jsonl").string();
-  EXPECT_EQ(rewards_of(shell("cat > '" + copy + "'; printf '1\\n-2.5\\n 3e-1 \\n0\\n'"), kPrompts),
+  EXPECT_EQ(rewards_of_two(shell("cat > '" + copy + "'; printf '1\\n-2.5\\n 3e-1 \\n0\\n'")),
             (std::vector<double>{1, -2.5, 0.3, 0}));
   std::ifstream file(copy);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -47,7 +51,7 @@ TEST(RewardCommand, ReadsPromptsAndRepliesAsJsonLines) {
 TEST(RewardCommand, NeedNotReadItsInputNorEndItsLastLine) {
   ignore_write_signals();
   const std::vector<PromptReplies> large = {{std::string(1 << 20, 'x'), {"a", "b"}}};
-  EXPECT_EQ(rewards_of(shell("exec <&-; printf '1\\n2'"), large), (std::vector<double>{1, 2}));
+  EXPECT_EQ(rewards_of(shell("exec <&-; printf '1\\n2'"), json_lines(large), 2), (std::vector<double>{1, 2}));
 }
 
 TEST(RewardCommand, ThatFailsIsAnErrorThatSaysHow) {

@@ -1,0 +1,48 @@
+// Whole steps of a program with an objective, on random prompts and batches: sampling, scoring, training.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "cli/random_texts.h"
+#include "runtime/train/objective.h"
+#include "targets/executable/executable.h"
+#include "verify/batches.h"
+
+namespace hydrac::cli {
+
+// Of a step, in seconds.
+struct ObjectiveParts {
+  double prefill = 0, decode = 0;  // drawing tokens included
+  double scoring = 0;              // embedding included
+  double training = 0;             // micro-batches of replies and of data, and the update
+};
+
+class ObjectiveSteps {
+ public:
+  // The program is initialized; of an encoder, its weights are loaded. Reported, as open_reply_encoder().
+  // Replies are as long as they may be. No reward command is run: replies are worth what they add to the
+  // diversity.
+  explicit ObjectiveSteps(targets::Executable& program);
+
+  // Seconds of each of `count` steps.
+  std::vector<double> run(int64_t count);
+  // Of the last run(), the median of each part.
+  const ObjectiveParts& parts() const { return parts_; }
+  // Of a step.
+  const runtime::GenerateCounts& sampled() const { return objective_.work().sampling; }
+  const runtime::StepResult& last_result() const { return result_; }
+
+ private:
+  runtime::StepProgram& program_;
+  const spec::Spec& spec_;
+  const NoText tokenizer_;
+  const runtime::ObjectiveSettings settings_;
+  const std::vector<std::vector<int32_t>> prompts_;
+  verify::Batches batches_;  // of data
+  runtime::ReplyObjective objective_;
+  int64_t step_ = 0;
+  ObjectiveParts parts_;
+  runtime::StepResult result_;
+};
+
+}  // namespace hydrac::cli

@@ -1,0 +1,30 @@
+// What ranks tell each other of a step's replies, of any length. Without ranks it is what this process has.
+#pragma once
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/parallel/ranks.h"
+
+namespace hydrac::runtime {
+
+// Every rank's text, one behind the other. Every rank calls it, null or not on all.
+std::string joined(Ranks* ranks, const std::string& own);
+
+// Likewise numbers, or structures of them.
+template <typename T>
+std::vector<T> joined(Ranks* ranks, std::span<const T> own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::string bytes = joined(ranks, {reinterpret_cast<const char*>(own.data()), own.size_bytes()});
+  std::vector<T> all(bytes.size() / sizeof(T));
+  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+// What rank 0 makes of it, on every rank; a RewardError that it throws, too.
+std::vector<double> found_by_rank_0(Ranks* ranks, const std::function<std::vector<double>()>& find);
+
+}  // namespace hydrac::runtime
