@@ -38,7 +38,8 @@ inline void history_append(const HistoryShape& shape, ConstHeads x, const std::i
 // are none.
 inline void history_window(const HistoryShape& shape, ConstHeads x, const std::int32_t* positions,
                            float* history, float* window) {
-#pragma omp parallel for schedule(static)
+  constexpr std::int64_t worth_threads = 1 << 16;  // floats: waking them takes longer than few rows
+#pragma omp parallel for schedule(static) if (shape.batch * shape.rows * shape.row() > worth_threads)
   for (std::int64_t s = 0; s < shape.batch; ++s) {
     float *kept = history + s * shape.rows * shape.row(), *to = window + s * shape.rows * shape.row();
     copy_history_row(shape, x, s, 0, kept + positions[s] % shape.rows * shape.row());
