@@ -49,7 +49,8 @@ CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int
   if (kernel.takes_layer) kernel.text.take("int", "layer");
   const auto scale = static_cast<float>(node.number("scale"));
   const cpu::AttentionShape shape{queries[0].size, cache[2].size, queries[2].size, cache[1].size, scale};
-  kernel.workspace_bytes = static_cast<int64_t>(cpu::attention_decode_workspace(shape, static_cast<int>(queries[3].size), threads));
+  kernel.workspace_bytes = static_cast<int64_t>(
+      cpu::attention_decode_workspace(shape, static_cast<int>(queries[3].size), threads));
   const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
   const auto heads = [&](ir::Use use, const std::string& name) {
     return heads_code(dimensions, graph, use, name, queries[3]);

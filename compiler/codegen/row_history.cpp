@@ -74,9 +74,8 @@ CudaKernels cuda_row_history(const ir::Graph& graph, const ir::Node& node, const
   kernel.text.attributes = kernel_attributes();
   open_body(kernel.text, gpu);
   text.describe(kernel);
-  const int64_t blocks =
-      cuda::history_blocks(text.batch().value * text.rows().value, text.heads().value, text.width().value,
-                           static_cast<int>(size_of(text.dtype())));
+  const int64_t blocks = cuda::history_blocks(text.batch().value * text.rows().value, text.heads().value,
+                                              text.width().value, static_cast<int>(size_of(text.dtype())));
   kernel.launch = {blocks, cuda::kHistoryThreads, 0, "kBlocks"};
   kernel.text.sizes = launch_constants(kernel.launch);
   kernel.text.body.line("using Shape = cuda::HistoryShape<{}, {}, {}, {}, {}>;",

@@ -12,8 +12,9 @@ namespace hydrac::models {
 class Attention {
  public:
   virtual ~Attention() = default;
-  // Adds its nodes: normed [B,T,C] -> what the block adds to the residual stream [B,T,C], before dropout. What
-  // it reads of earlier tokens comes from attend(), or from with_earlier(): "decode" gets one token at a time.
+  // Adds its nodes: normed [B,T,C] -> what the block adds to the residual stream [B,T,C], before dropout.
+  // What it reads of earlier tokens comes from attend(), or from with_earlier(): "decode" gets one token at a
+  // time.
   virtual Use mix(ops::RegionBuilder&, const Build&, Use x) const = 0;
 };
 

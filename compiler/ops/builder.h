@@ -191,8 +191,8 @@ void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
 Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
                      const AttentionRules&, const std::string& name);
 
-// What else a step with one token of each sequence reads of earlier ones: the newest R rows of each, [S,R,..],
-// a slot a layer.
+// What else a step with one token of each sequence reads of earlier ones: the newest R rows of each,
+// [S,R,..], a slot a layer.
 //
 // x [A,T,..]: the last R rows up to token ends[a] become those of sequences[a], i32 [A] both; of a negative
 // sequence nothing is kept.

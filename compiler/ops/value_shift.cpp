@@ -26,7 +26,7 @@ using ir::Term;
 ir::Body value_shift_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape &given = graph.value(node.inputs[0]).shape,
                   &shape = graph.value(node.outputs[0]).shape;  // [B,T,K,D]
-  const int64_t before = given[1].size - shape[1].size;  // rows that are only read
+  const int64_t before = given[1].size - shape[1].size;         // rows that are only read
   const int64_t tokens = shape[1].size, heads = shape[2].size, half = shape[3].size / 2;
   const bool inverse = node.flag("inverse");
   ir::BodyBuilder k(graph, node, leading(shape));

@@ -17,11 +17,12 @@ void check_model_of_replies(Draft& draft) {
         fmt::format("replies are sampled from a language model, and the head is {}", to_string(m.head)),
         "remove objective");
   if (mixes_tokens(draft.spec))
-    draft.report(Kind::objective_unsupported, {"objective.name", "model.attention_kind"},
-                 "replies are scored beside each other in a sequence, and ccgqa's convolutions and value_shift "
-                 "read tokens of the reply before",
-                 "write ccgqa: {head_conv: false, channel_conv: false, value_shift: false}, or remove "
-                 "objective");
+    draft.report(
+        Kind::objective_unsupported, {"objective.name", "model.attention_kind"},
+        "replies are scored beside each other in a sequence, and ccgqa's convolutions and value_shift "
+        "read tokens of the reply before",
+        "write ccgqa: {head_conv: false, channel_conv: false, value_shift: false}, or remove "
+        "objective");
 }
 
 // Prompts are what stands before the first reply of an item.

@@ -25,9 +25,9 @@ struct DecodeScratch {
     return divide_up(head_dim * kKeyTile + group * (head_dim + kKeyTile + 3), 16) * 16;
   }
 
-  float* keys;     // [head_dim, kKeyTile], a tile of keys transposed
-  float* queries;  // [group, head_dim], times query_factor()
-  float* scores;   // [group, kKeyTile], then probabilities
+  float* keys;                         // [head_dim, kKeyTile], a tile of keys transposed
+  float* queries;                      // [group, head_dim], times query_factor()
+  float* scores;                       // [group, kKeyTile], then probabilities
   float *row_max, *row_sum, *rescale;  // [group], as ForwardScratch has them
 };
 
@@ -71,10 +71,10 @@ inline void decode_group(const AttentionShape& shape, const ConstHeads& q, const
     const int end = tile + kKeyTile < seen.end ? tile + kKeyTile : seen.end, count = end - first;
     simd::transpose<head_dim>(count, keys + first * head_dim, head_dim, 1.0f, scratch.keys, kKeyTile);
     simd::for_row_groups(group, [&](auto rows, int head) {
-      simd::matmul_rows<simd::kLanes, rows>(
-          simd::Start::zero, static_cast<int>(divide_up(count, simd::kLanes)), head_dim,
-          {scratch.queries + head * head_dim, head_dim, 1}, scratch.keys, kKeyTile,
-          scratch.scores + head * kKeyTile, kKeyTile);
+      simd::matmul_rows<simd::kLanes, rows>(simd::Start::zero,
+                                            static_cast<int>(divide_up(count, simd::kLanes)), head_dim,
+                                            {scratch.queries + head * head_dim, head_dim, 1}, scratch.keys,
+                                            kKeyTile, scratch.scores + head * kKeyTile, kKeyTile);
     });
     for (int head = 0; head < group; ++head) {
       if constexpr (!Scores::is_linear) {
@@ -131,7 +131,8 @@ void attention_decode(const AttentionShape& shape, ConstHeads q, ConstHeads k, C
     }
     detail::decode_group<head_dim, Mask, Scores>(
         shape, q, out, sequence, kv_head * group, position, own_keys, own_values,
-        {static_cast<float*>(workspace.data) + omp_get_thread_num() * scratch, static_cast<int>(group), head_dim});
+        {static_cast<float*>(workspace.data) + omp_get_thread_num() * scratch, static_cast<int>(group),
+         head_dim});
   }
 }
 

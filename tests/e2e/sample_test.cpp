@@ -113,7 +113,8 @@ TEST_F(Sample, IsPlannedToTheByte) {
     const size_t at = outcome.out.find(std::string(" 12288  ") + name);
     EXPECT_NE(at, std::string::npos) << name;
   }
-  // 2 layers of 3 texts, each layer in whole 256 bytes: 3 rows of 3 taps of 6 heads of 8, and 2 rows of values.
+  // 2 layers of 3 texts, each layer in whole 256 bytes: 3 rows of 3 taps of 6 heads of 8, and 2 rows of
+  // values.
   const Outcome compressed = place_->run(
       with({"explain", "base.yaml", "model.attention_kind=ccgqa", "model.head_dim=8"}, kGenerates));
   EXPECT_NE(compressed.out.find(" 10752  cache.attn.head_conv.taps"), std::string::npos) << compressed.err;

@@ -351,18 +351,16 @@ void add_cache(std::vector<OpCase>& cases) {
                    },
                    false});
   const CaseInput history = x({3, 3, 2, 4});
-  cases.push_back({"history_append",
-                   {x({3, 5, 2, 4}), ids({3}, {2, -1, 0}), ids({3}, {4, 4, 1}), history},
-                   [](RegionBuilder& b, const Uses& in) {
-                     ops::history_append(b, in[0], in[3], in[1], in[2]);
-                   },
-                   false});
-  cases.push_back({"history_window",
-                   {x({3, 1, 2, 4}), ids({3, 1}, {0, 7, 2}), history},
-                   [](RegionBuilder& b, const Uses& in) {
-                     ops::history_window(b, in[0], in[2], in[1], "window");
-                   },
-                   false});
+  cases.push_back(
+      {"history_append",
+       {x({3, 5, 2, 4}), ids({3}, {2, -1, 0}), ids({3}, {4, 4, 1}), history},
+       [](RegionBuilder& b, const Uses& in) { ops::history_append(b, in[0], in[3], in[1], in[2]); },
+       false});
+  cases.push_back(
+      {"history_window",
+       {x({3, 1, 2, 4}), ids({3, 1}, {0, 7, 2}), history},
+       [](RegionBuilder& b, const Uses& in) { ops::history_window(b, in[0], in[2], in[1], "window"); },
+       false});
   for (const int64_t top : {3, 7}) {
     cases.push_back(
         {"top_logits" + std::to_string(top),

@@ -43,7 +43,9 @@ template <typename T>
 class History {
  public:
   explicit History(const HistoryCase& c)
-      : c_(c), kernels_(source_of<T>(c), {"append", "window"}), history_(size(kSequences * c.rows * c.row())) {
+      : c_(c),
+        kernels_(source_of<T>(c), {"append", "window"}),
+        history_(size(kSequences * c.rows * c.row())) {
     for (int i = 0; i < kSequences * kTokens * c.row(); ++i)
       tokens_.push_back(from_float<T>(static_cast<float>(i % 199 + 1)));
     blocks_ = static_cast<unsigned>(
@@ -102,7 +104,8 @@ void check(const HistoryCase& c) {
 }
 
 TEST(RowHistory, WindowsAreTheLastRows) {
-  for (const HistoryCase& c : {HistoryCase{2, 4, 16}, HistoryCase{4, 1, 96}, HistoryCase{3, 3, 20}, HistoryCase{2, 1, 7}}) {
+  for (const HistoryCase& c :
+       {HistoryCase{2, 4, 16}, HistoryCase{4, 1, 96}, HistoryCase{3, 3, 20}, HistoryCase{2, 1, 7}}) {
     check<float>(c);
     check<bf16>(c);
   }

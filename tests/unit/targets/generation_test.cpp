@@ -291,11 +291,15 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"adapters", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4"}},
         Family{"nf4", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4", "adapter.base=nf4"}},
         Family{"ccgqa", kCompressed}, Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
-        Family{"ccgqaHeadConv", kCompressed, {"model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"}},
+        Family{"ccgqaHeadConv",
+               kCompressed,
+               {"model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"}},
         Family{"ccgqaChannelConv",
                kCompressed,
                {"model.ccgqa.head_conv=false", "model.ccgqa.value_shift=false", "model.ccgqa.conv_kernel=2"}},
-        Family{"ccgqaValueShift", kCompressed, {"model.ccgqa.head_conv=false", "model.ccgqa.channel_conv=false"}},
+        Family{"ccgqaValueShift",
+               kCompressed,
+               {"model.ccgqa.head_conv=false", "model.ccgqa.channel_conv=false"}},
         Family{"ccgqaLongConv", kCompressed, {"model.ccgqa.conv_kernel=9"}},
         Family{"ccgqaOneTap", kCompressed, {"model.ccgqa.conv_kernel=1"}},
         Family{"ccgqaWindows", kCompressed, {"model.sliding_window=7"}},
@@ -315,8 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
                     Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
     [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Families, NoCache,
-                         testing::Values(Family{"llama", "num_key_value_heads: 2"}),
+INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
