@@ -30,7 +30,7 @@ int64_t positive_option(const Arguments& arguments, const std::string& option, i
 
 }  // namespace
 
-std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
+models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
   spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = 1;
   spec.parallel.data = spec.parallel.tensor = 1;
   spec.objective.name = spec::ObjectiveName::none;
@@ -39,7 +39,6 @@ std::optional<models::Generation> plan_generation(spec::Spec& spec, const Genera
   const bool fits = needs.longest_prompt + needs.new_tokens <= needs.context_limit;
   const auto context = [&](int64_t tokens) { return std::min(needs.context_limit, rounded(tokens)); };
   spec.train.sequence_len = fits ? context(needs.longest_prompt + needs.new_tokens) : needs.context_limit;
-  if (!models::can_cache(spec)) return std::nullopt;
   models::Generation generation{.sequences = needs.sequences};
   generation.prompt_tokens = fits ? context(needs.longest_prompt) : needs.context_limit;
   generation.prompts = driver::prompts_at_once(spec, generation.sequences, generation.prompt_tokens);
@@ -68,11 +67,7 @@ std::optional<models::Generation> generation_option(const Arguments& arguments, 
         "--prompt-tokens {} and sample.max_new_tokens {} are more than the {} positions of the model",
         needs.longest_prompt, needs.new_tokens, needs.context_limit));
   if (!models::has_adapters(spec)) freeze_for_inference(spec);
-  const auto generation = plan_generation(spec, needs);
-  if (!generation)
-    throw runtime::InputError(
-        "--generate: this kind of attention generates without a cache, a context a token");
-  return generation;
+  return plan_generation(spec, needs);
 }
 
 }  // namespace hydrac::cli

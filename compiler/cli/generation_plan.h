@@ -21,16 +21,15 @@ struct GenerationNeeds {
 // Makes the spec that of a program that only generates, with train.sequence_len as its context: as long as
 // what is needed, or the limit, and one of few lengths, since each is compiled. Where texts grow past the
 // limit, prompts may have as many tokens, so that texts go on with a part of themselves in view
-// (generate_batch()). A model that generates without a cache (models::can_cache) has no Generation.
-std::optional<models::Generation> plan_generation(spec::Spec& spec, const GenerationNeeds& needs);
+// (generate_batch()).
+models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& needs);
 
 // With --generate: what optimizations.fit would choose is for training, and is left as it is.
 void leave_training_as_it_is(const Arguments& arguments, spec::Spec& spec);
 
 // --generate of verbs that take a spec, with --batch and --prompt-tokens: plans texts of
 // sample.max_new_tokens, of a model without weights of its own to train. No value without --generate.
-// InputError where an option is out of range or the spec is no language model; where the model has no cache
-// too.
+// InputError where an option is out of range or the spec is no language model.
 std::optional<models::Generation> generation_option(const Arguments& arguments, spec::Spec& spec);
 
 }  // namespace hydrac::cli

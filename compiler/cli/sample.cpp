@@ -129,7 +129,7 @@ Task task_of(const Arguments& arguments, const spec::Spec& spec, const runtime::
 }
 
 // Makes the spec that of a program for the task. `context_limit`: what the model sees at most.
-std::optional<models::Generation> plan_task(spec::Spec& spec, const Task& task, int64_t context_limit) {
+models::Generation plan_task(spec::Spec& spec, const Task& task, int64_t context_limit) {
   require_within_context(task.prompts, context_limit);
   GenerationNeeds needs{.sequences = task.batch,
                         .new_tokens = std::max<int64_t>(task.options.max_new_tokens, 1),

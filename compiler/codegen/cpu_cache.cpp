@@ -49,7 +49,8 @@ CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int
   if (kernel.takes_layer) kernel.text.take("int", "layer");
   const auto scale = static_cast<float>(node.number("scale"));
   const cpu::AttentionShape shape{queries[0].size, cache[2].size, queries[2].size, cache[1].size, scale};
-  kernel.workspace_bytes = static_cast<int64_t>(cpu::attention_decode_workspace<8>(shape, threads));
+  kernel.workspace_bytes = static_cast<int64_t>(
+      cpu::attention_decode_workspace(shape, static_cast<int>(queries[3].size), threads));
   const auto size = [&](const ir::Dim& dim) { return dimensions.of(dim); };
   const auto heads = [&](ir::Use use, const std::string& name) {
     return heads_code(dimensions, graph, use, name, queries[3]);
@@ -60,8 +61,8 @@ CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int
       code("{}, {}, {}, {}, {}f", size(queries[0]), size(cache[2]), size(queries[2]), size(cache[1]), scale),
       size(cache[2]));
   body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
-  body.line("static_assert(cpu::attention_decode_workspace<{}>({}, kThreads) <= {});", size(queries[3]),
-            constant_shape(rules), kernel.workspace_bytes);
+  body.line("static_assert(cpu::attention_decode_workspace({}, {}, kThreads) <= {});", constant_shape(rules),
+            size(queries[3]), kernel.workspace_bytes);
   body.line(
       "cpu::attention_decode<{}, {}, {}>(shape, {}, {}, {},\n      positions, keys, values, {}, "
       "{{workspace, kThreads}});",

@@ -5,6 +5,7 @@
 
 #include "codegen/attention_text.h"
 #include "codegen/cpu_cache.h"
+#include "codegen/row_history.h"
 #include "cpu/attention.h"
 
 namespace hydrac::codegen {
@@ -164,6 +165,8 @@ CpuKernel cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int t
   if (node.op == ir::Op::embedding_backward) return embedding_backward(graph, node);
   if (node.op == ir::Op::cache_append) return cpu_cache_append(graph, node);
   if (node.op == ir::Op::attention_decode) return cpu_attention_decode(graph, node, threads);
+  if (node.op == ir::Op::history_append || node.op == ir::Op::history_window)
+    return cpu_row_history(graph, node);
   throw std::logic_error("no cpu kernel for " + to_string(node.op));
 }
 

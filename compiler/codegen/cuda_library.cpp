@@ -5,6 +5,7 @@
 #include "codegen/cuda_attention.h"
 #include "codegen/cuda_cache.h"
 #include "codegen/cuda_embedding.h"
+#include "codegen/row_history.h"
 #include "cuda/transpose_geometry.h"
 
 namespace hydrac::codegen {
@@ -42,6 +43,8 @@ CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, c
   if (node.op == ir::Op::cache_append) return cuda_cache_append(graph, node, gpu);
   if (node.op == ir::Op::attention_decode) return cuda_attention_decode(graph, node, gpu);
   if (node.op == ir::Op::top_logits) return cuda_top_logits(graph, node, gpu);
+  if (node.op == ir::Op::history_append || node.op == ir::Op::history_window)
+    return cuda_row_history(graph, node, gpu);
   throw std::logic_error("no cuda kernel for " + to_string(node.op));
 }
 

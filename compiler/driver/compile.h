@@ -19,8 +19,8 @@ struct CompileOptions {
   int threads = 1;           // the most that will run the program (cpu)
   std::string dump_dir;      // each stage as a numbered text file; empty: none
   int64_t memory_bytes = 0;  // what the plan may take; 0: see memory_limit() in driver/memory_limit.h
-  // The program generates with a cache, if the model can (models::can_cache): "prefill" and "decode" instead
-  // of "generate". A program with an objective does in any case.
+  // The program generates with a cache: "prefill" and "decode" instead of "generate". A program with an
+  // objective does in any case.
   std::optional<models::Generation> generation = {};
   // GPU targets: see codegen::CudaOptions. Without it every attention is generated.
   std::function<std::optional<int64_t>(const program::AttentionShape&)> cudnn_workspace;

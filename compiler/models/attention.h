@@ -13,10 +13,9 @@ class Attention {
  public:
   virtual ~Attention() = default;
   // Adds its nodes: normed [B,T,C] -> what the block adds to the residual stream [B,T,C], before dropout.
+  // What it reads of earlier tokens comes from attend(), or from with_earlier(): "decode" gets one token at a
+  // time.
   virtual Use mix(ops::RegionBuilder&, const Build&, Use x) const = 0;
-  // Whether keys and values are all that mix() reads of earlier tokens, so that it can build a function that
-  // gets one token at a time ("decode").
-  virtual bool can_cache() const = 0;
 };
 
 // The kind that the model asks for, its parameters declared. The matrix that writes to the residual stream

@@ -27,16 +27,14 @@ class CompressedAttention final : public Attention {
  public:
   CompressedAttention(Declarer&, const spec::Model&, double residual_deviation);
   Use mix(ops::RegionBuilder&, const Build&, Use x) const override;
-  // Convolutions and the shift of values read the projections of earlier tokens, which no cache keeps.
-  bool can_cache() const override {
-    return !options_.head_conv && !options_.channel_conv && !options_.value_shift;
-  }
 
  private:
   void declare_convolutions(Declarer&, const spec::Model&);
   QueriesAndKeys convolve(ops::RegionBuilder&, const Build&, Use qkv, QueriesAndKeys) const;
   QueriesAndKeys convolve_heads(ops::RegionBuilder&, const Build&, Use qkv) const;
   Use convolve_channels(ops::RegionBuilder&, const Build&, Use x, const Side&) const;
+  std::vector<Use> convolved(ops::RegionBuilder&, const Build&, Use x, Use weight, const std::string& name,
+                             const std::vector<ops::TapSums>& parts) const;
   QueriesAndKeys couple(ops::RegionBuilder&, QueriesAndKeys, QueriesAndKeys projected) const;
   QueriesAndKeys normalize(ops::RegionBuilder&, const Build&, QueriesAndKeys) const;
 
@@ -96,19 +94,28 @@ void CompressedAttention::declare_convolutions(Declarer& d, const spec::Model& m
   }
 }
 
+// The convolution over time with `weight` [taps * out, in], its channels in parts.
+std::vector<Use> CompressedAttention::convolved(ops::RegionBuilder& b, const Build& build, Use x, Use weight,
+                                                const std::string& name,
+                                                const std::vector<ops::TapSums>& parts) const {
+  const int64_t taps = options_.conv_kernel;
+  const Use products = ops::linear(b, x, weight, {}, name + ".taps");
+  const WithEarlier all = with_earlier(b, build, products, taps - 1, name + ".taps");
+  return ops::sum_taps(b, all.rows, taps, parts, all.before);
+}
+
 // Both sides at once: their heads are groups of one convolution. The values' columns are no part of it.
 QueriesAndKeys CompressedAttention::convolve_heads(ops::RegionBuilder& b, const Build& build, Use qkv) const {
   b.enter("attn", "model.ccgqa.head_conv");
   const Use matrix =
       ops::block_diagonal(b, build.layer(head_conv_weight_), queries_.heads.size + keys_.heads.size, packed_,
                           0, "attn.head_conv");
-  const Use products = ops::linear(b, qkv, matrix, {}, "attn.head_conv.taps");
   const auto shape = [&](const Side& side) {
     return options_.channel_conv ? ir::Shape{side.width} : ir::Shape{side.heads, head_dim_};
   };
   const std::vector<Use> sums =
-      ops::sum_taps(b, products, options_.conv_kernel,
-                    {{"attn.q_head_conv", shape(queries_)}, {"attn.k_head_conv", shape(keys_)}});
+      convolved(b, build, qkv, matrix, "attn.head_conv",
+                {{"attn.q_head_conv", shape(queries_)}, {"attn.k_head_conv", shape(keys_)}});
   return {sums[0], sums[1]};
 }
 
@@ -119,7 +126,8 @@ Use CompressedAttention::convolve_channels(ops::RegionBuilder& b, const Build& b
   Use weight = build.layer(side.channel_conv_weight);
   if (!options_.head_conv)
     weight = ops::block_diagonal(b, weight, 1, packed_, side.first_column, side.name + "_conv.matrix");
-  return ops::causal_conv(b, x, weight, options_.conv_kernel, {side.heads, head_dim_}, side.name + "_conv");
+  const std::string name = side.name + "_conv";
+  return convolved(b, build, x, weight, name, {{name, {side.heads, head_dim_}}})[0];
 }
 
 QueriesAndKeys CompressedAttention::convolve(ops::RegionBuilder& b, const Build& build, Use qkv,
@@ -169,7 +177,8 @@ Use CompressedAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) c
   Use v = parts[2];
   if (options_.value_shift) {
     b.enter("attn", "model.ccgqa.value_shift");
-    v = ops::value_shift(b, v, "attn.v_shifted");
+    const WithEarlier all = with_earlier(b, build, v, 1, "attn.v");
+    v = ops::value_shift(b, all.rows, "attn.v_shifted", all.before);
   }
   return output_.apply(b, build, attend(b, build, qk.q, qk.k, v));
 }

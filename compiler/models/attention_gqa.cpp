@@ -10,7 +10,6 @@ class GroupedQueryAttention final : public Attention {
  public:
   GroupedQueryAttention(Declarer&, const spec::Model&, double residual_deviation);
   Use mix(ops::RegionBuilder&, const Build&, Use x) const override;
-  bool can_cache() const override { return true; }
 
  private:
   ir::ValueId qkv_weight_ = ir::kNoValue, qkv_bias_ = ir::kNoValue;  // [(H+2K)D, C]: queries, keys, values

@@ -34,6 +34,41 @@ Use optional(Use use) {
   return use.value == ir::kNoValue ? Use{} : use;
 }
 
+namespace {
+
+// Of rows like x's; declared for the function that asks first.
+Use history_of(const Build& build, const ir::Shape& x, int64_t rows, const std::string& name) {
+  CacheInterface& io = build.model.interface.cache;
+  const auto [found, is_new] = io.histories.try_emplace(name, ir::kNoValue);
+  if (is_new) {
+    const ir::Value& keys = build.model.graph.value(io.keys);
+    ir::Value history;
+    history.name = "cache." + name;
+    history.shape = x;
+    history.shape[0] = keys.shape[0];
+    history.shape[1] = {rows, ""};
+    history.dtype = keys.dtype;
+    history.role = ir::Role::state;
+    history.slots = keys.slots;
+    found->second = build.model.graph.add(std::move(history));
+  }
+  return build.layer(found->second);
+}
+
+}  // namespace
+
+WithEarlier with_earlier(ops::RegionBuilder& b, const Build& build, Use x, int64_t count,
+                         const std::string& name) {
+  const bool keeps = build.phase == Phase::prefill || build.phase == Phase::decode;
+  if (count == 0 || !keeps) return {x};
+  const CacheInterface& io = build.model.interface.cache;
+  const Use history = history_of(build, b.shape(x), count + 1, name);
+  if (build.phase == Phase::decode)
+    return {ops::history_window(b, x, history, build.positions(), name + ".window"), count};
+  ops::history_append(b, x, history, build.fixed(io.prompt_rows), build.fixed(io.prompt_ends));
+  return {x};
+}
+
 Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias, const std::string& name) {
   const spec::Model& m = build.model.spec.model;
   if (m.norm == spec::Norm::layernorm) return ops::layernorm(b, x, weight, optional(bias), m.norm_eps, name);

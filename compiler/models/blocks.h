@@ -56,6 +56,16 @@ enum Site : int64_t {
 
 Use optional(Use use);  // with value kNoValue: no operand
 
+// A sequence's rows [B,before+T,..]: of its tokens, and of as many before the first one.
+struct WithEarlier {
+  Use rows;
+  int64_t before = 0;
+};
+// Rows x [B,T,..] for ops that read `count` tokens before each. Where a function has all tokens of its
+// sequences, that is x; "decode" has rows of earlier tokens from a history of the layer, which "prefill"
+// starts. `name`: of the history, one for each place in a block.
+WithEarlier with_earlier(ops::RegionBuilder&, const Build&, Use x, int64_t count, const std::string& name);
+
 // The origin of what drops out of an adapter's input.
 inline constexpr const char* kAdapterDropout = "adapter.dropout";
 

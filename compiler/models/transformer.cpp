@@ -324,12 +324,6 @@ void build_generate(Model& model) {
   add_logits(b, build, token, model.interface.logits);
 }
 
-bool can_cache(const spec::Spec& spec) {
-  if (!is_language_model(spec) || spec.model.attention_mask == spec::AttentionMask::none) return false;
-  ir::Graph graph;
-  return declare_parameters(graph, spec).attention->can_cache();
-}
-
 void build_prefill(Model& model) {
   const CacheInterface& io = model.interface.cache;
   const ir::Shape& prompts = model.graph.value(io.prompts).shape;

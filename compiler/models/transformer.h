@@ -3,7 +3,9 @@
 // A block ends with the norm that the next one starts with (the last block's is the final norm), so the
 // residual add and the norm that follows it are neighbours in one region and become one kernel.
 #pragma once
+#include <map>
 #include <optional>
+#include <string>
 
 #include "ir/graph.h"
 #include "models/encoder.h"
@@ -38,6 +40,8 @@ struct CacheInterface {
   ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue,
               drawn = ir::kNoValue;
   ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
+  // [S,R,..], a slot a layer, by their names: with_earlier() declares them.
+  std::map<std::string, ir::ValueId> histories;
 };
 
 // What a program with an objective is given and leaves: replies to P prompts, N to each; see build_score().
@@ -92,14 +96,10 @@ struct Model {
   Interface interface;
 };
 
-// `cache`: with one of can_cache(), of activations' type `storage`, and without `prompt`, `position`,
+// `cache`: with one, of a language model, of activations' type `storage`, and without `prompt`, `position`,
 // `logits`.
 Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optional<Generation>& cache = {},
                     ir::DType storage = ir::DType::f32);
-
-// Whether the model can generate with a cache: a language model whose kind of attention reads nothing of
-// earlier tokens but their keys and values, and whose tokens do not see later ones.
-bool can_cache(const spec::Spec& spec);
 
 // "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
 // To be differentiated. A loop over layers ends before layer `cut`, so that passes may treat those behind it

@@ -99,14 +99,16 @@ struct TapSums {
   std::string name;
   ir::Shape shape;  // of a token: [W] or [H,D]
 };
-// products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels.
-std::vector<Use> sum_taps(RegionBuilder&, Use products, int64_t taps, const std::vector<TapSums>& parts);
-// x [B,T,C], weight [taps*out, C], tap 0 first: y[t] = sum over taps j of W_j x[t - j], of shape
-// [B,T,out...].
-Use causal_conv(RegionBuilder&, Use x, Use weight, int64_t taps, const ir::Shape& out,
-                const std::string& name);
+// What reads tokens before a token gets zeros where a sequence has none. Of `before` tokens that its operand
+// has before the first one, [B,before+T,..], it makes no result; such an operand is what history_window()
+// gives.
+//
+// products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels. With
+// products = x W^T, W [taps*C, in] and tap 0 first, that is a causal convolution.
+std::vector<Use> sum_taps(RegionBuilder&, Use products, int64_t taps, const std::vector<TapSums>& parts,
+                          int64_t before = 0);
 // v [B,T,K,D]: the second half of a token's K*D elements becomes that of the token before it.
-Use value_shift(RegionBuilder&, Use v, const std::string& name);
+Use value_shift(RegionBuilder&, Use v, const std::string& name, int64_t before = 0);
 Use head_sum(RegionBuilder&, Use x, double factor, const std::string& name);  // [B,T,H,D] -> [B,T,D]
 // factor * x, of [B,T,H,D], or of [B,T,D] for each of `heads` heads.
 Use scale_heads(RegionBuilder&, Use x, ir::Dim heads, double factor, const std::string& name);
@@ -188,5 +190,15 @@ void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
 // its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD].
 Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
                      const AttentionRules&, const std::string& name);
+
+// What else a step with one token of each sequence reads of earlier ones: the newest R rows of each,
+// [S,R,..], a slot a layer.
+//
+// x [A,T,..]: the last R rows up to token ends[a] become those of sequences[a], i32 [A] both; of a negative
+// sequence nothing is kept.
+void history_append(RegionBuilder&, Use x, Use history, Use sequences, Use ends);
+// x [S,1,..], of the token at positions[s], i32 [S,1], goes into the history; the last R rows up to it,
+// [S,R,..], zeros where the sequence has not so many.
+Use history_window(RegionBuilder&, Use x, Use history, Use positions, const std::string& name);
 
 }  // namespace hydrac::ops

@@ -1,9 +1,9 @@
 // Causal convolution over time: y[t] = sum over taps j of W_j x[t - j], tokens before the sequence being
-// zeros. One matmul computes all W_j x[t] (the weight is [taps * out, in], tap 0 first); sum_taps then adds
-// the rows of earlier tokens. So the matmul and its gradients are those of any linear layer, and the sums
-// fuse with what reads them.
+// zeros. A linear layer computes all W_j x[t] (the weight is [taps * out, in], tap 0 first); sum_taps then
+// adds the rows of earlier tokens, and fuses with what reads the sums.
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
@@ -11,21 +11,16 @@
 
 namespace hydrac::ops {
 
-std::vector<Use> sum_taps(RegionBuilder& b, Use products, int64_t taps, const std::vector<TapSums>& parts) {
+std::vector<Use> sum_taps(RegionBuilder& b, Use products, int64_t taps, const std::vector<TapSums>& parts,
+                          int64_t before) {
   std::vector<Use> sums;
   for (const TapSums& part : parts) {
-    ir::Shape shape = {b.shape(products)[0], b.shape(products)[1]};
+    ir::Shape shape = {b.shape(products)[0], without(before, b.shape(products)[1])};
     shape.insert(shape.end(), part.shape.begin(), part.shape.end());
     sums.push_back(b.fresh(part.name, std::move(shape)));
   }
   b.emit_node(ir::Op::sum_taps, {products}, sums, {{"taps", taps}});
   return sums;
-}
-
-Use causal_conv(RegionBuilder& b, Use x, Use weight, int64_t taps, const ir::Shape& out,
-                const std::string& name) {
-  const Use products = linear(b, x, weight, {}, name + ".taps");
-  return sum_taps(b, products, taps, {{name, out}})[0];
 }
 
 namespace {
@@ -73,10 +68,13 @@ class PartRows {
   std::optional<ir::BodyBuilder> k_;
 };
 
-// input[b, t + shift, channel], 0 outside the sequence of `tokens`.
-Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::vector<Affine> channel) {
-  if (shift == 0) {
-    channel.insert(channel.begin(), {k.row(0), k.row(1)});
+// input[b, t + shift, channel], 0 outside the sequence of `tokens`. `before`: rows that the input has before
+// the first one that is computed.
+Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::vector<Affine> channel,
+             int64_t before = 0) {
+  shift += before;
+  if (shift == 0 || (before > 0 && shift > 0)) {
+    channel.insert(channel.begin(), {k.row(0), k.row(1) + Affine{shift, {}}});
     return k.load(input, std::move(channel));
   }
   const Term at = k.named(shift < 0 ? "earlier" : "later",
@@ -91,14 +89,17 @@ Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::
 ir::Body causal_conv_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& products = graph.value(node.inputs[0]).shape;
   const int64_t taps = node.integer("taps"), width = products[2].size / taps;
+  const int64_t before = products[1].size - graph.value(node.outputs[0]).shape[1].size;
   PartRows rows(graph, node, node.outputs);
   ir::BodyBuilder& k = rows.builder();
   Affine first;
   for (size_t o = 0; o < node.outputs.size(); ++o) {
     rows.enter(node.outputs[o]);
-    Term sum = shifted(k, 0, 0, products[1].size, {rows.channel + first});
-    for (int64_t tap = 1; tap < taps; ++tap)
-      sum = sum + shifted(k, 0, -tap, products[1].size, {rows.channel + first + Affine{tap * width, {}}});
+    const auto product = [&](int64_t tap) {
+      return shifted(k, 0, -tap, products[1].size, {rows.channel + first + Affine{tap * width, {}}}, before);
+    };
+    Term sum = product(0);
+    for (int64_t tap = 1; tap < taps; ++tap) sum = sum + product(tap);
     k.store(static_cast<int>(o), sum);
     first.constant += rows.width;
   }
@@ -123,6 +124,8 @@ ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void causal_conv_gradient(Gradient& g, const ir::Node& node) {
+  if (g.shape(node.inputs[0])[1] != g.shape(node.outputs[0])[1])
+    throw std::logic_error("tokens that are only read have no gradient");
   std::vector<Use> parts;
   for (Use output : node.outputs) parts.push_back(*g.of(output));
   g.contribute_op(node.inputs[0], ir::Op::spread_taps, std::move(parts), node.attributes);
@@ -131,16 +134,17 @@ void causal_conv_gradient(Gradient& g, const ir::Node& node) {
 void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in,
                            std::vector<Tensor64>& out) {
   const Tensor64& products = in[0];
-  const int64_t taps = node.integer("taps"), tokens = products.shape[1], row = products.shape[2];
+  const int64_t taps = node.integer("taps"), given = products.shape[1], row = products.shape[2];
   int64_t first = 0;
   for (Tensor64& part : out) {
-    const int64_t rows = products.shape[0] * tokens;
+    const int64_t tokens = part.shape[1], rows = part.shape[0] * tokens;
     const int64_t width = static_cast<int64_t>(part.data.size()) / rows;
     for (int64_t r = 0; r < rows; ++r) {
+      const int64_t token = r % tokens + given - tokens;
       for (int64_t c = 0; c < width; ++c) {
         double sum = 0;
-        for (int64_t tap = 0; tap <= std::min(taps - 1, r % tokens); ++tap)
-          sum += products.data[(r - tap) * row + tap * (row / taps) + first + c];
+        for (int64_t tap = 0; tap <= std::min(taps - 1, token); ++tap)
+          sum += products.data[(r / tokens * given + token - tap) * row + tap * (row / taps) + first + c];
         part.data[r * width + c] = sum;
       }
     }

@@ -14,6 +14,10 @@ inline ir::Shape with_last(ir::Shape shape, ir::Dim dim) {
   shape.back() = std::move(dim);
   return shape;
 }
+// Tokens of which the first ones are only read.
+inline ir::Dim without(int64_t before, const ir::Dim& tokens) {
+  return before == 0 ? tokens : ir::Dim{tokens.size - before, ""};
+}
 
 // A body with one row for each leading index of operand `input`, and its last dimension as columns.
 inline ir::BodyBuilder rowwise(const ir::Graph& graph, const ir::Node& node, int input = 0) {

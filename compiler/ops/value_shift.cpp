@@ -1,14 +1,18 @@
 // Values of two times: the first half of a token's kv width is its own, the second half is that of the token
 // before it (zeros at the first one). The halves are of the width, not of each head: with an odd number of
 // heads they meet inside one.
+#include <stdexcept>
+
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
-Use value_shift(RegionBuilder& b, Use v, const std::string& name) {
-  return b.emit(ir::Op::value_shift, {v}, name, b.shape(v), {{"inverse", false}});
+Use value_shift(RegionBuilder& b, Use v, const std::string& name, int64_t before) {
+  ir::Shape shape = b.shape(v);
+  shape[1] = without(before, shape[1]);
+  return b.emit(ir::Op::value_shift, {v}, name, std::move(shape), {{"inverse", false}});
 }
 
 namespace {
@@ -20,14 +24,17 @@ using ir::Term;
 // A row is a head of a token, in two halves: half i of head k is half 2k + i of the width's 2K. The inverse
 // brings the gradients of the second half back by a token.
 ir::Body value_shift_body(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,K,D]
+  const ir::Shape &given = graph.value(node.inputs[0]).shape,
+                  &shape = graph.value(node.outputs[0]).shape;  // [B,T,K,D]
+  const int64_t before = given[1].size - shape[1].size;         // rows that are only read
   const int64_t tokens = shape[1].size, heads = shape[2].size, half = shape[3].size / 2;
   const bool inverse = node.flag("inverse");
   ir::BodyBuilder k(graph, node, leading(shape));
   k.columns({{half, shape[3].symbol.empty() ? "" : shape[3].symbol + "/2"}});
   const auto integer = [&](const Affine& affine) { return convert(k.position(affine), ExprType::i32); };
-  const Term own = k.named("own", integer(k.row(1)));
-  const Term other = k.named(inverse ? "later" : "earlier", integer(k.row(1) + Affine{inverse ? 1 : -1, {}}));
+  const Affine row = k.row(1) + Affine{before, {}};
+  const Term own = k.named("own", integer(row));
+  const Term other = k.named(inverse ? "later" : "earlier", integer(row + Affine{inverse ? 1 : -1, {}}));
   const Term limit = inverse ? k.constant(static_cast<double>(tokens - 1), ExprType::i32, "kLastToken")
                              : k.constant(0, ExprType::i32);
   const Term inside = k.named("is_in_sequence", inverse ? other <= limit : limit <= other);
@@ -46,6 +53,8 @@ ir::Body value_shift_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void value_shift_gradient(Gradient& g, const ir::Node& node) {
+  if (g.shape(node.inputs[0])[1] != g.shape(node.outputs[0])[1])
+    throw std::logic_error("tokens that are only read have no gradient");
   g.contribute_op(node.inputs[0], ir::Op::value_shift, {*g.of(node.outputs[0])},
                   {{"inverse", true}, {"input_name", "d_y"}, {"output_name", "d_v"}});
 }
@@ -56,13 +65,13 @@ std::string value_shift_kernel(const ir::Node& node) {
 
 void value_shift_reference(const ir::Node& node, const std::vector<Tensor64>& in,
                            std::vector<Tensor64>& out) {
-  const int64_t tokens = in[0].shape[1], width = in[0].shape[2] * in[0].shape[3];
+  const int64_t given = in[0].shape[1], tokens = out[0].shape[1], width = in[0].shape[2] * in[0].shape[3];
   const int64_t rows = in[0].shape[0] * tokens, step = node.flag("inverse") ? 1 : -1;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < width; ++c) {
-      const int64_t from = r % tokens + (c < width / 2 ? 0 : step);
-      const bool inside = from >= 0 && from < tokens;
-      out[0].data[r * width + c] = inside ? in[0].data[(r - r % tokens + from) * width + c] : 0;
+      const int64_t from = r % tokens + given - tokens + (c < width / 2 ? 0 : step);
+      const bool inside = from >= 0 && from < given;
+      out[0].data[r * width + c] = inside ? in[0].data[(r / tokens * given + from) * width + c] : 0;
     }
   }
 }

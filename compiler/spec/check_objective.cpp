@@ -10,18 +10,19 @@ using diag::Kind;
 
 void check_model_of_replies(Draft& draft) {
   const auto& m = draft.spec.model;
-  if (!draft.usable({"model.head", "model.attention_kind", "model.attention_mask"})) return;
+  if (!draft.usable({"model.head", "model.attention_kind"})) return;
   if (m.head != Head::language_model)
     return draft.report(
         Kind::objective_unsupported, {"objective.name", "model.head"},
         fmt::format("replies are sampled from a language model, and the head is {}", to_string(m.head)),
         "remove objective");
-  if (m.attention_kind != AttentionKind::gqa || m.attention_mask != AttentionMask::causal)
+  if (mixes_tokens(draft.spec))
     draft.report(
-        Kind::objective_unsupported, {"objective.name", "model.attention_kind", "model.attention_mask"},
-        "replies are sampled with a cache of keys and values, which attention_kind: gqa with a causal "
-        "mask has",
-        "write attention_kind: gqa and attention_mask: causal, or remove objective");
+        Kind::objective_unsupported, {"objective.name", "model.attention_kind"},
+        "replies are scored beside each other in a sequence, and ccgqa's convolutions and value_shift "
+        "read tokens of the reply before",
+        "write ccgqa: {head_conv: false, channel_conv: false, value_shift: false}, or remove "
+        "objective");
 }
 
 // Prompts are what stands before the first reply of an item.
@@ -35,8 +36,8 @@ void check_prompts(Draft& draft) {
   if (data.train_on != TrainOn::replies)
     return draft.report(Kind::objective_unsupported, {"objective.name", "data.train_on"},
                         "with train_on: all nothing says where a prompt ends", "write train_on: replies");
-  // Of other kinds of attention it has its own error.
-  if (!data.document_mask && draft.spec.model.attention_kind == AttentionKind::gqa)
+  // With convolutions there is another error.
+  if (!data.document_mask && !mixes_tokens(draft.spec))
     draft.report(Kind::objective_unsupported, {"objective.name", "data.document_mask"},
                  "without document_mask a reply would be scored beside other items of its sequence",
                  "write document_mask: true");

@@ -58,6 +58,13 @@ class Objective : public testing::Test {
   const Workplace place_;
 };
 
+TEST_F(Objective, IsOfCompressedModelsWithoutConvolutionsToo) {
+  train({"model.attention_kind=ccgqa", "model.num_attention_heads=2", "model.num_key_value_heads=1",
+         "model.head_dim=8", "model.ccgqa.compression=2", "model.ccgqa.head_conv=false",
+         "model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"});
+  EXPECT_GT(records(place_ / "runs/replies/metrics.jsonl").back().value("diversity", 0.0), 0);
+}
+
 TEST_F(Objective, IsReportedInEveryRecord) {
   train({});
   const auto all = records(place_ / "runs/replies/metrics.jsonl");

@@ -15,6 +15,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 constexpr int64_t kContext = 600, kVocabulary = 9000;
+constexpr const char* kCompressed = "attention_kind: ccgqa, num_key_value_heads: 2, ccgqa: {compression: 2}";
 
 struct Model {
   const char* name;
@@ -185,6 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Model{"llamaFp32", "num_key_value_heads: 2, head_dim: 64", spec::Precision::fp32, 1e-5},
                     Model{"gpt2Fp16", "norm: layernorm, position: learned, hidden_act: gelu",
                           spec::Precision::fp16, 0.01},
+                    Model{"ccgqa", kCompressed, spec::Precision::bf16, 0.03},
+                    Model{"ccgqaFp32", kCompressed, spec::Precision::fp32, 1e-5},
                     Model{"windows",
                           "num_key_value_heads: 4, qk_norm: true, sliding_window: 90, "
                           "sliding_window_pattern: 2, attention_softcap: 20",

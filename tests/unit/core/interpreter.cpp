@@ -99,7 +99,9 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return;
   }
-  if (node.op == ir::Op::transpose || node.op == ir::Op::top_logits) return run_reference(node, layer);
+  if (node.op == ir::Op::transpose || node.op == ir::Op::top_logits || node.op == ir::Op::history_append ||
+      node.op == ir::Op::history_window)
+    return run_reference(node, layer);
   if (node.op == ir::Op::attention) return run_attention(node, layer);
   if (node.op == ir::Op::attention_backward) return run_attention_backward(node, layer);
   if (node.op == ir::Op::cache_append) return run_cache_append(node, layer);

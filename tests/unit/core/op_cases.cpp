@@ -238,14 +238,15 @@ void add_attention(std::vector<OpCase>& cases) {
 }
 
 void add_compressed_attention(std::vector<OpCase>& cases) {
-  const auto emit_sums = [](int64_t taps, const std::vector<std::vector<int64_t>>& parts) {
-    return [taps, parts](RegionBuilder& b, const Uses& in) {
+  const auto emit_sums = [](int64_t taps, const std::vector<std::vector<int64_t>>& parts,
+                            int64_t before = 0) {
+    return [taps, parts, before](RegionBuilder& b, const Uses& in) {
       std::vector<ops::TapSums> sums;
       for (const std::vector<int64_t>& sizes : parts) {
         sums.push_back({"y" + std::to_string(sums.size()), {}});
         for (const int64_t size : sizes) sums.back().shape.push_back({size, ""});
       }
-      ops::sum_taps(b, in[0], taps, sums);
+      ops::sum_taps(b, in[0], taps, sums, before);
     };
   };
   cases.push_back({"sum_taps", {x({2, 5, 12})}, emit_sums(3, {{4}})});
@@ -254,6 +255,14 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"sum_tapsPartsOfHeads", {x({2, 4, 20})}, emit_sums(2, {{3, 2}, {2, 2}}), true, {0, 1}});
   cases.push_back({"sum_tapsOneTap", {x({2, 3, 4})}, emit_sums(1, {{4}})});
   cases.push_back({"sum_tapsShortSequence", {x({2, 2, 8})}, emit_sums(4, {{2}})});
+  cases.push_back({"sum_tapsOfTheLastToken", {x({3, 3, 15})}, emit_sums(3, {{2}, {3}}, 2), false});
+  cases.push_back({"sum_tapsBehindOneToken", {x({2, 4, 12})}, emit_sums(3, {{2, 2}}, 1), false});
+  for (const int64_t before : {1, 2}) {
+    cases.push_back({"value_shiftBehind" + std::to_string(before) + "Tokens",
+                     {x({2, before + 1, 3, 4})},
+                     [before](RegionBuilder& b, const Uses& in) { ops::value_shift(b, in[0], "y", before); },
+                     false});
+  }
   for (const int64_t heads : {1, 2, 3}) {
     cases.push_back({"value_shift" + std::to_string(heads) + "Heads",
                      {x({2, 3, heads, 4})},
@@ -341,6 +350,17 @@ void add_cache(std::vector<OpCase>& cases) {
                      ops::cache_append(b, in[0], in[1], {in[3], in[4]}, in[2]);
                    },
                    false});
+  const CaseInput history = x({3, 3, 2, 4});
+  cases.push_back(
+      {"history_append",
+       {x({3, 5, 2, 4}), ids({3}, {2, -1, 0}), ids({3}, {4, 4, 1}), history},
+       [](RegionBuilder& b, const Uses& in) { ops::history_append(b, in[0], in[3], in[1], in[2]); },
+       false});
+  cases.push_back(
+      {"history_window",
+       {x({3, 1, 2, 4}), ids({3, 1}, {0, 7, 2}), history},
+       [](RegionBuilder& b, const Uses& in) { ops::history_window(b, in[0], in[2], in[1], "window"); },
+       false});
   for (const int64_t top : {3, 7}) {
     cases.push_back(
         {"top_logits" + std::to_string(top),

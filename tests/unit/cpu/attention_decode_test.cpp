@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "cpu/attention_forward.h"
 #include "cpu/cache_append.h"
 #include "hydrac/random.h"
 
@@ -35,7 +36,7 @@ void check(const AttentionShape& shape, const std::vector<std::int32_t>& positio
   }
   Floats out(shape.batch * H * head_dim, kPoison);
   constexpr int threads = 3;
-  std::vector<float> workspace(attention_decode_workspace<head_dim>(shape, threads) / sizeof(float));
+  std::vector<float> workspace(attention_decode_workspace(shape, head_dim, threads) / sizeof(float));
   const auto part = [&](std::int64_t head) {
     return ConstHeads{qkv.data() + head * head_dim, row, row, head_dim};
   };
@@ -77,6 +78,45 @@ TEST(AttentionDecode, EqualsFloat64) {
   check<80, CausalMask, LinearScores>({2, 33, 4, 1, 0.1f}, {32, 17});
   check<32, WindowMask, LinearScores>({3, 100, 4, 2, 0.3f, 9}, {99, 8, 3});
   check<32, CausalMask, CappedScores>({2, 40, 4, 2, 0.9f, 0, 1.5f}, {39, 2});
+}
+
+// Token by token what attention over the whole sequence is.
+template <int head_dim, class Mask, class Scores>
+void check_bits(AttentionShape shape) {
+  const std::int64_t T = shape.tokens, H = shape.heads, K = shape.kv_heads, row = (H + 2 * K) * head_dim;
+  shape.batch = 1;
+  const Floats qkv = random_floats(T * row, 7);
+  Floats expected(T * H * head_dim), lse(H * T);
+  constexpr int threads = 2;
+  Floats workspace(sizeof(detail::ForwardScratch<head_dim>) * threads / sizeof(float) + 16);
+  void* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) / 4 % 16;
+  const auto part = [&](std::int64_t token, std::int64_t head) {
+    return ConstHeads{qkv.data() + token * row + head * head_dim, T * row, row, head_dim};
+  };
+  const auto dense = [&](Floats& x) {
+    return MutableHeads{x.data(), static_cast<std::int64_t>(x.size()), H * head_dim, head_dim};
+  };
+  attention_forward<head_dim, Mask, Scores, false>(shape, part(0, 0), part(0, H), part(0, H + K),
+                                                   dense(expected), lse.data(), {0, 0, 1.0f},
+                                                   {aligned, threads});
+  Floats keys(K * T * head_dim, kPoison), values = keys, out(H * head_dim);
+  workspace.resize(attention_decode_workspace(shape, head_dim, threads) / sizeof(float));
+  for (std::int32_t t = 0; t < T; ++t) {
+    attention_decode<head_dim, Mask, Scores>(shape, part(t, 0), part(t, H), part(t, H + K), &t, keys.data(),
+                                             values.data(), dense(out), {workspace.data(), threads});
+    for (std::int64_t i = 0; i < H * head_dim; ++i)
+      ASSERT_EQ(out[i], expected[t * H * head_dim + i]) << "token " << t << " element " << i;
+  }
+}
+
+TEST(AttentionDecode, HasTheBitsOfTheWholeSequence) {
+  check_bits<64, CausalMask, LinearScores>({1, 200, 8, 2, 0.2f});
+  check_bits<8, CausalMask, LinearScores>({1, 130, 3, 3, 1.0f});
+  check_bits<80, CausalMask, LinearScores>({1, 70, 7, 1, 0.1f});
+  check_bits<32, WindowMask, LinearScores>({1, 300, 4, 2, 0.3f, 9});
+  check_bits<16, WindowMask, LinearScores>({1, 300, 4, 2, 0.3f, 100});
+  check_bits<32, CausalMask, CappedScores>({1, 140, 4, 2, 0.9f, 0, 1.5f});
+  check_bits<32, WindowMask, CappedScores>({1, 200, 12, 1, 0.9f, 70, 1.5f});
 }
 
 TEST(CacheAppend, KeepsPromptsInTheirSequences) {

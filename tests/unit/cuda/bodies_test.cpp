@@ -313,6 +313,13 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 17, "
                "vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2, head_conv: false}",
                "sequence_len: 2, micro_batch_size: 3", ir::DType::f16},
+        Config{
+            .name = "CcgqaGenerates",
+            .model = "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
+                     "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
+            .train = "sequence_len: 9, micro_batch_size: 2",
+            .activations = ir::DType::bf16,
+            .replies = 2},
         Config{"OneToken",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
                "vocab_size: 3, hidden_act: silu",

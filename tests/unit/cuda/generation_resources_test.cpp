@@ -17,7 +17,7 @@ namespace {
 // Those of templates that only generation has.
 std::string source_of(const program::Program& program) {
   const std::set<std::string> headers = {"cuda/attention_decode.cuh", "cuda/cache_append.cuh",
-                                         "cuda/top_logits.cuh"};
+                                         "cuda/row_history.cuh", "cuda/top_logits.cuh"};
   std::vector<const program::Kernel*> kernels;
   for (const program::Kernel& kernel : program.kernels) {
     if (headers.contains(kernel.header)) kernels.push_back(&kernel);
@@ -86,6 +86,8 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
       {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 128",
        {128, 1, 64, 64},
        spec::Precision::bf16},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, attention_kind: ccgqa",
+       {64, 8, 64, 64}},
   };
   const std::vector<int> known = device_code::nvrtc_capabilities();
   std::set<int> seen;

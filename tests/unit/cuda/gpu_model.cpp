@@ -15,10 +15,16 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
                    const std::optional<passes::FusedMatmuls>& matmuls, const std::optional<passes::Fp8>& fp8,
                    const std::optional<passes::HeadParts>& head_parts)
     : spec(std::move(given)) {
-  models::Model model = models::declare_model(graph, spec, {}, activations);
+  std::optional<models::Generation> generation;
+  if (spec::has_objective(spec)) generation = models::Generation{2, 1, spec.train.sequence_len};
+  models::Model model = models::declare_model(graph, spec, generation, activations);
   models::build_micro_step(model);
   models::build_evaluate(model);
-  if (spec::has_objective(spec)) models::build_score(model);
+  if (generation) {
+    models::build_prefill(model);
+    models::build_decode(model);
+    models::build_score(model);
+  }
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
@@ -38,7 +44,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.eval_hits, interface.logits, interface.objective.losses,
        interface.objective.base_losses, interface.objective.distance, interface.objective.distances,
-       metrics.step_loss, metrics.grad_norm},
+       interface.cache.prompt_logits, interface.cache.logits, metrics.step_loss, metrics.grad_norm},
       passes::statistics(graph)};
   if (matmuls) passes::add_matmul_tails(graph, *matmuls, log);
   passes::expand(graph, {.bias = true}, log);

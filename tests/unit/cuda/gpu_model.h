@@ -1,4 +1,5 @@
-// Small models lowered for a GPU, up to the graph that code generation takes.
+// Small models lowered for a GPU, up to the graph that code generation takes. Those with an objective
+// generate with a cache.
 #pragma once
 #include <memory>
 #include <optional>

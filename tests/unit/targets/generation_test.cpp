@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "driver/compile.h"
+#include "plan/plan.h"
 #include "runtime/train/generate.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
@@ -18,6 +19,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 constexpr int64_t kContext = 48;
+constexpr const char* kCompressed = "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8";
 
 struct Family {
   const char* name;
@@ -51,13 +53,13 @@ class Generation : public testing::TestWithParam<Family> {
     kernels_ = nullptr;
   }
 
-  runtime::StepProgram& program(const std::optional<models::Generation>& generation) {
+  CpuProgram& program(const std::optional<models::Generation>& generation) {
     driver::CompileOptions options;
     options.threads = 2;
     options.generation = generation;
     programs_.push_back(std::make_unique<CpuProgram>(driver::compile(spec_, options), kernels_->path()));
     programs_.back()->steps().initialize();
-    return programs_.back()->steps();
+    return *programs_.back();
   }
 
   const spec::Spec spec_ = spec_of(GetParam());
@@ -110,7 +112,6 @@ void expect_equal(const Texts& a, const Texts& b) {
 
 // Of 60 tokens, so that they grow past the context and go on with their end in view.
 TEST_P(Generation, WithACacheIsThatOfTheFullContext) {
-  ASSERT_TRUE(models::can_cache(spec_));
   runtime::StepProgram &whole = program(std::nullopt), &cached = program(kCache);
   EXPECT_EQ(cached.cache_shape().sequences, 3);
   EXPECT_EQ(cached.context_length(), kContext);
@@ -187,6 +188,68 @@ TEST_P(Generation, BitsDoNotDependOnTheBatch) {
   }
 }
 
+// The logits of all tokens of the batch evaluated last, which training's forward pass is, [T,V].
+std::vector<float> evaluated_logits(CpuProgram& program) {
+  const ir::Graph& graph = program.compiled().graph;
+  for (const ir::Region& region : graph.function("evaluate").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (region.name != "head" || node.op != ir::Op::gemm) continue;
+      std::vector<float> logits(static_cast<size_t>(element_count(graph.value(node.outputs[0]).shape)));
+      program.copy_out(plan::address(graph, program.compiled().plan, node.outputs[0], 0),
+                       std::as_writable_bytes(std::span(logits)));
+      return logits;
+    }
+  }
+  throw std::logic_error("evaluate has no logits");
+}
+
+class TrainingForward : public Generation {};
+
+// To the bit, where the matmuls of a step have as many rows as those of the batch: here 48.
+TEST_P(TrainingForward, HasTheLogitsOfTokenByToken) {
+  CpuProgram& program = this->program(models::Generation{kContext, 1, kContext});
+  runtime::Batch batch;
+  for (int32_t i = 0; i < kContext; ++i) batch.tokens.push_back(1 + i * 37 % 255);
+  batch.targets.assign(batch.tokens.begin() + 1, batch.tokens.end());
+  batch.targets.push_back(0);
+  batch.target_count = kContext;
+  program.evaluate(batch);
+  const std::vector<float> expected = evaluated_logits(program);
+  constexpr int32_t given = 5, row = 29;
+  const runtime::Prompt prompt{row, std::span(batch.tokens).first(given)};
+  program.prefill({&prompt, 1});
+  for (int32_t t = given; t < kContext; ++t) {
+    Ids tokens(kContext, 7), positions(kContext, 0);
+    tokens[row] = batch.tokens[static_cast<size_t>(t)];
+    positions[row] = t;
+    const auto found = program.decode(tokens, positions).row(row);
+    ASSERT_EQ(found.size(), 256u);
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_EQ(found[i], expected[static_cast<size_t>(t) * found.size() + i]) << "token " << t;
+  }
+}
+
+// A step that comes after another one of the same text, whose token was not kept, finds all as it was.
+TEST_P(Generation, AStepCanBeDoneAgain) {
+  runtime::StepProgram& program = this->program(kCache);
+  const Ids prompt = {50, 60, 70, 80};
+  const auto begin = [&] {
+    const runtime::Prompt one{1, prompt};
+    program.prefill({&one, 1});
+  };
+  const auto step = [&](int32_t token, int32_t position) {
+    const auto logits = program.decode(Ids{9, token, 9}, Ids{0, position, 0}).row(1);
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  begin();
+  const std::vector<float> first = step(33, 4), second = step(34, 5), third = step(35, 6);
+  begin();
+  EXPECT_EQ(step(33, 4), first);
+  EXPECT_NE(step(99, 5), second);
+  EXPECT_EQ(step(34, 5), second);
+  EXPECT_EQ(step(35, 6), third);
+}
+
 class ShortPrompts : public Generation {};
 
 TEST_P(ShortPrompts, EndATextWhereTheContextIsFull) {
@@ -202,7 +265,6 @@ TEST_P(ShortPrompts, EndATextWhereTheContextIsFull) {
 class NoCache : public Generation {};
 
 TEST_P(NoCache, TextsAreGeneratedOneByOne) {
-  ASSERT_FALSE(models::can_cache(spec_));
   runtime::StepProgram& program = this->program(std::nullopt);
   EXPECT_EQ(program.cache_shape().sequences, 0);
   Texts texts = some_texts(1, 12);
@@ -228,15 +290,36 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"documents", "num_key_value_heads: 2", {"data.document_mask=true"}},
         Family{"adapters", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4"}},
         Family{"nf4", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4", "adapter.base=nf4"}},
+        Family{"ccgqa", kCompressed}, Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
+        Family{"ccgqaHeadConv",
+               kCompressed,
+               {"model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"}},
+        Family{"ccgqaChannelConv",
+               kCompressed,
+               {"model.ccgqa.head_conv=false", "model.ccgqa.value_shift=false", "model.ccgqa.conv_kernel=2"}},
+        Family{"ccgqaValueShift",
+               kCompressed,
+               {"model.ccgqa.head_conv=false", "model.ccgqa.channel_conv=false"}},
+        Family{"ccgqaLongConv", kCompressed, {"model.ccgqa.conv_kernel=9"}},
+        Family{"ccgqaOneTap", kCompressed, {"model.ccgqa.conv_kernel=1"}},
+        Family{"ccgqaWindows", kCompressed, {"model.sliding_window=7"}},
+        Family{"ccgqaAdapters", kCompressed, {"adapter.type=lora", "adapter.r=4"}},
         Family{"ccgqaWithoutTime",
-               "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8, ccgqa: {head_conv: false, "
-               "channel_conv: false, value_shift: false}"}),
+               kCompressed,
+               {"model.ccgqa.head_conv=false", "model.ccgqa.channel_conv=false",
+                "model.ccgqa.value_shift=false"}}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, ShortPrompts, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
                          [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Families, NoCache,
-                         testing::Values(Family{
-                             "ccgqa", "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 8"}),
+INSTANTIATE_TEST_SUITE_P(
+    Families, TrainingForward,
+    testing::Values(Family{"llama", "num_key_value_heads: 2"},
+                    Family{"gpt2",
+                           "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
+                           "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+                    Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
+    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
