@@ -61,9 +61,9 @@ program calls (`kernels/kernels.h`), with the same types of parameters.
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";
 
-// Of a program of several ranks. {0}: how many, {1}: the data.
+// Of a program of several ranks. {0}: how many, {1}: the data, {2}: what each does.
 constexpr const char* kRanks = R"(
-A run has {0} ranks, processes that each compute their share of a step and sum their gradients. `build/train` starts the others itself; torchrun, mpirun or
+A run has {0} ranks, processes that each {2}. `build/train` starts the others itself; torchrun, mpirun or
 srun may do it instead:
 
     torchrun --nproc-per-node {0} --no-python build/train --data {1} --output runs/first
@@ -74,23 +74,32 @@ They do so on several machines too (torchrun --nnodes, srun -N). Rank 0 has the 
 by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
 )";
 
+std::string work_of_rank(const spec::Spec& spec) {
+  const int64_t sharing = spec.parallel.tensor, groups = spec.parallel.data;
+  const std::string share = "compute their share of a step and sum their gradients";
+  if (sharing == 1) return share;
+  const std::string parts = fmt::format("have 1/{} of every layer", sharing);
+  return groups == 1 ? parts : fmt::format("{}; {} groups of {} {}", parts, groups, sharing, share);
+}
+
 }  // namespace
 
 std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin) {
   const std::string files = data == DataKind::series   ? "series.csv"
                             : data == DataKind::shards ? "'shards/*.bin'"
                                                        : "text.txt";
-  const int64_t ranks = compiled.spec.parallel.data;
+  const int64_t ranks = spec::rank_count(compiled.spec);
   std::string text = "<!-- " + provenance(origin, "") + "-->\n";
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
                       compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,
                       targets::parameter_count(compiled));
-  return text + fmt::format(fmt::runtime(kReadme), origin.spec, overrides_text(origin),
-                            on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
-                            kKeepLine,
-                            on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers",
-                            ranks > 1 ? fmt::format("sh {} {} ", kRanksScript, ranks) : "",
-                            ranks > 1 ? fmt::format(fmt::runtime(kRanks), ranks, files) : "");
+  return text +
+         fmt::format(
+             fmt::runtime(kReadme), origin.spec, overrides_text(origin),
+             on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile, kKeepLine,
+             on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers",
+             ranks > 1 ? fmt::format("sh {} {} ", kRanksScript, ranks) : "",
+             ranks > 1 ? fmt::format(fmt::runtime(kRanks), ranks, files, work_of_rank(compiled.spec)) : "");
 }
 
 std::string git_attributes(const Origin& origin) {
