@@ -105,6 +105,7 @@ std::string meaning(const std::string& symbol) {
       {"R", "tokens in a part of the head"},
       {"Rank", "rank of the adapters"},
       {"T", "tokens of a sequence"},
+      {"Tokens", "tokens of a micro-batch whose residual stream a rank has"},
       {"V", "rows of the vocabulary's matrices, padding included"},
       {"Vocabulary", "those of all ranks together"},
       {"Width", "parameters that the optimizer sees as a row"},

@@ -101,6 +101,7 @@ void LayoutText::state() {
   place("state.rank", compiled_.graph.find("rank"));
   place("state.own_classes", io.own_classes);
   place("state.own_seed", io.own_seed);
+  place("state.first_row", io.first_row);
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
     out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
@@ -346,6 +347,7 @@ std::string LayoutText::print() {
   out_.line("layout.context_length = T;");
   if (compiled_.spec.parallel.tensor > 1) {
     out_.line(fmt::format("layout.tensor_ranks = {};", compiled_.spec.parallel.tensor));
+    if (compiled_.interface.first_row != ir::kNoValue) out_.line("layout.stream_rows = Tokens;");
     if (compiled_.spec.model.vocab_size > 0) out_.line("layout.vocabulary = kVocabSize;");
   }
   out_.line("");

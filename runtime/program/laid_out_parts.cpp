@@ -30,6 +30,8 @@ void LaidOutProgram::write_state_of_part() {
     write_scalar(layout_.state.own_classes,
                  static_cast<int32_t>(std::clamp<int64_t>(behind, 0, inputs.own_ids)));
   }
+  if (layout_.state.first_row)
+    write_scalar(layout_.state.first_row, static_cast<int32_t>(layout_.stream_rows * tensor_rank()));
   if (layout_.state.own_seed)
     write_scalar(layout_.state.own_seed,
                  random_key(layout_.seed, parts, static_cast<uint32_t>(tensor_rank())));
