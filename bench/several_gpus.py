@@ -68,18 +68,36 @@ TENSOR_CASES = [
     ("bf16 gradients, lion, recomputed", f"{LLAMA} {SMALL} optimizations.gradients=compute train.optimizer.name=lion optimizations.recompute=block"),
     ("lora", f"{LLAMA} {SMALL} adapter.type=lora"),
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1"),
+    ("bf16, recomputed norms, dropout of the stream", f"{LLAMA} {SMALL} optimizations.recompute=[norm] model.dropout=0.1"),
+    ("layernorm, biases, 16-bit residual stream", f"{GPT2} {SMALL} optimizations.residual=compute model.dropout=0.1"),
+    ("bf16 weights and state", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16"),
+]
+# On four GPUs, by two groups of two.
+TENSOR_GROUP_CASES = [
+    ("groups, fp32", f"{GPT2} {SMALL} optimizations.precision=fp32 train.max_grad_norm=0.1"),
+    ("groups that share the update, fp32", f"{GPT2} {SMALL} optimizations.precision=fp32 train.max_grad_norm=0.1 parallel.zero=1"),
+    ("groups that share the update, bf16", f"{LLAMA} {SMALL} parallel.zero=1"),
+    ("groups that share the update, fp16, two micro-batches", f"{HYDRA} {SMALL} optimizations.precision=fp16 train.gradient_accumulation_steps=2 parallel.zero=1"),
+    ("groups that share the update, bf16 weights and state", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 parallel.zero=1"),
 ]
 
 
+def tensor_cases(ranks: int) -> list:
+    """(name, spec, how many groups share micro-batches), of ranks that share layers."""
+    groups = TENSOR_GROUP_CASES if ranks == 4 else []
+    return [(*case, 1) for case in TENSOR_CASES] + [(*case, 2) for case in groups]
+
+
 def check_tensor(runner, report, place: Place, ranks: int, number: int, case: tuple):
-    name, spec = case[0], f"{case[1]} optimizations.loss=materialized"  # no head in parts
+    name, spec, groups = case[0], f"{case[1]} optimizations.loss=materialized", case[2]  # no head in parts
     one, two, again = f"tensor-{number}-one", f"tensor-{number}-ranks", f"tensor-{number}-again"
-    several = f"parallel.tensor={ranks}"
+    each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
+    several = [f"parallel.tensor={ranks // groups}", f"parallel.data={groups}"]
     commands = {
-        one: place.words(spec, one),
-        two: place.words(spec, two, several),
-        again: place.words(spec, again, several, "train.max_steps=3"),
-        "resumed": place.words(spec, again, several, "--resume"),
+        one: place.words(spec, one, f"train.gradient_accumulation_steps={each * groups}"),
+        two: place.words(spec, two, *several),
+        again: place.words(spec, again, *several, "train.max_steps=3"),
+        "resumed": place.words(spec, again, *several, "--resume"),
     }
     what, outcome = f"tensor: {name}", None
     for run, command in commands.items():
@@ -236,8 +254,12 @@ def start_hosts(ranks: int, words: list) -> int:
 
 
 def check_built(runner, report, place: Place, ranks: int):
-    for level in (0, 2, 3):
-        spec = f"{LLAMA} {SMALL} parallel.data={ranks} parallel.zero={level}"
+    keys = {f"zero-{level}": f"parallel.data={ranks} parallel.zero={level}" for level in (0, 2, 3)}
+    keys["tensor"] = f"parallel.tensor={ranks} optimizations.loss=materialized"
+    if ranks == 4:
+        keys["groups"] = "parallel.tensor=2 parallel.data=2 parallel.zero=1 optimizations.loss=materialized"
+    for level, overrides in keys.items():
+        spec = f"{LLAMA} {SMALL} {overrides}"
         folder, jit, built = place.folder / f"program-{level}", f"jit-{level}", place.folder / f"built-{level}"
         outcome = runner.run(f"ranks jit {level}", [*place.words(spec, jit), "-q"])
         if not outcome.problem:
@@ -247,7 +269,7 @@ def check_built(runner, report, place: Place, ranks: int):
         if not outcome.problem and not runner.dry:
             if problem := difference(built / "checkpoint-6", place.folder / jit / "checkpoint-6"):
                 outcome.problem = f"not what hydrac itself trains: {problem}"
-        report.note(f"ranks: a program that is built ahead of time, zero: {level}", outcome)
+        report.note(f"ranks: a program that is built ahead of time, {level}", outcome)
 
 
 def run_ranks(runner, report, args, hydrac):
@@ -261,7 +283,7 @@ def run_ranks(runner, report, args, hydrac):
             for number, case in enumerate(cases):
                 if re.search(args.only, f"{family} {case[0]}"):
                     check_zero(runner, report, place, ranks, family, levels, number, case)
-        for number, case in enumerate(TENSOR_CASES):
+        for number, case in enumerate(tensor_cases(ranks)):
             if re.search(args.only, f"tensor {case[0]}"):
                 check_tensor(runner, report, place, ranks, number, case)
         for check in (check_launchers, check_hosts, check_built, check_ends):

@@ -78,7 +78,6 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
         "machine's "
         "cores: give a number, such as --threads 8, or name the cores in train.cpu_affinity");
   }
-  require_whole_layers(spec, "emit");
   complete_for_planning(spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
   options.offline = true;

@@ -240,18 +240,6 @@ void require_one_process(const spec::Spec& spec, const std::string& verb) {
   throw Reported{kBadInput};
 }
 
-void require_whole_layers(const spec::Spec& spec, const std::string& verb) {
-  if (spec.parallel.tensor == 1) return;
-  diag::Diagnostics diagnostics;
-  diagnostics.report(
-      diag::Kind::tensor_unsupported, spec.where("parallel.tensor"),
-      fmt::format("hydrac {} knows no program whose ranks share layers, and parallel.tensor is {}", verb,
-                  spec.parallel.tensor),
-      "write parallel.tensor=1 behind the spec's name");
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
 void require_no_objective(const spec::Spec& spec, const std::string& verb, const std::string& why) {
   if (!spec::has_objective(spec)) return;
   diag::Diagnostics diagnostics;

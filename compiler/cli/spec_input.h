@@ -48,10 +48,8 @@ runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes =
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);
 
-// Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing,
+// Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing.
 void require_one_process(const spec::Spec& spec, const std::string& verb);
-// or for ranks that share layers.
-void require_whole_layers(const spec::Spec& spec, const std::string& verb);
 
 // Where the spec has an objective, reports it and throws Reported: "hydrac VERB WHY, and objective.name is
 // ...".

@@ -135,13 +135,32 @@ std::string CudaBodyPrinter::function_name(ExprOp op, ExprId argument) const {
   return std::string(to_string(op)) + (from_16_bits_[argument] ? "_of_16_bits" : "");
 }
 
-// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4: so neighbours
-// share their random bits. Otherwise the element.
+// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4, to which
+// another one may be added: so neighbours share their random bits. Otherwise the element.
 Code CudaBodyPrinter::random_element(ExprId id) {
+  if (const std::optional<Code> chunk = aligned_chunk(id)) return code("{}, j", *chunk);
+  const ir::Expr& sum = body_.exprs[id];
+  if (sum.op == ExprOp::add && names_[id].empty() && is_multiple_of_4(sum.args[1]))
+    if (const std::optional<Code> chunk = aligned_chunk(sum.args[0]))
+      return code("{} + {}, j", *chunk, text_.of(sum.args[1]));
+  return text_.of(id);
+}
+
+// Of a product with such a number.
+bool CudaBodyPrinter::is_multiple_of_4(ExprId id) const {
+  const ir::Expr& product = body_.exprs[id];
+  if (product.op != ExprOp::mul) return false;
+  const ir::Expr& factor = body_.exprs[product.args[1]];
+  return factor.op == ExprOp::constant && factor.type == ir::ExprType::i64 &&
+         static_cast<int64_t>(factor.number) % 4 == 0;
+}
+
+// "r * C + c" of the position "r * C + c + j", where it is a multiple of 4.
+std::optional<Code> CudaBodyPrinter::aligned_chunk(ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   if (expr.op != ExprOp::position || !names_[id].empty() || deps_[id].space == kRowSpace ||
       columns(deps_[id].space).vector % 4 != 0)
-    return text_.of(id);
+    return std::nullopt;
   const ir::Affine& position = expr.index[0].affine;
   const int inner = body_.spaces[deps_[id].space].back();
   const bool begins_aligned = std::ranges::all_of(position.terms, [&](const auto& term) {
@@ -150,13 +169,13 @@ Code CudaBodyPrinter::random_element(ExprId id) {
   });
   const bool adds_element = element_variable_ == inner && position.constant == 0 && !position.terms.empty() &&
                             position.terms.back().first == inner;
-  if (!begins_aligned || !adds_element) return text_.of(id);
+  if (!begins_aligned || !adds_element) return std::nullopt;
   const Code element = std::exchange(variables_[inner], first_element_);
   element_variable_ = -1;
   const Code chunk = text_.of(id);
   variables_[inner] = element;
   element_variable_ = inner;
-  return code("{}, j", chunk);
+  return chunk;
 }
 
 Code CudaBodyPrinter::definition(ExprId id) {

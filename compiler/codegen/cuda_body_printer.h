@@ -63,6 +63,8 @@ class CudaBodyPrinter : BodyPrinter {
   void take_parameters(CudaKernel& kernel);
   std::string launch_bounds() const;
   Code random_element(ir::ExprId id);
+  bool is_multiple_of_4(ir::ExprId id) const;
+  std::optional<Code> aligned_chunk(ir::ExprId id);
   Code definition(ir::ExprId id) override;
   Code value_name(ir::ExprId id) override;
   std::string function_name(ir::ExprOp op, ir::ExprId argument) const;

@@ -51,7 +51,8 @@ std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
           return output.value != ir::kNoValue && graph.value(output).role == ir::Role::gradient &&
                  std::ranges::count(node.inputs, output) > 0;
         });
-        const bool is_summand = adds_to_gradient || node.op == ir::Op::reduce_scatter;
+        const bool sums_gradients = node.op == ir::Op::reduce_scatter && !node.optional_flag("tensor");
+        const bool is_summand = adds_to_gradient || sums_gradients;
         for (const ir::Use input : node.inputs) {
           if (input.value != ir::kNoValue)
             (is_summand ? summands : read_elsewhere).insert(storage_of(graph, input.value));

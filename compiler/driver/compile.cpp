@@ -51,7 +51,7 @@ passes::Kept kept_values(const Compiled& c) {
 models::PackTypes pack_types_of(Compiled& c) {
   models::PackTypes types = models::pack_types(c.spec, precision_of(c.spec).activations);
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
-  if (types.sharing_ranks > 1 && !types.shards_gradients && is_gpu &&
+  if (types.sharing_ranks > 1 && types.tensor_ranks == 1 && !types.shards_gradients && is_gpu &&
       spec::micro_batches_of_step(c.spec) == 1)
     types.shards_gradients = overlaps_sums(c, c.decisions);
   types.gathers_ahead = is_gpu;
@@ -178,10 +178,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name, pack_types_of(c));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
-  if (spec.parallel.tensor > 1) passes::sum_partial_gradients(c.graph, spec.parallel.tensor);
   if (spec.parallel.data > 1)
     passes::reduce_over_ranks(c.graph, c.pack, c.interface,
                               {spec.parallel.data, spec.train.gradient_accumulation_steps});
+  if (spec.parallel.tensor > 1) passes::sum_partial_gradients(c.graph, spec.parallel.tensor);
   after("autodiff");
 
   // passes

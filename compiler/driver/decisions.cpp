@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/parameters.h"
+
 namespace hydrac::driver {
 
 void explain_documents(const targets::Target& target, passes::Log& log) {
@@ -26,11 +28,23 @@ void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
   const int64_t ranks = spec.parallel.tensor;
   log.push_back({"ranks", fmt::format("each of {0} ranks has 1/{0} of the heads, of the mlp and of the "
                                       "vocabulary: {1} query heads, {2} key and value heads, {3} of {4} "
-                                      "columns between the mlp's matmuls; they add up what each has of a "
-                                      "layer's output, twice a layer, and of its input's gradient",
+                                      "columns between the mlp's matmuls",
                                       ranks, spec.model.num_attention_heads / ranks,
                                       spec.model.num_key_value_heads / ranks,
                                       spec.model.intermediate_size / ranks, spec.model.intermediate_size)});
+  if (models::divides_stream(spec)) {
+    log.push_back(
+        {"ranks", fmt::format("norms and the residual stream are of {} of a micro-batch's tokens on each "
+                              "rank: behind a matmul each gets its tokens of the ranks' sum, and "
+                              "in front of the next one all gather them, twice a layer",
+                              models::stream_rows(spec).size)});
+    return;
+  }
+  log.push_back(
+      {"ranks", fmt::format("norms and the residual stream are whole on each rank, because {} ranks do "
+                            "not divide the {} tokens of a micro-batch; they add up what each has "
+                            "of a layer's output, twice a layer, and of its input's gradient",
+                            ranks, spec.train.micro_batch_size * spec.train.sequence_len)});
 }
 
 void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,

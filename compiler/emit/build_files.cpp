@@ -151,7 +151,7 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
         fmt::format("target_link_libraries(program PUBLIC hydrac::app hydrac::cuda{} CUDA::cudart_static)\n",
                     cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
   }
-  const int64_t ranks = compiled.spec.parallel.data;
+  const int64_t ranks = spec::rank_count(compiled.spec);
   const std::string smoke_test =
       ranks > 1 ? fmt::format("sh ${{CMAKE_CURRENT_SOURCE_DIR}}/{} {} $<TARGET_FILE:smoke_test>",
                               kRanksScript, ranks)

@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <sstream>
-#include <stdexcept>
 
 #include "emit/calls.h"
 #include "emit/kernels.h"
 #include "emit/sizes.h"
+#include "runtime/parallel/rank_group.h"
 
 namespace hydrac::emit {
 
@@ -40,11 +40,24 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
       [&](const program::ReduceScatter& work) { return with_parts(section, call, work); },
       [&](const program::AllGather& work) { return with_parts(section, call, work); },
       [&](const program::OwnPart& work) { return with_parts(section, call, work); },
-      [](const program::SumOverRanks&) -> std::string {
-        throw std::logic_error("programs whose ranks share layers are not emitted");
+      [&](const program::SumOverRanks& work) {
+        const auto [from, to] = work.tensors(call.arguments);
+        if (on_cpu_)
+          return fmt::format("run.sum_over_ranks({}, {}, {});", text(from), text(to), elements(from));
+        return fmt::format("run.ranks.sum_over_ranks(elements({}, {}), {}, {}.cuda_stream());", text(from),
+                           elements(from), text(to), queue(call));
       }};
   return std::visit(statement, call.work);
 }
+
+namespace {
+
+// The last argument of a collective, behind a comma.
+std::string group_text(runtime::RankGroup ranks) {
+  return ranks == runtime::RankGroup::tensor ? ", RankGroup::tensor" : "";
+}
+
+}  // namespace
 
 std::string CallText::all_reduce(const Section& section, const Call& call,
                                  const program::AllReduce& work) const {
@@ -52,9 +65,10 @@ std::string CallText::all_reduce(const Section& section, const Call& call,
   for (const ir::Use use : call.arguments)
     tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}}}" : "elements({}, {})"),
                                   tensors_.text(use, layer_of(section)), elements(use)));
-  if (on_cpu_) return fmt::format("run.all_reduce({{{}}});", fmt::join(tensors, ", "));
-  return fmt::format("run.ranks.all_reduce({{{}}}, Reduction::{}, {}.cuda_stream());",
-                     fmt::join(tensors, ", "), work.largest ? "max" : "sum", queue(call));
+  const std::string group = group_text(work.ranks);
+  if (on_cpu_) return fmt::format("run.all_reduce({{{}}}{});", fmt::join(tensors, ", "), group);
+  return fmt::format("run.ranks.all_reduce({{{}}}, Reduction::{}, {}.cuda_stream(){});",
+                     fmt::join(tensors, ", "), work.largest ? "max" : "sum", queue(call), group);
 }
 
 std::string CallText::with_parts(const Section& section, const Call& call,
@@ -64,9 +78,10 @@ std::string CallText::with_parts(const Section& section, const Call& call,
     tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}}}" : "shared_elements({}, {}, {})"),
                                   tensors_.text(whole, layer_of(section)),
                                   tensors_.text(part, layer_of(section)), elements(part)));
-  const std::string name = name_of(compiled_.program, call);
-  if (on_cpu_) return fmt::format("run.{}({{{}}});", name, fmt::join(tensors, ", "));
-  return fmt::format("run.ranks.{}({{{}}}, {}.cuda_stream());", name, fmt::join(tensors, ", "), queue(call));
+  const std::string name = name_of(compiled_.program, call), group = group_text(work.ranks);
+  if (on_cpu_) return fmt::format("run.{}({{{}}}{});", name, fmt::join(tensors, ", "), group);
+  return fmt::format("run.ranks.{}({{{}}}, {}.cuda_stream(){});", name, fmt::join(tensors, ", "), queue(call),
+                     group);
 }
 
 std::string CallText::launch(const Section& section, const Call& call, const program::Launch& work) const {

@@ -44,6 +44,9 @@ std::string section_comment(const std::string& function, std::string section) {
       {"reduce",
        "What the ranks sum before they all make the same update; random numbers go on after all their "
        "micro-batches."},
+      {"sum_partial",
+       "Of what all ranks that share layers have, each computed terms of the gradients, of its tokens or "
+       "heads."},
       {"reduce_gradients", "Of each gradient the sum over ranks of the part that this rank updates."},
       {"reduce_gradients_block", "Likewise, those of one layer."},
       {"reduce_rest",

@@ -53,7 +53,7 @@ class Emitter {
     }
     files_["CMakeLists.txt"] =
         cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
-    if (compiled_.spec.parallel.data > 1) files_[kRanksScript] = ranks_script(origin_);
+    if (spec::rank_count(compiled_.spec) > 1) files_[kRanksScript] = ranks_script(origin_);
     check();
     files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
     files_["README.md"] = readme(compiled_, data_kind(settings_.data, compiled_.spec), origin_);
@@ -112,8 +112,10 @@ std::string meaning(const std::string& symbol) {
       {"Sets", "prompts of a step"},
       {"Setsize", "replies to a prompt"},
       {"T", "tokens of a sequence"},
+      {"Tokens", "tokens of a micro-batch whose residual stream a rank has"},
       {"Top", "largest logits of a row that are found"},
       {"V", "rows of the vocabulary's matrices, padding included"},
+      {"Vocabulary", "those of all ranks together"},
       {"Width", "parameters that the optimizer sees as a row"},
   };
   if (symbol.starts_with("Rows")) return "rows of Width parameters";
@@ -124,7 +126,10 @@ std::string meaning(const std::string& symbol) {
 void Emitter::add_dims() {
   Writer out;
   for (const program::Dimension& dimension : compiled_.program.dimensions) {
-    const std::string comment = meaning(dimension.symbol);
+    std::string comment = meaning(dimension.symbol);
+    const bool is_part =
+        compiled_.spec.parallel.tensor > 1 && std::string("FHKV").find(dimension.symbol) != std::string::npos;
+    if (is_part) comment += ", of a rank";
     out.line(fmt::format("inline constexpr std::int64_t {} = {};{}", dimension.symbol, dimension.size,
                          comment.empty() ? "" : "  // " + comment));
   }
@@ -258,16 +263,21 @@ void Emitter::add_functions() {
   SourceFile step{"What a step is made of.", {"\"memory.h\""}, "", ""};
   if (cpu_) {
     step.includes.push_back("\"runtime/cpu/run.h\"");
-    step.body = "using hydrac::runtime::Run;\n\n";
+    step.body = "using hydrac::runtime::Run;\n";
+    if (compiled_.spec.parallel.tensor > 1) step.body += "using hydrac::runtime::RankGroup;\n";
+    step.body += "\n";
   } else {
     step.includes.push_back("\"runtime/cuda/queue.h\"");
     step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
-    if (compiled_.spec.parallel.data > 1) {
+    if (spec::rank_count(compiled_.spec) > 1) {
       step.includes.push_back("\"runtime/cuda/cuda_step_program.h\"");
       step.body +=
           "using hydrac::runtime::cuda::CudaStepProgram;\nusing hydrac::runtime::cuda::elements;\n"
           "using hydrac::runtime::cuda::Reduction;\n";
-      if (compiled_.pack.sharing_ranks > 1) step.body += "using hydrac::runtime::cuda::shared_elements;\n";
+      const bool shares_layers = compiled_.spec.parallel.tensor > 1;
+      if (shares_layers) step.body += "using hydrac::runtime::RankGroup;\n";
+      if (shares_layers || compiled_.pack.sharing_ranks > 1)
+        step.body += "using hydrac::runtime::cuda::shared_elements;\n";
     }
     if (!cudnn_attentions(compiled_).empty()) {
       step.includes.push_back("\"runtime/cudnn/attention.h\"");
@@ -325,7 +335,7 @@ void Emitter::add_program() {
           "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
       definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
     }
-    if (compiled_.spec.parallel.data > 1)
+    if (spec::rank_count(compiled_.spec) > 1)
       declaration.body +=
           "using hydrac::runtime::cuda::gpu_of_this_process;\nusing hydrac::runtime::cuda::nccl_version;\n";
     declaration.body += "\n";

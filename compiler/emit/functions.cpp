@@ -143,7 +143,7 @@ std::string step_declarations(const driver::Compiled& compiled) {
           "// Copies of what the backward pass reads, to the host's memory and back a layer ahead of it.");
       out.line("const Queue& host_copies;");
     }
-    if (compiled.spec.parallel.data > 1) out.line("const CudaStepProgram& ranks;");
+    if (spec::rank_count(compiled.spec) > 1) out.line("const CudaStepProgram& ranks;");
     if (const auto attentions = cudnn_attentions(compiled); !attentions.empty()) {
       out.line("CudnnAttention& cudnn;");
       for (const auto& [name, attention] : attentions)

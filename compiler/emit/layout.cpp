@@ -1,5 +1,4 @@
 #include "emit/layout.h"
-#include "emit/sizes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +8,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "emit/sizes.h"
+#include "emit/split_layout.h"
 #include "emit/writer.h"
 #include "models/adapter.h"
 #include "models/pack.h"
@@ -31,7 +32,8 @@ class LayoutText {
  private:
   const ir::Value& value(ir::ValueId id) const { return compiled_.graph.value(id); }
   std::string tensor(ir::ValueId id) const { return "m." + tensors_.text({id, {}}, ""); }
-  std::string field(const ir::Value& parameter) const;  // "m.weights.attn_qkv_weight", all its slots
+  std::string field(const ir::Value& parameter) const;       // "m.weights.attn_qkv_weight", all its slots
+  std::string tensors_of(const ir::Value& parameter) const;  // and how ranks divide them
   std::string nf4(const ir::Value& parameter) const;
   std::string rows(const ir::Value& parameter, int64_t rows) const;
 
@@ -72,6 +74,13 @@ void LayoutText::inputs() {
     place("inputs.token_order", order);
     out_.line("layout.inputs.token_ids = V;");
   }
+  place("inputs.own_tokens", io.own_tokens);
+  place("inputs.own_prompt", io.own_prompt);
+  if (compiled_.spec.parallel.tensor > 1) {
+    out_.line(fmt::format("layout.inputs.own_ids = {};", models::own_vocab_rows(compiled_.spec)));
+    if (compiled_.spec.model.head == spec::Head::language_model)
+      out_.line("layout.inputs.own_targets = true;");
+  }
   place("inputs.documents", io.documents);
   place("inputs.positions", io.positions);
   if (const ir::ValueId order = compiled_.graph.find("position_order"); order != ir::kNoValue) {
@@ -91,6 +100,9 @@ void LayoutText::state() {
   place("state.rng_step", io.rng_step);
   place("state.rng_seed", io.rng_seed);
   place("state.rank", compiled_.graph.find("rank"));
+  place("state.own_classes", io.own_classes);
+  place("state.own_seed", io.own_seed);
+  place("state.first_row", io.first_row);
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
     out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
@@ -162,6 +174,12 @@ std::string LayoutText::field(const ir::Value& parameter) const {
   return fmt::format("m.{}.{}", tensors_.group_of(parameter.id).variable, tensors_.field(parameter.id).name);
 }
 
+// "split(m.weights.attn_qkv_weight, attn_qkv_weight_parts)"
+std::string LayoutText::tensors_of(const ir::Value& parameter) const {
+  const std::string parts = split_name(tensors_, parameter);
+  return parts.empty() ? field(parameter) : fmt::format("split({}, {})", field(parameter), parts);
+}
+
 // "nf4(m.frozen.w_codes, m.frozen.w_block_codes, m.frozen.w_groups, {C * C, KV * C, KV * C})"
 std::string LayoutText::nf4(const ir::Value& parameter) const {
   const ir::Nf4Storage& stored = *parameter.parameter->nf4;
@@ -207,9 +225,12 @@ void LayoutText::starts() {
       out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), init.number));
       continue;
     }
-    std::string elements = rows(parameter, models::checkpoint_rows(parameter));
-    if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
-    out_.line(fmt::format("starts.{}({}, {}{});", kind, field(parameter), elements,
+    const std::string split = split_name(tensors_, parameter);
+    const int64_t whole_rows = models::checkpoint_rows(parameter);
+    std::string elements = split.empty() ? rows(parameter, whole_rows) : std::to_string(whole_rows);
+    if (split.empty() && parameter.shape.size() == 2)
+      elements += " * " + size_text(dimensions_, parameter.shape[1]);
+    out_.line(fmt::format("starts.{}({}, {}{});", kind, tensors_of(parameter), elements,
                           has_number ? fmt::format(", {}", init.number) : ""));
   }
   out_.line("");
@@ -238,8 +259,11 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
                                  const ir::CheckpointPart& part) {
   const bool a_layer = part.name.find("{}") != std::string::npos;
   const bool matrix = parameter.shape.size() == 2;
-  const std::string columns = matrix ? size_text(dimensions_, parameter.shape[1]) : "";
-  std::vector<std::string> shape = {rows(parameter, part.rows)}, form;
+  const auto& split = parameter.parameter->split;
+  const std::string columns = !matrix                     ? ""
+                              : split && split->axis == 1 ? std::to_string(split->whole[1].size)
+                                                          : size_text(dimensions_, parameter.shape[1]);
+  std::vector<std::string> shape = {split ? std::to_string(part.rows) : rows(parameter, part.rows)}, form;
   if (matrix) shape.push_back(columns);
   if (part.transposed) std::swap(shape.front(), shape.back());
   // Rows before this part: multiples of the heads' widths or of the mlp's.
@@ -247,18 +271,19 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
   if (stored && stored->parts.size() > 1) {
     const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
     form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
-  } else if (!stored && part.first_row > 0)
+  } else if (!stored && !split && part.first_row > 0)
     form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
   if (part.transposed) form.push_back(".transposed = true");
   if (a_layer && parameter.parameter->first_layer > 0)
     form.push_back(fmt::format(".first_layer = {}", parameter.parameter->first_layer));
+  if (split && part.first_row > 0) form.push_back(fmt::format(".first_row = {}", part.first_row));
   std::string name = fmt::format("add(\"{}\"", part.name),
-              tensor = stored ? nf4(parameter) : field(parameter);
+              tensor = stored ? nf4(parameter) : tensors_of(parameter);
   if (a_layer) {
     if (part.first_slot != 0) throw std::logic_error(part.name + " does not begin with the first layer");
     const bool all = part.last_slot + 1 == compiled_.spec.model.num_hidden_layers;
     name = fmt::format("add_layers({}, \"{}\"", all ? "L" : std::to_string(part.last_slot + 1), part.name);
-  } else {
+  } else if (!split) {
     tensor = "m." + tensors_.text({parameter.id, {false, part.first_slot}}, "");
   }
   out_.line(fmt::format("{}.{}, {}, {{{}}}{});", list, name, tensor, fmt::join(shape, ", "),
@@ -284,6 +309,7 @@ void LayoutText::checkpoint_names(const std::string& list, bool base) {
 }
 
 void LayoutText::optimizer_state() {
+  define_packed(out_, compiled_, tensors_);
   for (const ir::Value& value : compiled_.graph.values) {
     if (value.role != ir::Role::optimizer_state || value.view) continue;
     std::vector<std::string> shape;
@@ -295,6 +321,8 @@ void LayoutText::optimizer_state() {
       stretches.push_back(rows.times == 1 ? fmt::format("{{{}, {}}}", rows.rows, rows.own)
                                           : fmt::format("{{{}, {}, {}}}", rows.rows, rows.own, rows.times));
     if (!stretches.empty()) own = fmt::format("shared_by_ranks({}, {{{}}})", own, fmt::join(stretches, ", "));
+    if (targets::is_pack_of_parts(compiled_, value))
+      own = fmt::format("whole_pack({}, {}, packed)", own, compiled_.pack.whole_rows);
     out_.line(fmt::format("layout.optimizer_state.push_back({});", own));
   }
 }
@@ -329,7 +357,8 @@ void LayoutText::flop() {
     const std::string slots =
         value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
     sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
-                       elements_text(dimensions_, value.shape));
+                       value.parameter->split ? std::to_string(element_count(models::whole_shape(value)))
+                                              : elements_text(dimensions_, value.shape));
   }
   std::string sum;
   for (const auto& [flop, elements] : weights)
@@ -337,8 +366,9 @@ void LayoutText::flop() {
   out_.line(
       fmt::format("// For mfu: {} flop a weight of matmuls, and attention's over the keys that a query sees.",
                   weights.size() == 1 ? "6" : "2 to 6"));
-  out_.line(
-      fmt::format("layout.flop_per_target = {}{:#};", sum, targets::attention_flop_per_target(compiled_)));
+  out_.line(fmt::format(
+      "layout.flop_per_target = {}{:#};", sum,
+      static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));
 }
 
 std::string LayoutText::print() {
@@ -353,12 +383,18 @@ std::string LayoutText::print() {
   out_.line(
       fmt::format("layout.gradient_accumulation_steps = {};", spec::micro_batches_of_step(compiled_.spec)));
   out_.line("layout.context_length = T;");
+  if (compiled_.spec.parallel.tensor > 1) {
+    out_.line(fmt::format("layout.tensor_ranks = {};", compiled_.spec.parallel.tensor));
+    if (compiled_.interface.first_row != ir::kNoValue) out_.line("layout.stream_rows = Tokens;");
+    if (compiled_.spec.model.vocab_size > 0) out_.line("layout.vocabulary = kVocabSize;");
+  }
   out_.line("");
   inputs();
   state();
   results();
   if (spec::has_objective(compiled_.spec)) replies();
   out_.line(fmt::format("layout.seed = {};", static_cast<uint32_t>(compiled_.spec.train.seed)));
+  define_splits(out_, compiled_, dimensions_, tensors_);
   starts();
   rope();
   checkpoint();

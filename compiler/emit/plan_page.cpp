@@ -54,7 +54,7 @@ class PlanPage {
 
 void PlanPage::summary() {
   const spec::Train& t = compiled_.spec.train;
-  const int64_t ranks = compiled_.spec.parallel.data;
+  const int64_t ranks = spec::rank_count(compiled_.spec), groups = compiled_.spec.parallel.data;
   const driver::StepWork work = driver::step_work(compiled_);
   line(fmt::format("# {} on {}", compiled_.spec.name, target_.name));
   line();
@@ -62,7 +62,7 @@ void PlanPage::summary() {
   line("| --- | ---: |");
   line(fmt::format("| parameters | {} |", targets::parameter_count(compiled_)));
   line(fmt::format("| tokens of an optimizer step | {} |",
-                   t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps * ranks));
+                   t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps * groups));
   if (ranks > 1) {
     line(fmt::format("| ranks; what follows is of each | {} |", ranks));
     if (compiled_.pack.sharing_ranks > 1)

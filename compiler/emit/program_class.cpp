@@ -22,6 +22,12 @@ using program::Queue;
 
 namespace {
 
+// How many ranks share layers decides the order of sums.
+void set_layers(Writer& out, const spec::Spec& spec) {
+  if (spec.parallel.tensor > 1)
+    out.line(fmt::format("choices.set(\"sums\", \"layers\", \"{} ranks\");", spec.parallel.tensor));
+}
+
 std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
@@ -61,13 +67,14 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("choices.set(\"kernels\", \"compiler\", __VERSION__);");
   if (const std::string sums = targets::sums_of_ranks(compiled.spec); !sums.empty())
     out.line(fmt::format("choices.set(\"sums\", \"micro-batches\", \"{}\");", sums));
+  set_layers(out, compiled.spec);
   out.line("return choices;");
   out.close();
   out.line("");
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line(fmt::format(
       "    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded){}) {{}}",
-      compiled.spec.parallel.data > 1 ? ", *this" : ""));
+      spec::rank_count(compiled.spec) > 1 ? ", *this" : ""));
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
@@ -105,14 +112,12 @@ std::string strides_text(const codegen::Dimensions& dimensions, const ir::Shape&
 }
 
 // As a function of the batch: "attention_problem(B)".
-void attention_problem(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
-                       const std::string& name, const program::AttentionShape& a) {
-  const spec::Model& m = compiled.spec.model;
+void attention_problem(Writer& out, const codegen::Dimensions& dimensions, const std::string& name,
+                       const program::AttentionShape& a) {
   const ir::Dim T{a.tokens, "T"}, H{a.heads, "H"}, K{a.kv_heads, a.kv_heads == a.heads ? "H" : "K"},
       D{a.head_dim, "D"};
-  const ir::Shape query = {{a.batch, "B"}, T, H, D},
-                  packed = {{(m.num_attention_heads + 2 * m.num_key_value_heads) * m.head_dim,
-                             a.kv_heads == a.heads ? "3HD" : "(H+2K)D"}};
+  const ir::Shape query = {{a.batch, "B"}, T, H, D}, packed = {{(a.heads + 2 * a.kv_heads) * a.head_dim,
+                                                                a.kv_heads == a.heads ? "3HD" : "(H+2K)D"}};
   const ir::Shape keys = {{a.batch, "B"}, T, K, D};
   out.open(fmt::format("AttentionProblem {}_problem(std::int64_t batch) {{", name));
   out.line("AttentionProblem problem;");
@@ -201,7 +206,7 @@ bool multiplies_on_side(const driver::Compiled& compiled) {
 std::string run_text(const driver::Compiled& compiled) {
   std::string text = "Run run{main_";
   for (const Queue queue : forked_queues(compiled)) text += fmt::format(", {}_", to_string(queue));
-  if (compiled.spec.parallel.data > 1) text += ", *this";
+  if (spec::rank_count(compiled.spec) > 1) text += ", *this";
   const auto attentions = cudnn_attentions(compiled);
   if (!attentions.empty()) text += ", cudnn_";
   for (const auto& [name, attention] : attentions) text += ", " + name + "_";
@@ -215,8 +220,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   plan_matmuls(out, compiled, dimensions);
   const auto attentions = cudnn_attentions(compiled);
   for (const auto& [name, attention] : attentions) {
-    if (problem_of(attentions, name) == name)
-      attention_problem(out, compiled, dimensions, name, attention.shape);
+    if (problem_of(attentions, name) == name) attention_problem(out, dimensions, name, attention.shape);
   }
   out.open("GemmOptions matmul_options(const RecordedChoices& recorded) {");
   out.line("GemmOptions options;");
@@ -261,7 +265,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   body.line("plan_matmuls(matmuls_);");
   if (!compiled.spec.optimizations.cuda_graph)
     body.line("use_graphs(false);");
-  else if (compiled.spec.parallel.data == 1)  // others are captured once their ranks have met
+  else if (spec::rank_count(compiled.spec) == 1)  // others are captured once their ranks have met
     body.line("capture_graphs();");
   out.append(body.text());
   out.line("}");
@@ -272,7 +276,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.close();
   out.line("");
   out.open("RecordedChoices Program::choices() const {");
-  const int64_t ranks = compiled.spec.parallel.data;
+  const int64_t ranks = spec::rank_count(compiled.spec);
   if (attentions.empty() && ranks == 1) {
     out.line("return matmuls_.library().choices();");
   } else {
@@ -280,6 +284,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
     if (!attentions.empty()) out.line("choices.add(cudnn_.choices());");
     if (ranks > 1)
       out.line(fmt::format("choices.set(\"sums\", \"ranks\", \"{} by \" + nccl_version());", ranks));
+    set_layers(out, compiled.spec);
     out.line("return choices;");
   }
   out.close();
@@ -333,9 +338,9 @@ std::string program_declaration(const driver::Compiled& compiled) {
   }
   out.line("// The GPU's context, which must be there before the program and after it.");
   out.open("struct OnGpu {");
-  out.line(compiled.spec.parallel.data > 1
-               ? fmt::format("Context context{{gpu_of_this_process({})}};", compiled.spec.parallel.data)
-               : "Context context{0};");
+  const int64_t ranks = spec::rank_count(compiled.spec);
+  out.line(ranks > 1 ? fmt::format("Context context{{gpu_of_this_process({})}};", ranks)
+                     : "Context context{0};");
   out.close("};");
   out.line("");
   out.open("class Program final : private OnGpu, public CudaStepProgram {");

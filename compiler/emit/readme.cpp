@@ -61,9 +61,9 @@ program calls (`kernels/kernels.h`), with the same types of parameters.
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";
 
-// Of a program of several ranks. {0}: how many, {1}: the data.
+// Of a program of several ranks. {0}: how many, {1}: the data, {2}: what each does.
 constexpr const char* kRanks = R"(
-A run has {0} ranks, processes that each compute their share of a step and sum their gradients. `build/train` starts the others itself; torchrun, mpirun or
+A run has {0} ranks, processes that each {2}. `build/train` starts the others itself; torchrun, mpirun or
 srun may do it instead:
 
     torchrun --nproc-per-node {0} --no-python build/train --data {1} --output runs/first
@@ -80,16 +80,24 @@ What replies are worth a program of yours says, which reads prompts and replies 
 its command each time: `--reward python3 --reward reward.py`.
 )";
 
+std::string work_of_rank(const spec::Spec& spec) {
+  const int64_t sharing = spec.parallel.tensor, groups = spec.parallel.data;
+  const std::string share = "compute their share of a step and sum their gradients";
+  if (sharing == 1) return share;
+  const std::string parts = fmt::format("have 1/{} of every layer", sharing);
+  return groups == 1 ? parts : fmt::format("{}; {} groups of {} {}", parts, groups, sharing, share);
+}
+
 }  // namespace
 
 std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin) {
   const std::string files = data == DataKind::series   ? "series.csv"
                             : data == DataKind::shards ? "'shards/*.bin'"
                                                        : "text.txt";
-  const int64_t ranks = compiled.spec.parallel.data;
+  const int64_t ranks = spec::rank_count(compiled.spec);
   std::string run;  // what else there is to say of it
   if (compiled.spec.objective.name == spec::ObjectiveName::grpo) run += kRewards;
-  if (ranks > 1) run += fmt::format(fmt::runtime(kRanks), ranks, files);
+  if (ranks > 1) run += fmt::format(fmt::runtime(kRanks), ranks, files, work_of_rank(compiled.spec));
   std::string text = "<!-- " + provenance(origin, "") + "-->\n";
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
                       compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,

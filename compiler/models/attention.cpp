@@ -97,6 +97,7 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
   if (m.attention_output_bias) {
     output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros},
                            {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
+    if (d.divides_stream()) d.mark_partial_gradient(output.bias);
   }
   return output;
 }

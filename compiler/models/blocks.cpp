@@ -78,18 +78,41 @@ Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias,
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {
   const double p = build.model.spec.model.dropout;
   if (!build.trains() || p == 0) return x;
-  return ops::dropout(b, x, p, build.randomness(), site, name);
+  return ops::dropout(b, x, p, build.randomness_of_stream(), site, name);
+}
+
+namespace {
+
+ir::Shape shape_of_part(const Build& build, ir::Dim columns) {
+  return {stream_rows(build.model.spec), std::move(columns)};
+}
+
+}  // namespace
+
+Use whole_rows(ops::RegionBuilder& b, const Build& build, Use x, bool of_terms, const std::string& name) {
+  if (!build.divides_stream()) return x;
+  b.asked_for_by(kDividedStream);
+  return ops::gather_rows(b, x, {build.batch, build.tokens, b.shape(x).back()}, build.tensor_ranks(),
+                          of_terms, name);
+}
+
+Use own_rows(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
+  return ops::own_rows(b, x, shape_of_part(build, b.shape(x).back()), build.tensor_ranks(), name);
+}
+
+Use sum_of_ranks(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
+  if (!build.divides_stream()) return ops::sum_over_ranks(b, x, build.tensor_ranks(), name);
+  return ops::sum_rows(b, x, shape_of_part(build, b.shape(x).back()), build.tensor_ranks(), name);
 }
 
 namespace {
 
 enum class Division { none, outputs, inputs };  // of a linear layer among ranks
 
-// The layer without its adapters.
-Use base_of(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, Use bias,
-            const std::string& name, Division division) {
-  return ops::linear(b, x, build.layer(weight), bias, name,
-                     division == Division::outputs ? build.tensor_ranks() : 1);
+// How many ranks add up what each has of a linear layer's input gradient. Where they divide the stream, that
+// is done where its rows come together.
+int64_t summing_ranks(const Build& build, Division division) {
+  return division == Division::outputs && !build.divides_stream() ? build.tensor_ranks() : 1;
 }
 
 // What an adapter adds. What its first matrix makes is on all ranks, of a layer whose inputs are divided a
@@ -107,11 +130,10 @@ Use change_of(ops::RegionBuilder& b, const Build& build, const Adapter& adapter,
   b.asked_for_by("adapter.r");
   const bool sums = division == Division::inputs;
   Use low = ops::linear(b, x, build.layer(adapter.a), {}, name + (sums ? ".low.part" : ".low"));
-  if (sums) low = ops::sum_over_ranks(b, low, build.tensor_ranks(), name + ".low");
+  if (sums) low = sum_of_ranks(b, build, low, name + ".low");
   const Use matrix = ops::adapter_matrix(b, build.layer(adapter.b), adapter.targets, b.shape(low).back(),
                                          adapter_scale(spec), name + ".adapter_matrix");
-  return ops::linear(b, low, matrix, {}, name + ".change",
-                     division == Division::outputs ? build.tensor_ranks() : 1);
+  return ops::linear(b, low, matrix, {}, name + ".change", summing_ranks(build, division));
 }
 
 // Its sum with an adapter is one kernel with what reads it, or the end of the adapter's second matmul.
@@ -124,11 +146,12 @@ Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weig
   Use base;
   if (division == Division::inputs) {
     const bool has_bias = bias != ir::kNoValue;
-    base = base_of(b, build, x, weight, {}, base_name + ".part", division);
-    base = ops::sum_over_ranks(b, base, build.tensor_ranks(), has_bias ? base_name + ".sum" : base_name);
+    base = ops::linear(b, x, build.layer(weight), {}, base_name + ".part");
+    base = sum_of_ranks(b, build, base, has_bias ? base_name + ".sum" : base_name);
     if (has_bias) base = ops::bias_add(b, base, build.layer(bias), base_name);
   } else {
-    base = base_of(b, build, x, weight, optional(build.layer(bias)), base_name, division);
+    base = ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), base_name,
+                       summing_ranks(build, division));
   }
   if (!is_adapted) return base;
   return ops::add(b, base, change_of(b, build, found->second, x, name, division), name, "base");

@@ -31,12 +31,20 @@ struct Build {
   // f32, 1 where the rank has the token in its part of the vocabulary, else 0.
   Use own_ids() const;
   int64_t tensor_ranks() const { return model.spec.parallel.tensor; }
+  // Whether each of these has rows of its own of the residual stream, [Tokens, C] instead of [B,T,C].
+  bool divides_stream() const { return !generates() && models::divides_stream(model.spec); }
   // No value where a sequence is one document.
   Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
   // No value where a sequence's tokens are those from 0 on.
   Use positions() const;
   ops::Randomness randomness() const {
     return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
+  }
+  // Of the residual stream: the same numbers whoever has the row.
+  ops::Randomness randomness_of_stream() const {
+    ops::Randomness random = randomness();
+    if (divides_stream()) random.first_row = fixed(model.interface.first_row);
+    return random;
   }
   // Of what ranks that share layers have a part each: every one draws its own.
   ops::Randomness randomness_of_rank() const {
@@ -75,9 +83,17 @@ Use projected(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::
 // The same where ranks that share layers have a part of the outputs each, and all of x,
 Use projected_to_parts(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
                        const std::string& name);
-// or a part of x each, and all outputs: what they compute of these is added up.
+// or a part of x each, and all outputs: what they compute of these is added up, for the rank's rows of the
+// residual stream where they divide that.
 Use projected_from_parts(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
                          const std::string& name);
+// Of the rank's rows of the residual stream all ranks' rows [B,T,C], where they divide it. `of_terms`: as
+// ops::gather_rows() has it.
+Use whole_rows(ops::RegionBuilder&, const Build&, Use x, bool of_terms, const std::string& name);
+// Of tensors of all rows [B,T,..], the rank's rows: of x itself, or, where ranks have terms of x, of their
+// sum, which is of all rows where they do not divide the stream.
+Use own_rows(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
+Use sum_of_ranks(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
 

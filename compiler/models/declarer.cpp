@@ -63,8 +63,13 @@ void Declarer::divide(ir::Value& value, const std::vector<Names>& names, Divisio
   value.parameter->split = std::move(split);
 }
 
-void Declarer::mark_partial_gradient(ValueId vector) {
-  graph_.value(vector).parameter->partial_gradient = spec_.parallel.tensor > 1;
+void Declarer::mark_partial_gradient(ValueId parameter) {
+  const auto mark = [&](ValueId value) {
+    graph_.value(value).parameter->partial_gradient = spec_.parallel.tensor > 1;
+  };
+  mark(parameter);
+  if (const auto runs = runs_.find(parameter); runs != runs_.end())
+    for (const SlotRun& run : runs->second) mark(run.value);
 }
 
 ir::Value Declarer::parameter(const std::string& name, ir::Shape shape, int slots, Init init,
@@ -201,6 +206,9 @@ Adapter Declarer::declare_adapter(const ir::Value& weight, const std::vector<Che
     b.parameter->checkpoint.push_back(
         {module + ".lora_B.weight", target.first_row, target.rows, false, 0, weight.slots - 1});
   }
+  // Ranks compute terms of the gradient of what none has a part of: of their own rows, or outputs.
+  ir::Value& whole = a.parameter->split ? b : a;
+  whole.parameter->partial_gradient = divides_stream();
   adapter.a = graph_.add(std::move(a));
   adapter.b = graph_.add(std::move(b));
   return adapter;

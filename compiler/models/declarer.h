@@ -30,6 +30,7 @@ class Declarer {
   enum class Division { none, rows, columns, vocabulary };
 
   bool divides() const { return spec_.parallel.tensor > 1; }
+  bool divides_stream() const { return models::divides_stream(spec_); }
 
   // All shapes and rows are those of the whole parameter.
   // [out, in], drawn from a normal distribution, with weight decay. `in_block`: of a block's linear layers,
@@ -42,7 +43,7 @@ class Declarer {
                      const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {},
                      Division division = Division::none);
   // Ranks compute terms of its gradient each: what they have of it is to be summed.
-  void mark_partial_gradient(ir::ValueId vector);
+  void mark_partial_gradient(ir::ValueId parameter);
 
   // Of the parameters with frozen and trained layers, by the value of the first run.
   std::map<ir::ValueId, std::vector<SlotRun>> take_runs() { return std::move(runs_); }

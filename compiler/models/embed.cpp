@@ -13,14 +13,19 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   };
   b.enter("embedding", "model.hidden_size");
   const bool has_parts = model.spec.model.input == spec::Input::tokens && build.tensor_ranks() > 1;
-  if (!has_parts) last(!positions && !drops);
+  // Positions are added to all rows.
+  const bool scatters = build.divides_stream() && has_parts && !positions,
+             cuts = build.divides_stream() && !scatters;
+  const bool is_exact = !drops && b.value(into).exact;  // then so is what ranks move, or add up
+  if (!has_parts) last(!positions && !drops && !cuts);
   Use x;
   if (has_parts) {
     x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding.looked_up");
     x = ops::scale_rows(b, x, build.own_ids(), "embedding.part");
-    if (!positions && !drops && b.value(into).exact) b.exact(x);  // a sum has the type of its terms
+    if (!positions && is_exact) b.exact(x);
     last(!positions && !drops);
-    x = ops::sum_over_ranks(b, x, build.tensor_ranks(), "embedding");
+    x = cuts ? ops::sum_over_ranks(b, x, build.tensor_ranks(), "embedding")
+             : sum_of_ranks(b, build, x, "embedding");
   } else if (model.spec.model.input == spec::Input::tokens) {
     x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding");
   } else {
@@ -29,9 +34,15 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   }
   if (positions) {
     b.enter("embedding", "model.position");
-    last(!drops);
+    last(!drops && !cuts);
     x = ops::position_embedding(b, x, build.fixed(p.position_embedding), "embedding.positioned",
                                 build.positions());
+  }
+  if (cuts) {
+    b.enter("embedding", kDividedStream);
+    if (is_exact) b.exact(x);
+    last(!drops);
+    x = own_rows(b, build, x, "embedding.own");
   }
   if (drops) {
     b.enter("embedding", "model.dropout");

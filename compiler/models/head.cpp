@@ -7,8 +7,10 @@ Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
   const Parameters& p = build.model.parameters;
   b.enter("head", "model.head");
   const bool has_parts = build.model.spec.model.head == spec::Head::language_model;
+  hidden = whole_rows(b, build, hidden, has_parts, "head_input");
+  b.asked_for_by("model.head");
   return ops::linear(b, hidden, build.fixed(p.head_weight), optional(build.fixed(p.head_bias)), "logits",
-                     has_parts ? build.tensor_ranks() : 1);
+                     has_parts && !build.divides_stream() ? build.tensor_ranks() : 1);
 }
 
 Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {

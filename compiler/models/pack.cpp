@@ -100,21 +100,12 @@ class Packer {
     group.first_row = end_ / row_;
     const int64_t alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
     for (const bool decay : {true, false}) {
+      int64_t together = end_;  // where those begin that ranks divide together
       if (tensor_ranks_ > 1) {
         place_in_whole(group.members, decay, alignment);
-        place_split(group, decay, alignment);
+        place_split(group, decay, alignment, together);
       }
-      int64_t together = end_;  // where those begin that ranks divide together
-      for (const ValueId member : group.members) {
-        const ir::ParameterInfo& info = *graph_.value(member).parameter;
-        if (info.decay != decay || info.split) continue;
-        const bool is_alone = decay && divides(member);
-        if (is_alone) close(group, together, "rest");
-        place(member, alignment);
-        if (!is_alone) continue;
-        add_stretch(group, member);
-        together = end_;
-      }
+      place_all(group, decay, false, alignment, together);
       close(group, together, decay ? "rest" : "vectors");
       if (!decay) continue;
       group.decayed_rows = group.used_rows;
@@ -178,6 +169,21 @@ class Packer {
     group.used_rows += rows;
   }
 
+  // Members that decay or do not, of which ranks that share layers have parts or all. `together`: where those
+  // begin that ranks divide together.
+  void place_all(ParameterGroup& group, bool decay, bool split, int64_t alignment, int64_t& together) {
+    for (const ValueId member : group.members) {
+      const ir::ParameterInfo& info = *graph_.value(member).parameter;
+      if (info.decay != decay || info.split.has_value() != split) continue;
+      const bool is_alone = decay && divides(member);
+      if (is_alone) close(group, together, "rest");
+      place(member, alignment);
+      if (!is_alone) continue;
+      add_stretch(group, member);
+      together = end_;
+    }
+  }
+
   // Where one process that has all of each parameter places them.
   void place_in_whole(const std::vector<ValueId>& members, bool decay, int64_t alignment) {
     for (const ValueId member : members) {
@@ -190,17 +196,16 @@ class Packer {
     whole_end_ = round_up(whole_end_, row_);
   }
 
-  // Parameters of which a rank has a part, in rows of their own.
-  void place_split(ParameterGroup& group, bool decay, int64_t alignment) {
-    const int64_t first = end_;
-    for (const ValueId member : group.members) {
-      const ir::ParameterInfo& info = *graph_.value(member).parameter;
-      if (info.decay == decay && info.split) place(member, alignment);
-    }
+  // Parameters of which a rank has a part, in rows of their own. Vectors are one stretch with the others.
+  void place_split(ParameterGroup& group, bool decay, int64_t alignment, int64_t& together) {
+    const int64_t first = group.used_rows;
+    place_all(group, decay, true, alignment, together);
     end_ = round_up(end_, row_);
-    const int64_t rows = (end_ - first) / row_;
-    group.split_rows.push_back({first / row_ - group.first_row, rows});
-    group.used_rows += rows;
+    if (decay) {
+      close(group, together, "split_rest");
+      together = end_;
+    }
+    group.split_rows.push_back({first, group.used_rows + (end_ - together) / row_ - first});
   }
 
   void place(ValueId id, int64_t alignment) {

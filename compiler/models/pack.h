@@ -85,8 +85,8 @@ struct ParameterGroup {
   // Of these, at their start; and of the rows that a rank updates.
   int64_t decayed_rows = 0, own_decayed_rows = 0;
   std::vector<Stretch> stretches;  // where ranks share the update: all rows, in order
-  // Where ranks share layers: rows of the group, of the decayed ones and of the others, with parameters of
-  // which each has a part. The rest is on all of them.
+  // Where ranks share layers: of the `used_rows`, of the decayed ones and of the others, those with
+  // parameters of which each has a part. The rest is on all of them.
   std::vector<ir::RowRange> split_rows;
 };
 

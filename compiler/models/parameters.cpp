@@ -61,6 +61,7 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
   if (m.mlp_bias) {
     p.down_bias = d.vector("mlp.down.bias", C, layers, {Init::Kind::zeros},
                            {{"model.layers.{}.mlp.down_proj.bias", "transformer.h.{}.mlp.c_proj.bias"}});
+    if (d.divides_stream()) d.mark_partial_gradient(p.down_bias);
   }
 }
 
@@ -69,8 +70,11 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
   auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
                   bool is_bias, const std::optional<Declarer::Names>& of_last_slot = {}) {
     const std::string suffix = is_bias ? "bias" : "weight";
-    return d.vector(name + "." + suffix, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
-                    {{llama + "." + suffix, gpt2 + "." + suffix}}, of_last_slot);
+    const ValueId vector =
+        d.vector(name + "." + suffix, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
+                 {{llama + "." + suffix, gpt2 + "." + suffix}}, of_last_slot);
+    if (d.divides_stream()) d.mark_partial_gradient(vector);
+    return vector;
   };
   auto attn_norm = [&](bool is_bias) {
     const std::string suffix = is_bias ? "bias" : "weight";
@@ -210,6 +214,15 @@ int64_t vocab_rows_of_one(const spec::Spec& spec) {
 
 int64_t own_vocab_rows(const spec::Spec& spec) {
   return vocab_rows(spec) / spec.parallel.tensor;
+}
+
+bool divides_stream(const spec::Spec& spec) {
+  return spec.parallel.tensor > 1 &&
+         spec.train.micro_batch_size * spec.train.sequence_len % spec.parallel.tensor == 0;
+}
+
+ir::Dim stream_rows(const spec::Spec& spec) {
+  return {spec.train.micro_batch_size * spec.train.sequence_len / spec.parallel.tensor, "Tokens"};
 }
 
 const ir::Shape& whole_shape(const ir::Value& parameter) {

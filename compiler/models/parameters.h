@@ -56,6 +56,16 @@ int64_t vocab_rows_of_one(const spec::Spec& spec);
 // Rows that a rank has; some of the last ranks' may be padding.
 int64_t own_vocab_rows(const spec::Spec& spec);
 
+// Whether ranks that share layers divide the rows of the residual stream too, and compute norms of their own
+// ones alone (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, 2022).
+// Between matmuls then stands, instead of a sum over ranks, a rank's part of it; in front of the next one
+// ranks gather their rows.
+bool divides_stream(const spec::Spec& spec);
+// Of a micro-batch's rows, B * T, those that a rank has: the r-th ones.
+ir::Dim stream_rows(const spec::Spec& spec);
+// The origin of what that adds to a model.
+inline constexpr const char* kDividedStream = "parallel.tensor";
+
 // The shape of the parameter that one process has.
 const ir::Shape& whole_shape(const ir::Value& parameter);
 

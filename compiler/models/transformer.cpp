@@ -37,6 +37,8 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.own_classes = declare(graph, "own_classes", {}, DType::i32, Role::state);
   if (shares_layers && (m.attention_dropout > 0 || (has_adapters(spec) && spec.adapter.dropout > 0)))
     io.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
+  if (divides_stream(spec) && m.dropout > 0)
+    io.first_row = declare(graph, "first_row", {}, DType::i32, Role::state);
   if (spec.data.document_mask) {
     io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
     if (m.position != spec::Position::none)
@@ -72,14 +74,16 @@ void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId
   Model& model = build.model;
   const Parameters& p = model.parameters;
   ops::RegionBuilder block(model.graph, region);
-  const Use from_attention = attention_block(block, build, build.layer(normed));
+  block.enter("norm", "model.norm");
+  const Use attention_input = whole_rows(block, build, build.layer(normed), true, "attn_input");
+  const Use from_attention = attention_block(block, build, attention_input);
   block.enter("residual", "model.hidden_size");
   const Use middle = ops::add(block, build.layer(residual), from_attention, "residual_mid");
   if (model.graph.value(residual).exact) block.exact(middle);
   block.enter("norm", "model.norm");
   const Use mlp_input =
       norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
-  const Use from_mlp = mlp_block(block, build, mlp_input);
+  const Use from_mlp = mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"));
   block.enter("residual", "model.hidden_size");
   block.into(build.layer(residual, 1));
   const Use next = ops::add(block, middle, from_mlp, "residual");
@@ -101,7 +105,9 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut = 0) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
-  const ir::Shape shape = {build.batch, build.tokens, {model.spec.model.hidden_size, "C"}};
+  const ir::Dim C{model.spec.model.hidden_size, "C"};
+  const ir::Shape shape = build.divides_stream() ? ir::Shape{stream_rows(model.spec), C}
+                                                 : ir::Shape{build.batch, build.tokens, C};
 
   const bool exact_residual = model.spec.optimizations.residual == spec::ResidualType::fp32;
   auto stream = [&](const std::string& name, bool exact) {

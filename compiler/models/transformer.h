@@ -81,6 +81,7 @@ struct Interface {
   ir::ValueId own_tokens = ir::kNoValue, own_prompt = ir::kNoValue;  // f32 [B,T], [1,T]
   ir::ValueId own_classes = ir::kNoValue;  // i32 []: tokens of the rank's part, where not all have as many
   ir::ValueId own_seed = ir::kNoValue;     // u32 []: of what drops out of what only the rank has
+  ir::ValueId first_row = ir::kNoValue;    // i32 []: of its rows of the residual stream; where these drop out
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
   ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted

@@ -1,6 +1,7 @@
 // Tensors become the parts of all ranks, one behind the other in the order of ranks. It is no op of a model,
-// except where ranks share layers: there what follows is the same on all of them, so that the gradient of a
-// rank's part is its part of the gradient. Attribute tensor: of those ranks.
+// except where ranks share layers (attribute tensor: of those ranks): there what follows is the same on all
+// of them, so that the gradient of a rank's part is its part of the gradient; with attribute of_terms every
+// rank computes something else of the whole, and that part is one of the sum.
 #include <algorithm>
 
 #include "ops/builder.h"
@@ -21,6 +22,13 @@ std::vector<Use> gather_over_ranks(RegionBuilder& b, const std::vector<Use>& par
   return wholes;
 }
 
+Use gather_rows(RegionBuilder& b, Use x, ir::Shape whole, int64_t ranks, bool of_terms,
+                const std::string& name) {
+  ir::Attributes attributes = {{"ranks", ranks}, {"tensor", true}};
+  if (of_terms) attributes["of_terms"] = true;
+  return b.emit(ir::Op::all_gather, {x}, name, std::move(whole), std::move(attributes));
+}
+
 namespace {
 
 void all_gather_gradient(Gradient& g, const ir::Node& node) {
@@ -30,7 +38,9 @@ void all_gather_gradient(Gradient& g, const ir::Node& node) {
     parts.push_back(g.fresh(g.name_of(node.inputs[i]), g.shape(node.inputs[i])));
     if (g.value(node.inputs[i]).exact) g.exact(parts.back());
   }
-  g.emit_node(ir::Op::own_part, wholes, parts, node.attributes);
+  const bool of_terms = node.optional_flag("of_terms");
+  g.emit_node(of_terms ? ir::Op::reduce_scatter : ir::Op::own_part, wholes, parts,
+              {{"ranks", node.integer("ranks")}, {"tensor", true}});
   for (size_t i = 0; i < parts.size(); ++i) g.contribute(node.inputs[i], parts[i]);
 }
 

@@ -71,6 +71,15 @@ Use bias_add(RegionBuilder&, Use x, Use bias, const std::string& name);
 Use sum_over_ranks(RegionBuilder&, Use x, int64_t ranks, const std::string& name);
 // [..] of each rank -> [ranks, ..].
 std::vector<Use> gather_over_ranks(RegionBuilder&, const std::vector<Use>& parts, int64_t ranks);
+// Of ranks that share layers and have parts of the rows of x, each: all rows, of shape `whole`. `of_terms`:
+// what follows is another part of the model on every rank, so that the gradients that they compute of x are
+// terms.
+Use gather_rows(RegionBuilder&, Use x, ir::Shape whole, int64_t ranks, bool of_terms,
+                const std::string& name);
+// Likewise a rank's rows, of shape `part`: of x, which is the same on all ranks,
+Use own_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
+// or of the sum of what they have as x.
+Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
 // x[..,C] * factor[..], a number a row, which has no gradient.
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
@@ -114,6 +123,7 @@ Use head_sum(RegionBuilder&, Use x, double factor, const std::string& name);  //
 Use scale_heads(RegionBuilder&, Use x, ir::Dim heads, double factor, const std::string& name);
 struct Randomness {  // where dropout's random bits come from: scalars on the device
   Use step, seed;
+  Use first_row = {};  // i32, of a tensor's rows those before x's: of all but its last dimension; no value: 0
 };
 // q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD]. `documents` i32 [B,T,2], of rules that have them: where each
 // token's document begins and ends in its sequence.

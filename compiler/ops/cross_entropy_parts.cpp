@@ -157,7 +157,7 @@ ir::Body of_parts_backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void of_parts_gradient(Gradient& g, const ir::Node& node) {
-  const ir::Shape& shape = g.shape(node.inputs[0]);
+  const ir::Shape shape = g.shape(node.inputs[0]);
   const Use d_lses = g.exact(g.fresh(g.name_of(node.inputs[0]), shape)),
             d_targets = g.exact(g.fresh(g.name_of(node.inputs[1]), shape));
   g.emit_node(ir::Op::cross_entropy_of_parts_backward,

@@ -14,7 +14,9 @@ namespace hydrac::ops {
 
 Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t site,
             const std::string& name) {
-  return b.emit(ir::Op::dropout, {x, random.step, random.seed}, name, b.shape(x), {{"p", p}, {"site", site}});
+  std::vector<Use> inputs = {x, random.step, random.seed};
+  if (random.first_row.value != ir::kNoValue) inputs.push_back(random.first_row);
+  return b.emit(ir::Op::dropout, std::move(inputs), name, b.shape(x), {{"p", p}, {"site", site}});
 }
 
 uint32_t dropout_threshold(double p) {
@@ -34,7 +36,13 @@ ir::Body dropout_body(const ir::Graph& graph, const ir::Node& node) {
       k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32, "kSite") +
       k.layer();
   const ir::Term key = random_key(k.scalar(2), k.scalar(1), site);
-  const ir::Term bits = random_16_bits(key, k.flat_position(shape, index));
+  ir::Term element = k.flat_position(shape, index);
+  if (node.inputs.size() > 3) {
+    const auto columns = static_cast<double>(shape.back().size);
+    element = element + k.named("elements_before", convert(k.scalar(3), ir::ExprType::i64) *
+                                                       k.constant(columns, ir::ExprType::i64));
+  }
+  const ir::Term bits = random_16_bits(key, element);
   const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32, "kDropBelow");
   const ir::Term scale = k.constant(1 / (1 - p), ir::ExprType::f32, "kKeepScale");
   k.store(0, select(dropped, k.constant(0), k.full(0) * scale));
@@ -46,16 +54,19 @@ void dropout_gradient(Gradient& g, const ir::Node& node) {
   ir::Attributes attributes = node.attributes;
   attributes["input_name"] = "d_y";
   attributes["output_name"] = "d_x";
-  g.contribute_op(node.inputs[0], ir::Op::dropout, {dy, node.inputs[1], node.inputs[2]},
-                  std::move(attributes));
+  std::vector<Use> inputs = node.inputs;
+  inputs[0] = dy;
+  g.contribute_op(node.inputs[0], ir::Op::dropout, std::move(inputs), std::move(attributes));
 }
 
 void dropout_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const double p = node.number("p");
   const auto step = static_cast<uint32_t>(in[1].data[0]), seed = static_cast<uint32_t>(in[2].data[0]);
   const uint32_t key = random_key(seed, step, static_cast<uint32_t>(node.integer("site") * kSiteStride));
+  const uint64_t first =
+      in.size() > 3 ? static_cast<uint64_t>(in[3].data[0]) * static_cast<uint64_t>(in[0].shape.back()) : 0;
   for (size_t i = 0; i < out[0].data.size(); ++i) {
-    out[0].data[i] = random_16_bits(key, i) < dropout_threshold(p) ? 0 : in[0].data[i] / (1 - p);
+    out[0].data[i] = random_16_bits(key, first + i) < dropout_threshold(p) ? 0 : in[0].data[i] / (1 - p);
   }
 }
 
@@ -63,7 +74,7 @@ void dropout_reference(const ir::Node& node, const std::vector<Tensor64>& in, st
 
 extern const OpInfo kDropout{.op = ir::Op::dropout,
                              .formula = "y = keep(seed, step, site, i) ? x / (1 - p) : 0",
-                             .inputs = {"x", "rng_step", "rng_seed"},
+                             .inputs = {"x", "rng_step", "rng_seed", "first_row"},
                              .outputs = {"y"},
                              .body = dropout_body,
                              .gradient = dropout_gradient,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -51,6 +52,63 @@ Term number(BodyBuilder& k, int64_t n, const char* name = "") {
   return k.constant(static_cast<double>(n), ExprType::i64, name);
 }
 
+// Whether a row of a group has parameters of which ranks that share layers have a part each.
+Term is_split_row(BodyBuilder& k, const models::ParameterGroup& group) {
+  std::optional<Term> is_split;
+  const Term row = k.position(k.row(0));
+  for (const ir::RowRange& range : group.split_rows) {
+    const Term within = !(row < number(k, range.first)) && row < number(k, range.first + range.count);
+    is_split = is_split ? *is_split || within : within;
+  }
+  return k.named("is_split", *is_split);
+}
+
+// The sum of all gradients' squares where ranks share layers: those of what they have parts of are summed
+// over them, those of what all of them have count once.
+class SquaresOfParts {
+ public:
+  explicit SquaresOfParts(ops::RegionBuilder& b)
+      : b_(b), own_(b.exact(b.fresh("parts_square", {}))), common_(b.exact(b.fresh("common_square", {}))) {}
+
+  // `square(k)`: that of a row of the group, in a kernel with these inputs.
+  void add(const models::ParameterGroup& group, const std::vector<Use>& inputs, const ir::Dim& rows,
+           const std::function<Term(BodyBuilder&)>& square) {
+    const Node node{.inputs = inputs, .outputs = {own_, common_}};
+    BodyBuilder k(b_.graph(), node, {rows});
+    const Term row = k.named("row_square", square(k)), none = k.constant(0);
+    const Term is_split = is_split_row(k, group);
+    const bool adds = group.first_row > 0;
+    k.row_sum(0, select(is_split, row, none), adds);
+    k.row_sum(1, select(is_split, none, row), adds);
+    b_.emit_body(node, "own_squares", k.take(),
+                 "sums of squares of gradients, of parts of parameters and of whole ones");
+  }
+
+  void add_up(int64_t ranks, Use square) {
+    const Use sum = b_.exact(b_.fresh("split_squares", {}));
+    b_.emit_node(ir::Op::sum_over_ranks, {own_}, {sum}, {{"ranks", ranks}});
+    const Node node{.inputs = {sum, common_}, .outputs = {square}};
+    BodyBuilder k(b_.graph(), node, {});
+    k.store_row(0, k.scalar(0) + k.scalar(1));
+    b_.emit_body(node, "grad_square", k.take(), "grad_square = sum of squares of the gradients");
+  }
+
+ private:
+  ops::RegionBuilder& b_;
+  const Use own_, common_;
+};
+
+void add_squares_of_parts(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
+                          Use square) {
+  SquaresOfParts sums(b);
+  for (const models::ParameterGroup& group : pack.groups) {
+    const ir::Shape shape = b.graph().value(group.gradients).shape;
+    sums.add(group, with_scale({group.gradients, {}}, scale), shape[0],
+             [&](BodyBuilder& k) { return square_of_row(k, shape, scale.has_value()); });
+  }
+  sums.add_up(pack.tensor_ranks, square);
+}
+
 // A stretch's squares in the rows where one process has them: those of the rank's rows, and zeros.
 void spread_squares(ops::RegionBuilder& b, const models::Stretch& stretch, Use own, Use rank, Use squares) {
   const Node node{.inputs = {own, rank}, .outputs = {{places_of(b.graph(), stretch, squares.value), {}}}};
@@ -83,6 +141,13 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
     for (const models::Stretch& stretch : group.stretches) spread_squares(b, stretch, own, rank, all.back());
   }
   b.emit_node(ir::Op::all_reduce, all, all, {{"ranks", pack.sharing_ranks}});
+  if (pack.tensor_ranks > 1) {
+    SquaresOfParts sums(b);
+    for (size_t i = 0; i < all.size(); ++i)
+      sums.add(pack.groups[i], {all[i]}, {pack.groups[i].used_rows, ""},
+               [&](BodyBuilder& k) { return k.load(0, {k.row(0)}); });
+    return sums.add_up(pack.tensor_ranks, square);
+  }
   for (size_t i = 0; i < all.size(); ++i) {
     const Node node{.inputs = {all[i]}, .outputs = {square}};
     BodyBuilder k(b.graph(), node, {{pack.groups[i].used_rows, ""}});
@@ -90,43 +155,6 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
     b.emit_body(node, "grad_square", k.take(),
                 fmt::format("grad_square {} sum of the rows' squares", i > 0 ? "+=" : "="));
   }
-}
-
-// Whether a row of a group has parameters of which ranks that share layers have a part each.
-Term is_split_row(BodyBuilder& k, const models::ParameterGroup& group) {
-  std::optional<Term> is_split;
-  const Term row = k.position(k.row(0));
-  for (const ir::RowRange& range : group.split_rows) {
-    const auto at = [&](int64_t i) { return k.constant(static_cast<double>(i), ExprType::i64); };
-    const Term within = !(row < at(range.first)) && row < at(range.first + range.count);
-    is_split = is_split ? *is_split || within : within;
-  }
-  return k.named("is_split", *is_split);
-}
-
-// The same where ranks share layers: squares of what they have parts of are summed over them, those of what
-// all of them have count once.
-void add_squares_of_parts(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
-                          Use square) {
-  const Use own = b.exact(b.fresh("own_squares", {})), common = b.exact(b.fresh("common_squares", {})),
-            sum = b.exact(b.fresh("split_squares", {}));
-  for (const models::ParameterGroup& group : pack.groups) {
-    const Node node{.inputs = with_scale({group.gradients, {}}, scale), .outputs = {own, common}};
-    const ir::Shape shape = b.graph().value(group.gradients).shape;
-    BodyBuilder k(b.graph(), node, {shape[0]});
-    const Term row = k.named("row_square", square_of_row(k, shape, scale.has_value())), none = k.constant(0);
-    const Term is_split = is_split_row(k, group);
-    const bool adds = group.first_row > 0;
-    k.row_sum(0, select(is_split, row, none), adds);
-    k.row_sum(1, select(is_split, none, row), adds);
-    b.emit_body(node, "own_squares", k.take(),
-                "sums of squares of gradients, of parts of parameters and of whole ones");
-  }
-  b.emit_node(ir::Op::sum_over_ranks, {own}, {sum}, {{"ranks", pack.tensor_ranks}});
-  const Node node{.inputs = {sum, common}, .outputs = {square}};
-  BodyBuilder k(b.graph(), node, {});
-  k.store_row(0, k.scalar(0) + k.scalar(1));
-  b.emit_body(node, "grad_square", k.take(), "grad_square = sum of squares of the gradients");
 }
 
 // sum of squares over all gradients, unscaled

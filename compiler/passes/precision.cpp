@@ -44,11 +44,12 @@ class Lowering {
     casts_.clear();
     std::vector<Node> nodes;
     for (Node& node : region.nodes) {
-      for (Use& input : node.inputs) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        Use& input = node.inputs[i];
         const Use read = copies_.read(node, input);
         const bool is_copy = read != input;
         input = read;
-        if (!is_copy && input.value != ir::kNoValue && is_matmul(node) &&
+        if (!is_copy && input.value != ir::kNoValue && (is_matmul(node) || is_moved_as_storage(node, i)) &&
             graph_.value(input).dtype != storage_)
           input = cast(input, node, nodes);
       }
@@ -57,8 +58,15 @@ class Lowering {
     region.nodes = std::move(nodes);
   }
 
-  // An input of a matmul that is f32 (features of a series, the residual stream's gradient): cast once a
-  // region.
+  // Whether ranks that share layers move the input to a tensor of the storage type: of the residual stream's
+  // gradient each gathers what matmuls read.
+  bool is_moved_as_storage(const Node& node, size_t input) const {
+    return node.op == ir::Op::all_gather && node.optional_flag("tensor") &&
+           graph_.value(node.outputs[input]).dtype == storage_;
+  }
+
+  // An input of a matmul that is f32 (features of a series, the residual stream's gradient), or of what ranks
+  // move to one: cast once a region.
   Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
     if (auto found = casts_.find(input); found != casts_.end()) return found->second;
     Value value = graph_.value(input);

@@ -31,10 +31,13 @@ bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   // that.
   if (node.origin == "adapter.dropout") return true;
   const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
+  // Ranks that divide the residual stream keep what they gather of a norm, and not the norm.
+  const bool is_gathered_norm = node.op == ir::Op::all_gather && scope == "norm";
   const bool rotated = norms_heads(node) || scope == "rope";
   const bool attention = scope == "qkv" || rotated || scope == "attn";
   if (choice.block) return true;
   if (choice.norm && is_norm(node) && first && node.origin == "model.norm") return true;
+  if (choice.norm && is_gathered_norm) return true;
   if (choice.act && scope == "act") return true;
   if (choice.qk_norm && rotated && first) return true;
   if (choice.attn && attention) return true;

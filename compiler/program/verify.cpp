@@ -48,12 +48,27 @@ std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, c
   return {fmt::format("operands do not fit {}x{}x{}", g.m, g.n, g.k)};
 }
 
+// What ranks move keeps its type.
+std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, const OfParts& work) {
+  std::vector<std::string> problems;
+  for (const auto& [whole, part] : work.tensors(call.arguments))
+    if (graph.value(whole).dtype != graph.value(part).dtype)
+      problems.push_back(fmt::format("{} is {}, and a part of it {}", graph.value(whole).name,
+                                     to_string(graph.value(whole).dtype),
+                                     to_string(graph.value(part).dtype)));
+  return problems;
+}
+
 std::vector<std::string> problems_of(const ir::Graph& graph, const Program& program, const Call& call) {
   if (std::ranges::any_of(call.arguments, [](ir::Use use) { return use.value == ir::kNoValue; }))
     return {"an argument without a value"};
   if (const auto* launch = std::get_if<Launch>(&call.work)) return problems_of(graph, program, call, *launch);
   if (const auto* gemm = std::get_if<Gemm>(&call.work)) return problems_of(graph, call, *gemm);
-  return {};
+  const Overloaded of_parts{[&](const ReduceScatter& work) { return problems_of(graph, call, work); },
+                            [&](const AllGather& work) { return problems_of(graph, call, work); },
+                            [&](const OwnPart& work) { return problems_of(graph, call, work); },
+                            [](const auto&) { return std::vector<std::string>(); }};
+  return std::visit(of_parts, call.work);
 }
 
 }  // namespace

@@ -54,7 +54,8 @@ struct Refusal {
 std::vector<Refusal> refusals(const SpecKeys& spec) {
   const auto& o = spec.optimizations;
   return {
-      {spec.parallel.zero > 0, "parallel.zero", "share the update too", "parallel.zero: 0"},
+      {spec.parallel.zero > 1 && spec.parallel.data > 1, "parallel.zero",
+       "share gradients or weights too, only the update", "parallel.zero: 1"},
       {spec.model.attention_kind != AttentionKind::gqa, "model.attention_kind",
        "divide compressed attention, whose convolutions mix heads", "model.attention_kind: gqa"},
       {spec.train.optimizer.name == Optimizer::muon, "train.optimizer.name",
@@ -65,11 +66,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "compute in fp8, whose scales are of whole tensors", "optimizations.precision: bf16"},
       {o.loss != LossKernel::materialized && spec.model.head == Head::language_model, "optimizations.loss",
        "compute the head in parts of the rows", "optimizations.loss: materialized"},
-      {o.weights == WeightType::bf16, "optimizations.weights",
-       "round weights stochastically, with random numbers of their places", "optimizations.weights: fp32"},
-      {o.optimizer_state != StateType::fp32, "optimizations.optimizer_state",
-       "keep moments in fewer bits, with blocks and random numbers of whole tensors",
-       "optimizations.optimizer_state: fp32"},
+      {o.optimizer_state == StateType::int8, "optimizations.optimizer_state",
+       "keep moments in 8 bits, whose blocks are of whole tensors", "optimizations.optimizer_state: bf16"},
       {o.offload.activations, "optimizations.offload.activations", "keep activations in the host's memory",
        "optimizations.offload.activations: false"},
       {o.offload.optimizer_state.any(), "optimizations.offload.optimizer_state",

@@ -26,8 +26,7 @@ std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program)
   for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
   text += fmt::format("steps = {}\n", settings.train.max_steps);
   text += fmt::format("parallel.tensor = {}\n", program.layout().tensor_ranks);
-  text += fmt::format("parallel.zero = {}\n",
-                      program.layout().tensor_ranks == 1 && program.shares_state() ? 1 : 0);
+  text += fmt::format("parallel.zero = {}\n", program.layout().state.rank ? 1 : 0);
   text += fmt::format("output = {}\n", settings.train.run_dir.generic_string());
   const RecordedChoices made = program.choices();
   for (const auto& [section, choices] : made.sections())

@@ -306,7 +306,10 @@ int train_read_tensor(train_program* program, const char* name, float* to, int64
 int train_read_gradient(train_program* program, const char* name, float* to, int64_t elements) {
   return guarded([&] {
     LaidOutProgram& running = *within_step(program).program;
-    const auto gradient = gradient_of(running.layout(), parameter(*program, name));
+    const NamedTensor& of = parameter(*program, name);
+    if (!of.pieces.empty())
+      throw InputError(fmt::format("no rank has the gradient of tensor {} whole (parallel.tensor)", name));
+    const auto gradient = gradient_of(running.layout(), of);
     if (!gradient && running.layout().gradients.empty())
       throw InputError(fmt::format("no rank has the gradient of tensor {} whole (parallel.zero)", name));
     if (!gradient) throw InputError(fmt::format("tensor {} does not train", name));

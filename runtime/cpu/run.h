@@ -40,14 +40,16 @@ class Run {
   void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const;
 
-  // Each of a rank's tensors becomes the sum of all ranks', 0 + rank 0's + rank 1's + ...: the same bits
-  // everywhere.
-  void all_reduce(std::initializer_list<std::span<float>> tensors) const;
+  // Each of a rank's tensors becomes the sum of those of all ranks of its group, 0 + the first one's + ...:
+  // the same bits everywhere.
+  void all_reduce(std::initializer_list<std::span<float>> tensors, RankGroup group = RankGroup::data) const;
+  // Likewise of ranks that share layers, and the sum is elsewhere.
+  void sum_over_ranks(const float* from, float* to, std::int64_t count) const;
   // Of tensors that ranks have parts of: `part` becomes the rank's part of the sum of all ranks' `whole`, or
   // of its own one; or `whole` the parts of all ranks.
-  void reduce_scatter(std::initializer_list<SharedFloats> tensors) const;
-  void own_part(std::initializer_list<SharedFloats> tensors) const;
-  void all_gather(std::initializer_list<SharedFloats> tensors) const;
+  void reduce_scatter(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
+  void own_part(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
+  void all_gather(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
 
   const Blas& blas() const { return blas_; }
 

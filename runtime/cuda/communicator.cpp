@@ -126,12 +126,12 @@ void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduc
   });
 }
 
-void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const {
+void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
+                                  RankGroup group) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(
-        nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
-                                 type_of(tensor.type), abi::kNcclSum, of(RankGroup::data), stream.handle()),
-        "ncclReduceScatter");
+    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
+                                        type_of(tensor.type), abi::kNcclSum, of(group), stream.handle()),
+               "ncclReduceScatter");
   });
 }
 

@@ -62,7 +62,7 @@ class Communicator {
   // The sum of what the ranks that share layers have at `from`, at `to`.
   void sum(const Elements& from, void* to, const Stream& stream) const;
   // Likewise `part` becomes the rank's part of the sum of all ranks' `whole`,
-  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream) const;
+  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
   // or `whole` the parts of all ranks.
   void all_gather(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
 

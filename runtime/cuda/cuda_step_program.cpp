@@ -61,37 +61,25 @@ void CudaStepProgram::join(Ranks& ranks) {
   if (graphs_in_use_) capture_graphs();
 }
 
-void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                                 const Stream& stream) const {
-  all_reduce(tensors, reduction, stream, RankGroup::data);
-}
-
 void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
                                  RankGroup group) const {
   together(stream, reduction == Reduction::sum && group == RankGroup::data,
            [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream, group); });
 }
 
-// Not measured: a layer has many of them.
+// What ranks that share layers do is not measured: a layer has many of them.
 void CudaStepProgram::sum_over_ranks(const Elements& from, void* to, const Stream& stream) const {
   together(stream, false, [&](const Communicator& all) { all.sum(from, to, stream); });
 }
 
-void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.reduce_scatter(tensors, stream); });
-}
-
-void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream) const {
-  all_gather(tensors, stream, RankGroup::data);
+void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const {
+  together(stream, group == RankGroup::data,
+           [&](const Communicator& all) { all.reduce_scatter(tensors, stream, group); });
 }
 
 void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const {
   together(stream, group == RankGroup::data,
            [&](const Communicator& all) { all.all_gather(tensors, stream, group); });
-}
-
-void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream) const {
-  own_part(tensors, stream, RankGroup::data);
 }
 
 void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const {

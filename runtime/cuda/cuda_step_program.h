@@ -48,28 +48,29 @@ class CudaStepProgram : public LaidOutProgram {
   // Communicator::all_reduce() over the ranks that this program joined. RunError where it runs alone.
   void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
                   RankGroup group) const;
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
   // Communicator::sum()
   void sum_over_ranks(const Elements& from, void* to, const Stream& stream) const;
-  void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream) const {
-    all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream);
-  }
-
   // Likewise Communicator::reduce_scatter() and all_gather(), and copies from `whole` of the rank's parts.
   using SharedTensors = std::span<const SharedElements>;
-  void reduce_scatter(SharedTensors tensors, const Stream& stream) const;
-  void all_gather(SharedTensors tensors, const Stream& stream) const;
-  void own_part(SharedTensors tensors, const Stream& stream) const;
+  void reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const;
-  void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
-    reduce_scatter(std::span(tensors.begin(), tensors.size()), stream);
+  // As emitted programs call them.
+  void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream,
+                  RankGroup group = RankGroup::data) const {
+    all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream, group);
   }
-  void all_gather(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
-    all_gather(std::span(tensors.begin(), tensors.size()), stream);
+  void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream,
+                      RankGroup group = RankGroup::data) const {
+    reduce_scatter(std::span(tensors.begin(), tensors.size()), stream, group);
   }
-  void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
-    own_part(std::span(tensors.begin(), tensors.size()), stream);
+  void all_gather(std::initializer_list<SharedElements> tensors, const Stream& stream,
+                  RankGroup group = RankGroup::data) const {
+    all_gather(std::span(tensors.begin(), tensors.size()), stream, group);
+  }
+  void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream,
+                RankGroup group = RankGroup::data) const {
+    own_part(std::span(tensors.begin(), tensors.size()), stream, group);
   }
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.

@@ -195,23 +195,24 @@ void Ranks::reduce(std::span<const float> from, std::span<float> to, RankGroup g
   std::memcpy(to.data(), sum, to.size_bytes());
 }
 
-void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part) {
+void Ranks::reduce_scatter(std::span<const float> whole, std::span<float> part, RankGroup group) {
   const double began = monotonic_seconds();
-  const auto n = static_cast<size_t>(size()), r = static_cast<size_t>(rank());
+  const auto n = static_cast<size_t>(size(group)), r = static_cast<size_t>(rank(group));
   const size_t piece = SharedBoard::kSlotBytes / sizeof(float) / n;  // of each part
   for (size_t first = 0; first < part.size(); first += piece) {
     const size_t count = std::min(piece, part.size() - first);
     auto* own = reinterpret_cast<float*>(board_->slot(rank()).data());
     for (size_t of = 0; of < n; ++of)
       std::memcpy(own + of * count, whole.data() + of * part.size() + first, count * sizeof(float));
-    meet([&](int of, int reader) {
-      return floats_of(board_->slot(of), static_cast<size_t>(reader) * count, count);
+    meet([&](int of, int reader) -> std::span<std::byte> {
+      if (group_of(group, of) != group_of(group, reader)) return {};
+      return floats_of(board_->slot(of), static_cast<size_t>(place_in(group, reader)) * count, count);
     });
     const std::span<float> sum = part.subspan(first, count);
     std::ranges::fill(sum, 0.0f);
-    for (int other = 0; other < size(); ++other) {
-      const auto* term = reinterpret_cast<const float*>(board_->slot(other).data()) + r * count;
-      for (size_t i = 0; i < count; ++i) sum[i] += term[i];
+    for (int i = 0; i < size(group); ++i) {
+      const auto* term = reinterpret_cast<const float*>(board_->slot(member(group, i)).data()) + r * count;
+      for (size_t e = 0; e < count; ++e) sum[e] += term[e];
     }
     meet_here();
   }

@@ -19,16 +19,13 @@
 
 #include "runtime/parallel/host_links.h"
 #include "runtime/parallel/hosts.h"
+#include "runtime/parallel/rank_group.h"
 #include "runtime/parallel/rank_socket.h"
 #include "runtime/parallel/shared_board.h"
 #include "runtime/parallel/started_ranks.h"
 #include "runtime/parallel/world.h"
 
 namespace hydrac::runtime {
-
-// `tensor`: ranks that share layers, which are consecutive ones. `data`: those at the same place among these,
-// which share a step's micro-batches. Where nothing else is said, all ranks are one data group.
-enum class RankGroup { data, tensor };
 
 class Ranks {
  public:
@@ -72,7 +69,7 @@ class Ranks {
   void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group);
   // `whole` is as many equal parts as there are ranks, and `part` becomes rank r's r-th part of what
   // all_reduce() would make of it.
-  void reduce_scatter(std::span<const float> whole, std::span<float> part);
+  void reduce_scatter(std::span<const float> whole, std::span<float> part, RankGroup group = RankGroup::data);
   // `whole` becomes the parts of all ranks, which are of equal size, in their order.
   void all_gather(std::span<const float> part, std::span<float> whole, RankGroup group = RankGroup::data);
   // Rank 0 sees the bytes of all ranks, as many of each: take(rank, first, bytes) those from byte `first` of

@@ -25,8 +25,13 @@ ReadArena reader_of(LaidOutProgram& program) {
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
-  for (NamedTensor& tensor : layout_.parameters)
-    tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
+  for (NamedTensor& tensor : layout_.parameters) {
+    if (tensor.pieces.empty())
+      tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
+    for (TensorPiece& piece : tensor.pieces) share_piece(piece, layout_.divided);
+  }
+  for (ParameterStart& start : layout_.starts)
+    for (TensorPiece& piece : start.pieces) share_piece(piece, layout_.divided);
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
@@ -93,7 +98,7 @@ void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to
 void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte> from) {
   if (tensor.nf4) return quantize(tensor, SafetensorsDtype::f32, from);
   for (const SharedBytes& stretch : tensor.shared) {
-    const OwnBytes own = own_bytes(stretch, ranks().rank());
+    const OwnBytes own = own_bytes(stretch, data_rank());
     if (own.count > 0)
       copy_in(own.address, from.subspan(static_cast<size_t>(own.first), static_cast<size_t>(own.count)));
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/parallel/rank_group.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
@@ -18,7 +19,6 @@
 namespace hydrac::runtime {
 
 class Ranks;
-enum class RankGroup;
 
 // Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
 // in the order of ranks.
@@ -85,15 +85,11 @@ class LaidOutProgram : public StepProgram {
   virtual void join(Ranks& ranks);
   // What this rank computes on, for people: "16 cores", or its GPU's name.
   virtual std::string device() const;
-  // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
-  // where this program runs alone.
-  void all_reduce(std::span<float> data) const;
-  // Likewise of the ranks that share layers, or those at the same place among them; Ranks::all_reduce().
+  // What a collective does with numbers in this process's memory: Ranks::all_reduce(), where `to` may be
+  // `from`, reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError where
+  // this program runs alone.
   void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const;
-  // Likewise Ranks::reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part.
-  void reduce_scatter(const SharedFloats& tensor) const;
-  void all_gather(const SharedFloats& tensor) const;
-  void own_part(const SharedFloats& tensor) const;
+  void reduce_scatter(const SharedFloats& tensor, RankGroup group) const;
   void all_gather(const SharedFloats& tensor, RankGroup group) const;
   void own_part(const SharedFloats& tensor, RankGroup group) const;
 
@@ -219,6 +215,7 @@ class LaidOutProgram : public StepProgram {
   void collect_piece(const TensorPiece& piece, std::span<std::byte> to);
   void upload_piece(const TensorPiece& piece, std::span<const std::byte> from);
   int tensor_rank() const;
+  int data_rank() const;
   void write_state_of_part();
   std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 

@@ -27,25 +27,14 @@ std::string LaidOutProgram::device() const {
   return fmt::format("{} cores", usable_cores());
 }
 
-void LaidOutProgram::all_reduce(std::span<float> data) const {
-  ranks().all_reduce(data);
-}
-
 void LaidOutProgram::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const {
   ranks().all_reduce(from, to, group);
 }
 
-void LaidOutProgram::reduce_scatter(const SharedFloats& tensor) const {
+void LaidOutProgram::reduce_scatter(const SharedFloats& tensor, RankGroup group) const {
   const auto count = static_cast<size_t>(tensor.count);
-  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size())}, {tensor.part, count});
-}
-
-void LaidOutProgram::all_gather(const SharedFloats& tensor) const {
-  all_gather(tensor, RankGroup::data);
-}
-
-void LaidOutProgram::own_part(const SharedFloats& tensor) const {
-  own_part(tensor, RankGroup::data);
+  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size(group))},
+                         {tensor.part, count}, group);
 }
 
 void LaidOutProgram::all_gather(const SharedFloats& tensor, RankGroup group) const {
@@ -80,18 +69,21 @@ void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
     collect(*std::ranges::find(tensors, name, &NamedTensor::name), {});
 }
 
-// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most.
+// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most;
+// those at other places among ranks that share layers have the same.
 void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
   for (const TensorPiece& piece : tensor.pieces) collect_piece(piece, to);
   std::vector<std::byte> own;
+  const int groups = ranks().size(RankGroup::data), sharing = ranks().size(RankGroup::tensor);
   for (const SharedBytes& stretch : tensor.shared) {
     int64_t most = 0;
-    for (int rank = 0; rank < ranks().size(); ++rank) most = std::max(most, own_bytes(stretch, rank).count);
+    for (int group = 0; group < groups; ++group) most = std::max(most, own_bytes(stretch, group).count);
     own.resize(static_cast<size_t>(most));
-    const OwnBytes mine = own_bytes(stretch, ranks().rank());
+    const OwnBytes mine = own_bytes(stretch, data_rank());
     if (mine.count > 0) copy_out(mine.address, std::span(own).first(static_cast<size_t>(mine.count)));
     ranks().collect(own, [&](int rank, size_t first, std::span<const std::byte> bytes) {
-      const OwnBytes theirs = own_bytes(stretch, rank);
+      if (rank % sharing != 0) return;
+      const OwnBytes theirs = own_bytes(stretch, rank / sharing);
       const int64_t begin = static_cast<int64_t>(first);
       const int64_t count = std::min(static_cast<int64_t>(bytes.size()), theirs.count - begin);
       if (count > 0) std::copy_n(bytes.begin(), count, to.begin() + theirs.first + begin);
@@ -104,18 +96,14 @@ std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTens
   std::vector<NamedTensor> own;
   for (const NamedTensor& tensor : tensors) {
     if (tensor.is_whole()) own.push_back(tensor);
-    for (const TensorPiece& piece : tensor.pieces)
-      own.push_back({.name = tensor.name,
-                     .shape = {piece.own_bytes() / dtype_bytes(tensor.dtype)},
-                     .dtype = tensor.dtype,
-                     .address = piece.address});
-    for (const SharedBytes& stretch : tensor.shared) {
-      const OwnBytes mine = own_bytes(stretch, ranks().rank());
+    const auto add = [&](const OwnBytes& mine) {
       own.push_back({.name = tensor.name,
                      .shape = {mine.count / dtype_bytes(tensor.dtype)},
                      .dtype = tensor.dtype,
                      .address = static_cast<uint64_t>(mine.address)});
-    }
+    };
+    for (const TensorPiece& piece : tensor.pieces) add(own_bytes(piece, data_rank()));
+    for (const SharedBytes& stretch : tensor.shared) add(own_bytes(stretch, data_rank()));
   }
   return own;
 }

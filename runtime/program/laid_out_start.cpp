@@ -65,7 +65,7 @@ void LaidOutProgram::start(const std::vector<NamedTensor>& given) {
   }
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
-  if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank()});
+  if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank(RankGroup::data)});
   write_state_of_part();
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
   if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
@@ -106,7 +106,7 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
   };
   const std::vector<SharedBytes> shared = shared_at(layout_.divided, start.place.offset, bytes);
   if (shared.empty()) return write(start.place.offset, 0, bytes);
-  const OwnBytes own = own_bytes(shared[0], ranks().rank());
+  const OwnBytes own = own_bytes(shared[0], data_rank());
   if (own.count > 0) write(own.address, own.first, own.count);
 }
 

@@ -74,6 +74,7 @@ struct StatePlaces {
   Place rank;         // i32: of this process; where ranks share the update
   Place own_classes;  // i32: tokens of the rank's part of the vocabulary; where ranks share layers
   Place own_seed;     // u32: of what drops out of the rank's heads; likewise
+  Place first_row;    // i32: of the rank's rows of the residual stream; likewise, where these drop out
   Place loss_scale;   // f32; fp16 only
   float initial_loss_scale = 0;
   // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.
@@ -159,6 +160,7 @@ struct ProgramLayout {
   std::vector<GradientPlace> gradients;
 
   int64_t tensor_ranks = 1;  // that share layers: consecutive ones
+  int64_t stream_rows = 0;   // of the residual stream, that each of these has
   // Layers gather their weights, of which each rank has a part: no rank computes by itself.
   bool gathers_weights = false;
   int64_t vocabulary = 0;                   // tokens; where ranks share layers

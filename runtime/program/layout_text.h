@@ -11,6 +11,7 @@
 #include "runtime/program/nf4.h"
 #include "runtime/program/shared_bytes.h"
 #include "runtime/program/slots.h"
+#include "runtime/program/split_parameter.h"
 
 namespace hydrac {
 struct bf16;  // of cuda/types.cuh
@@ -92,12 +93,28 @@ Nf4Tensors<Codes, Groups> nf4(Codes codes, Codes block_codes, Groups groups, std
   return {codes, block_codes, groups, std::move(parts)};
 }
 
+// A parameter, or one a slot, of which ranks that share layers have parts each.
+template <class Tensors>  // T* or Slots<T>
+struct SplitTensors {
+  Tensors tensors;
+  const SplitParameter& parameter;
+};
+template <class Tensors>
+SplitTensors<Tensors> split(const Tensors& tensors, const SplitParameter& parameter) {
+  return {tensors, parameter};
+}
+template <class T>
+std::vector<TensorPiece> pieces_of(const SplitTensors<T*>& of, int64_t first_row, int64_t rows) {
+  return pieces_of(of.parameter, first_row, rows, 0, static_cast<uint64_t>(offset_of(of.tensors)), sizeof(T));
+}
+
 // How parameters start, in the order that numbers them for their random numbers: one, or one a slot.
 class Starts {
  public:
   explicit Starts(std::vector<ParameterStart>& list) : list_(list) {}
 
-  template <class Tensors>  // const T* or Slots<T>
+  // Of the tensors' first elements; of SplitTensors, rows of the whole parameter.
+  template <class Tensors>  // const T*, Slots<T> or SplitTensors
   void zeros(const Tensors& tensors, int64_t elements) {
     add(tensors, elements, ParameterStart::Kind::zeros);
   }
@@ -133,6 +150,14 @@ class Starts {
   void add(const Slots<T>& tensors, int64_t elements, ParameterStart::Kind kind, double number = 0) {
     for (int s = 0; s < tensors.count; ++s) add(tensors[s], elements, kind, number);
   }
+  template <class T>
+  void add(const SplitTensors<T*>& of, int64_t rows, ParameterStart::Kind kind, double number = 0) {
+    list_.push_back({{}, kind, number, stored_type<T>(), {}, pieces_of(of, 0, rows)});
+  }
+  template <class T>
+  void add(const SplitTensors<Slots<T>>& of, int64_t rows, ParameterStart::Kind kind, double number = 0) {
+    for (int s = 0; s < of.tensors.count; ++s) add(split(of.tensors[s], of.parameter), rows, kind, number);
+  }
 
   std::vector<ParameterStart>& list_;
 };
@@ -163,8 +188,9 @@ void divide(ProgramLayout& layout, const T* whole, const T* own, const Division&
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;
-  int first_layer = 0;  // of the slots
-  size_t part = 0;      // of 4-bit codes
+  int first_layer = 0;    // of the slots
+  size_t part = 0;        // of 4-bit codes
+  int64_t first_row = 0;  // of SplitTensors, instead of `offset`: where it begins in the whole parameter
 };
 
 // Parameters under their names in a checkpoint, with their shapes there: one, or one a layer.
@@ -179,23 +205,35 @@ class CheckpointNames {
     result.transposed = form.transposed;
     list_.push_back(std::move(result));
   }
+  template <class T>
+  void add(std::string name, const SplitTensors<T*>& of, std::vector<int64_t> shape, InMemory form = {}) {
+    const int64_t rows = shape[form.transposed ? 1 : 0];
+    list_.push_back({.name = std::move(name),
+                     .shape = std::move(shape),
+                     .dtype = stored_type<T>(),
+                     .transposed = form.transposed,
+                     .pieces = pieces_of(of, form.first_row, rows)});
+  }
   // "model.layers.3.mlp.up_proj.weight" from "model.layers.{}.mlp.up_proj.weight".
   template <class T>
   void add_layers(int layers, const std::string& name, const Slots<T>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
+    for (int l = 0; l < layers; ++l) add(name_of_layer(name, form.first_layer + l), tensors[l], shape, form);
+  }
+  template <class T>
+  void add_layers(int layers, const std::string& name, const SplitTensors<Slots<T>>& of,
+                  const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l)
-      add(std::string(name).replace(name.find("{}"), 2, std::to_string(form.first_layer + l)), tensors[l],
-          shape, form);
+      add(name_of_layer(name, form.first_layer + l), split(of.tensors[l], of.parameter), shape, form);
   }
   template <class Codes, class Groups>
   void add_layers(int layers, const std::string& name, const Nf4Tensors<Codes, Groups>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l) {
-      NamedTensor result{
-          .name = std::string(name).replace(name.find("{}"), 2, std::to_string(form.first_layer + l)),
-          .shape = shape,
-          .transposed = form.transposed,
-          .nf4 = tensors.places(l)[form.part]};
+      NamedTensor result{.name = name_of_layer(name, form.first_layer + l),
+                         .shape = shape,
+                         .transposed = form.transposed,
+                         .nf4 = tensors.places(l)[form.part]};
       list_.push_back(std::move(result));
     }
   }
@@ -205,8 +243,17 @@ class CheckpointNames {
                   InMemory form = {}) {
     add_layers(layers, name, Slots<T>{tensor}, shape, form);
   }
+  template <class T>
+  void add_layers(int layers, const std::string& name, const SplitTensors<T*>& of,
+                  const std::vector<int64_t>& shape, InMemory form = {}) {
+    add_layers(layers, name, split(Slots<T>{of.tensors}, of.parameter), shape, form);
+  }
 
  private:
+  static std::string name_of_layer(std::string name, int layer) {
+    return name.replace(name.find("{}"), 2, std::to_string(layer));
+  }
+
   std::vector<NamedTensor>& list_;
 };
 

@@ -30,6 +30,16 @@ std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t 
   return {};
 }
 
+void share_piece(TensorPiece& piece, const std::vector<SharedBytes>& all) {
+  const auto shared = shared_at(all, static_cast<int64_t>(piece.address), piece.own_bytes());
+  if (!shared.empty()) piece.shared = shared[0];
+}
+
+OwnBytes own_bytes(const TensorPiece& piece, int rank) {
+  if (piece.shared) return own_bytes(*piece.shared, rank);
+  return {0, piece.own_bytes(), static_cast<int64_t>(piece.address)};
+}
+
 OwnBytes own_bytes(const SharedBytes& stretch, int rank) {
   const int64_t begin = std::max(rank * stretch.own, stretch.before),
                 end = std::min((rank + 1) * stretch.own, stretch.before + stretch.bytes);

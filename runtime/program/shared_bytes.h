@@ -21,11 +21,16 @@ NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stre
 // which no memory has.
 std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t address, int64_t bytes);
 
+// Says of a piece how ranks share it where it lies in `all`.
+void share_piece(TensorPiece& piece, const std::vector<SharedBytes>& all);
+
 // What a rank has of a stretch: `count` bytes at `address`, those of the tensor from `first` on.
 struct OwnBytes {
   int64_t first = 0, count = 0;
   int64_t address = 0;
 };
 OwnBytes own_bytes(const SharedBytes& stretch, int rank);
+// Likewise of the part of a piece that ranks share, or that one of them has.
+OwnBytes own_bytes(const TensorPiece& piece, int rank);
 
 }  // namespace hydrac::runtime

@@ -84,6 +84,18 @@ std::vector<float> read_tensor(train_program* program, const std::string& name) 
   return values;
 }
 
+// The first one of which this rank has all: of others ranks have parts.
+std::string readable_tensor(train_program* program) {
+  std::string name;
+  for (std::int64_t i = 0; i < train_tensor_count(program); ++i) {
+    name = train_tensor_name(program, i);
+    std::vector<float> values = zeros_like(program, name);
+    const auto elements = static_cast<std::int64_t>(values.size());
+    if (train_read_tensor(program, name.c_str(), values.data(), elements) == 0) break;
+  }
+  return name;
+}
+
 // The norm of each tensor's gradient, and its sum with random signs, which shows elements that changed
 // places.
 void add_gradients(train_program* program, Numbers& numbers) {
@@ -175,7 +187,7 @@ Numbers run(train_program* program, const train_sizes& sizes) {
   expect(train_evaluate(program, &batch, &loss) == 0 && std::isfinite(loss), "a finite loss before training");
 
   Numbers numbers;
-  const std::string name = train_tensor_name(program, 0);
+  const std::string name = readable_tensor(program);
   const std::vector<float> before = read_tensor(program, name);
   take_steps(program, batch, numbers);
   expect(read_tensor(program, name) != before, "steps change " + name);

@@ -58,8 +58,11 @@ struct TensorPiece {
   int64_t bytes = 0, own = 0;
   int64_t parts = 1;
   uint64_t address = 0;
+  // What would be at `address`, where ranks at the same place among those that share layers have parts of it
+  // (parallel.zero).
+  std::optional<SharedBytes> shared = {};
 
-  int64_t own_bytes() const { return lines * own; }  // in a rank's memory
+  int64_t own_bytes() const { return lines * own; }  // in a rank's memory, or in that of those together
 };
 
 // A tensor of the program's memory, dense and row-major, under its name in a checkpoint, which stores the

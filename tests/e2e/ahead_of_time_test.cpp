@@ -262,6 +262,39 @@ TEST_P(BuiltZero, RanksThatShareTheUpdateTrainAsThoseOfTheJit) {
       << read.out;
 }
 
+// Ranks that share layers: a parameter's rows, its columns, packed matrices, padding of the vocabulary, and
+// as GPT-2 stores them; a checkpoint of either is continued by the other.
+class BuiltTensor : public testing::TestWithParam<Words> {};
+INSTANTIATE_TEST_SUITE_P(Models, BuiltTensor,
+                         testing::Values(Words{"parallel.data=2", "model.qk_norm=true",
+                                               "model.tie_word_embeddings=false", "model.vocab_size=259"},
+                                         Words{"model.norm=layernorm", "model.norm_bias=true",
+                                               "model.position=learned", "model.max_position_embeddings=16",
+                                               "model.hidden_act=gelu_tanh", "model.attention_bias=true",
+                                               "model.attention_output_bias=true", "model.mlp_bias=true",
+                                               "model.num_key_value_heads=4", "adapter.type=lora",
+                                               "adapter.dropout=0.1"}));
+
+TEST_P(BuiltTensor, RanksThatShareLayersTrainAsThoseOfTheJit) {
+  const Workplace place;
+  const Words ranks = with(GetParam(), {"parallel.tensor=2", "train.max_steps=6", "train.max_grad_norm=0.1",
+                                        "data.shuffle=false", "train.eval_steps=3"});
+  build_program(place, ranks);
+  ASSERT_EQ(place.run(with({"base.yaml", "output.dir=runs/jit", "-q"}, ranks)).code, 0);
+  const Outcome run = shell(place.path(), "program/build/train --output runs/built --steps 3");
+  ASSERT_EQ(run.code, 0) << run.out;
+  const Outcome resumed = shell(place.path(), "program/build/train --quiet --output runs/built --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.out;
+  const bool adapts = fs::exists(place / "runs/jit/checkpoint-6/adapter_model.safetensors");
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6",
+                    adapts ? "adapter_model.safetensors" : "model.safetensors");
+  const Outcome jit = place.run(with({"base.yaml", "output.dir=runs/built", "-q", "--resume", "--exact"},
+                                     with(ranks, {"train.max_steps=7"})));
+  EXPECT_EQ(jit.code, 0) << jit.err;
+  const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(tested.code, 0) << tested.out;
+}
+
 // Two micro-batches a rank: ranks sum in another order than one process would, and choices.json says so.
 TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
   const Workplace place;

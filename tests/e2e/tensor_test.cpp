@@ -138,12 +138,40 @@ TEST(Tensor, RanksTrainAsOneProcessWhateverTheModel) {
       {"train.freeze=[model.layers.0.mlp.*, model.layers.1.self_attn.*]"},
       {"optimizations.recompute=block", "train.optimizer.name=sgd", "train.max_grad_norm=0",
        "model.sliding_window=4", "data.document_mask=false"},
+      {"adapter.type=lora", "adapter.dropout=0", "optimizations.recompute=[norm]",
+       "model.attention_bias=true", "model.attention_output_bias=true", "model.mlp_bias=true"},
   };
   int number = 0;
   for (const Words& variant : variants) {
     SCOPED_TRACE(variant[0]);
     const Words base = with(kLlama, variant);
     const std::string one = fmt::format("one-{}", number), two = fmt::format("two-{}", number++);
+    train(place, base, by(1), one, 4);
+    train(place, base, by(2), two, 4);
+    expect_alike(place / "runs" / two / "checkpoint-4", place / "runs" / one / "checkpoint-4", 1e-4, 1e-3);
+  }
+}
+
+// An input and heads of which every rank has all: their gradients are no terms of a sum.
+TEST(Tensor, RanksTrainAsOneProcessOnNumbers) {
+  const Workplace place;
+  std::string csv = "signal,sign\n";
+  for (int row = 0; row < 600; ++row)
+    csv += fmt::format("{},{}\n", row * 37 % 201 - 100, row * 37 % 201 > 100 ? 1 : 0);
+  test::spill(place / "rows.csv", csv);
+  test::spill(
+      place / "series.yaml",
+      "name: series\ntarget: cpu\nmodel: {input: series, head: regression, num_labels: 1, hidden_size: 32, "
+      "num_hidden_layers: 2, num_attention_heads: 4, dropout: 0.1, attention_output_bias: true}\n"
+      "data: {path: rows.csv, features: [signal], target: sign, val_fraction: 0.2}\n"
+      "train: {sequence_len: 8, micro_batch_size: 4, max_steps: 12, save_steps: 2, save_total_limit: 0, "
+      "lr_scheduler: {name: constant}}\noptimizations: {threads: 1}\n");
+  for (const auto& [head, words] :
+       {std::pair("regression", Words{}),
+        std::pair("classes", Words{"model.head=classification", "model.num_labels=2"})}) {
+    SCOPED_TRACE(head);
+    const Words base = with({"series.yaml"}, words);
+    const std::string one = fmt::format("{}-1", head), two = fmt::format("{}-2", head);
     train(place, base, by(1), one, 4);
     train(place, base, by(2), two, 4);
     expect_alike(place / "runs" / two / "checkpoint-4", place / "runs" / one / "checkpoint-4", 1e-4, 1e-3);
@@ -182,6 +210,54 @@ TEST(Tensor, GroupsShareMicroBatches) {
   expect_same_numbers(place / "runs/groups", place / "runs/one");
 }
 
+// The groups share the update too: not a bit is other, and a checkpoint is that of one process, from which
+// any other ranks continue. Rows that do not divide, and biases: vectors of which ranks have parts.
+TEST(Tensor, GroupsShareTheUpdate) {
+  const Workplace place;
+  for (const auto& [model, base] :
+       {std::pair("llama", with(kLlama, {"model.vocab_size=259", "model.tie_word_embeddings=false",
+                                         "model.qk_norm=true"})),
+        std::pair("gpt2", kGpt2)}) {
+    SCOPED_TRACE(model);
+    const std::string whole = fmt::format("{}-whole", model), shared = fmt::format("{}-shared", model),
+                      mixed = fmt::format("{}-mixed", model);
+    const Words zero = with(by(2, 2, 1), {"parallel.zero=1"});
+    train(place, base, by(2, 2, 1), whole);
+    train(place, base, zero, shared);
+    train(place, base, by(2, 2, 1), mixed, 4);
+    train(place, with(base, {"--resume", "--exact"}), zero, mixed, 8);
+    train(place, with(base, {"--resume", "--exact"}), by(2, 2, 1), mixed);
+    for (const std::string& run : {shared, mixed})
+      expect_same_bytes(place / "runs" / run / "checkpoint-12", place / "runs" / whole / "checkpoint-12");
+    train(place, with(base, {"--resume"}), by(1, 1, 2), shared, 13);
+  }
+}
+
+// Ranks that do not divide a micro-batch's tokens have norms and the residual stream whole.
+TEST(Tensor, TokensThatDoNotDivideAreOnEveryRank) {
+  const Workplace place;
+  const Words odd = {"train.sequence_len=15", "train.micro_batch_size=1", "model.max_position_embeddings=15"};
+  for (const auto& [model, base] :
+       {std::pair("llama", with(kLlama, odd)), std::pair("gpt2", with(kGpt2, odd))}) {
+    SCOPED_TRACE(model);
+    const std::string one = fmt::format("{}-1", model), two = fmt::format("{}-2", model);
+    train(place, base, by(1), one, 4);
+    train(place, base, by(2), two, 4);
+    expect_alike(place / "runs" / two / "checkpoint-4", place / "runs" / one / "checkpoint-4", 1e-4, 1e-3);
+    const Outcome whole = place.run(with({"explain"}, with(base, by(2))));
+    EXPECT_NE(
+        whole.out.find("norms and the residual stream are whole on each rank, because 2 ranks do not divide "
+                       "the 15 tokens of a micro-batch"),
+        std::string::npos)
+        << whole.out;
+  }
+  const Outcome divided = place.run(with({"explain"}, with(kLlama, by(2))));
+  EXPECT_NE(
+      divided.out.find("norms and the residual stream are of 16 of a micro-batch's tokens on each rank"),
+      std::string::npos)
+      << divided.out;
+}
+
 TEST(Tensor, CheckSaysWhatARankHolds) {
   const Workplace place;
   const auto checked = [&](const Words& words) {
@@ -198,14 +274,11 @@ TEST(Tensor, CheckSaysWhatARankHolds) {
     EXPECT_LT(bytes(two, role), 0.55 * bytes(one, role)) << role;
   EXPECT_EQ(two["ranks"]["count"], 2);
   EXPECT_EQ(two["ranks"]["tensor"], 2);
-  // Of 2 micro-batches: the embedding, twice two layers in both directions, the head's input gradient, each
-  // as many bytes as [2,16,64] has; of each token lse and target; the gradients' norm.
-  EXPECT_EQ(two["ranks"]["bytes_sent_per_step"], 2 * (10 * 2 * 16 * 64 * 4 + 2 * 2 * 16 * 4) + 4);
-  const Outcome emit = place.run(with({"emit"}, with(with(kLlama, by(2)), {"-o", "program"})));
-  EXPECT_EQ(emit.code, 2);
-  EXPECT_NE(emit.err.find("hydrac emit knows no program whose ranks share layers, and parallel.tensor is 2"),
-            std::string::npos)
-      << emit.err;
+  // Of 2 micro-batches: the embedding, twice two layers in both directions, the head's input, each as many
+  // bytes as [2,16,64] has, the half of them a sum's and the half all rows'; of each token lse and target;
+  // the gradients of the norms' 5 weights, and the norm of all.
+  EXPECT_EQ(two["ranks"]["bytes_sent_per_step"],
+            2 * (10 * 2 * 16 * 64 * 4 + 2 * 2 * 16 * 4) + 5 * 64 * 4 + 4);
 }
 
 }  // namespace

@@ -146,8 +146,8 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
         });
       },
       [&](const program::ReduceScatter& work) -> Run {
-        return announced([this, tensors = shared_floats(work, floats())] {
-          for (const runtime::SharedFloats& tensor : tensors) reduce_scatter(tensor);
+        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
+          for (const runtime::SharedFloats& tensor : tensors) reduce_scatter(tensor, group);
         });
       },
       [&](const program::AllGather& work) -> Run {

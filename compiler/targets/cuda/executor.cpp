@@ -43,8 +43,8 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
               [this](const cuda::Elements& from, void* to, const cuda::Stream& stream) {
                 sum_over_ranks(from, to, stream);
               },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
-                reduce_scatter(tensors, stream);
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
+                reduce_scatter(tensors, stream, group);
               },
               [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
                 all_gather(tensors, stream, group);

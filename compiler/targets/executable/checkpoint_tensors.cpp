@@ -4,6 +4,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "models/adapter.h"
 #include "models/freeze.h"
@@ -60,71 +61,64 @@ std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, cons
   return places;
 }
 
+runtime::SplitParameter split_of(const ir::Value& parameter) {
+  const ir::Shape& whole = models::whole_shape(parameter);
+  const int64_t row = element_count(whole) / whole[0].size;
+  const auto& split = parameter.parameter->split;
+  if (!split) return {1, row, {{0, whole[0].size, whole[0].size}}};
+  runtime::SplitParameter result{split->ranks, row, {}};
+  for (const ir::Split::Rows& rows : split->rows) result.rows.push_back({rows.first, rows.count, rows.own});
+  return result;
+}
+
+std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, const ir::Value& parameter,
+                                            int slot, ir::RowRange rows) {
+  return runtime::pieces_of(split_of(parameter), rows.first, rows.count, 0,
+                            address_of(compiled, parameter.id, slot), size_of(parameter.dtype));
+}
+
+bool is_pack_of_parts(const driver::Compiled& compiled, const ir::Value& state) {
+  int64_t rows = 0;  // that a rank updates
+  for (const models::ParameterGroup& group : compiled.pack.groups)
+    rows += compiled.graph.value(group.own_parameters).shape[0].size;
+  return compiled.pack.tensor_ranks > 1 && state.shape.size() == 2 && state.shape[0].size == rows &&
+         state.shape[1].size == compiled.pack.row;
+}
+
 namespace {
 
-// `rows` of the whole parameter from byte `first` of a tensor on, and the rank's part of the parameter at
-// `address`, in elements of so many bytes.
-std::vector<runtime::TensorPiece> pieces_at(const ir::Value& parameter, ir::RowRange rows, int64_t first,
-                                            uint64_t address, int64_t element) {
-  const ir::Split& split = *parameter.parameter->split;
-  const int64_t line = element_count(split.whole) / split.whole[0].size * element;
-  if (split.axis == 1) {
-    const int64_t own = line / split.ranks;
-    return {
-        {first, rows.count, line, line, own, split.ranks, address + static_cast<uint64_t>(rows.first * own)}};
-  }
-  std::vector<runtime::TensorPiece> pieces;
-  for (const ir::Split::Rows& part : split.rows) {
-    const int64_t count = std::min(part.first + part.count, rows.first + rows.count) - part.first;
-    if (part.first >= rows.first && count > 0)
-      pieces.push_back({first + (part.first - rows.first) * line, 1, 0, count * line, part.own * line,
-                        split.ranks, address});
-    address += static_cast<uint64_t>(part.own * line);
-  }
-  return pieces;
+// The element's place in the rows without padding between those that ranks divide (Stretch::place), `before`
+// of which other groups have.
+int64_t place_of(const models::Pack& pack, const models::ParameterGroup& group, int64_t before,
+                 int64_t element) {
+  if (group.stretches.empty()) return element;
+  const int64_t row = element / pack.row - group.first_row;
+  const auto behind = std::ranges::upper_bound(group.stretches, row, {}, &models::Stretch::first_row);
+  const models::Stretch& stretch = *std::prev(behind);
+  const int64_t all = stretch.own * pack.sharing_ranks, within = row - stretch.first_row;
+  const int64_t place = before + stretch.place + within / all * stretch.rows + within % all;
+  return place * pack.row + element % pack.row;
 }
 
 }  // namespace
 
-std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, const ir::Value& parameter,
-                                            int slot, ir::RowRange rows) {
-  return pieces_at(parameter, rows, 0, address_of(compiled, parameter.id, slot), size_of(parameter.dtype));
-}
-
-namespace {
-
-// Moments; other state is a few scalars, which all ranks have.
-bool is_packed(const driver::Compiled& compiled, const ir::Value& value) {
-  const auto sizes_are_equal = [](const ir::Dim& a, const ir::Dim& b) { return a.size == b.size; };
-  return std::ranges::equal(value.shape, compiled.graph.value(compiled.pack.parameters).shape,
-                            sizes_are_equal);
-}
-
-// Of a value that is packed as the parameters: where ranks share layers, the pack that one process has.
-std::vector<runtime::TensorPiece> pieces_of_pack(const driver::Compiled& compiled, const ir::Value& packed) {
-  const int64_t element = size_of(packed.dtype);
-  const uint64_t start = address_of(compiled, packed.id, 0);
-  std::vector<runtime::TensorPiece> pieces;
+std::vector<runtime::PackedParameter> packed_parameters(const driver::Compiled& compiled) {
+  std::vector<runtime::PackedParameter> packed;
+  int64_t before = 0;
   for (const models::ParameterGroup& group : compiled.pack.groups) {
     for (const ir::ValueId member : group.members) {
       const ir::Value& value = compiled.graph.value(member);
       const ir::WholePlace& whole = value.parameter->whole_place;
-      for (int slot = 0; slot < value.slots; ++slot) {
-        const int64_t first = (whole.offset + slot * whole.stride) * element;
-        const uint64_t address =
-            start + static_cast<uint64_t>((value.view->offset + slot * value.view->slot_stride) * element);
-        if (value.parameter->split) {
-          const ir::RowRange all{0, value.parameter->split->whole[0].size};
-          std::ranges::move(pieces_at(value, all, first, address, element), std::back_inserter(pieces));
-          continue;
-        }
-        const int64_t bytes = element_count(value.shape) * element;
-        pieces.push_back({first, 1, 0, bytes, bytes, 1, address});
-      }
+      packed.push_back({split_of(value), models::whole_shape(value)[0].size, whole.offset, whole.stride,
+                        place_of(compiled.pack, group, before, value.view->offset), value.view->slot_stride,
+                        value.slots});
     }
+    before += group.used_rows;
   }
-  return pieces;
+  return packed;
 }
+
+namespace {
 
 runtime::Nf4Place nf4_place(const driver::Compiled& compiled, const ir::Value& matrix, int64_t first_row,
                             int slot) {
@@ -206,11 +200,10 @@ std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
     tensor.address = address_of(compiled, value.id, 0);
     std::vector<runtime::SharedRows> stretches;
     for (const ir::SharedRows& rows : value.shared) stretches.push_back({rows.rows, rows.own, rows.times});
-    if (compiled.pack.tensor_ranks > 1 && is_packed(compiled, value)) {
-      tensor.shape[0] = compiled.pack.whole_rows;
-      tensor.pieces = pieces_of_pack(compiled, value);
-    }
-    tensors.push_back(stretches.empty() ? tensor : shared_by_ranks(tensor, stretches));
+    if (!stretches.empty()) tensor = shared_by_ranks(std::move(tensor), stretches);
+    if (is_pack_of_parts(compiled, value))
+      tensor = whole_pack(std::move(tensor), compiled.pack.whole_rows, packed_parameters(compiled));
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "driver/compile.h"
+#include "runtime/program/split_parameter.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::targets {
@@ -16,9 +17,16 @@ bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
 std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
                                           int slot);
 
-// What a rank has of `rows` of the whole parameter, where ranks share layers (ParameterInfo::split).
+// Where ranks share layers (ParameterInfo::split): what a rank has of a parameter, and of `rows` of the
+// whole.
+runtime::SplitParameter split_of(const ir::Value& parameter);
 std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, const ir::Value& parameter,
                                             int slot, ir::RowRange rows);
+
+// And whether the state is packed as the parameters are, which lie so. Moments are; other state is a few
+// scalars, which all ranks have.
+bool is_pack_of_parts(const driver::Compiled& compiled, const ir::Value& state);
+std::vector<runtime::PackedParameter> packed_parameters(const driver::Compiled& compiled);
 
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);

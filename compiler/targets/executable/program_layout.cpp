@@ -104,6 +104,7 @@ runtime::StatePlaces LayoutMaker::state() const {
   places.rank = place(graph_.find("rank"));
   places.own_classes = place(io.own_classes);
   places.own_seed = place(io.own_seed);
+  places.first_row = place(io.first_row);
   places.loss_scale = place(io.loss_scale);
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
   places.rate_digits = place(graph_.find("learning_rate.digits"));
@@ -277,6 +278,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
     return f.name == to_string(runtime::Function::load);
   });
   layout.tensor_ranks = compiled_.spec.parallel.tensor;
+  if (models::divides_stream(compiled_.spec)) layout.stream_rows = models::stream_rows(compiled_.spec).size;
   layout.gathers_weights = compiled_.pack.shards_weights;
   layout.vocabulary = compiled_.spec.model.vocab_size;
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);

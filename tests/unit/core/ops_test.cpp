@@ -303,6 +303,13 @@ TEST(OpTable, WhatRanksShareOfLayers) {
   EXPECT_EQ(sum[0].data, (std::vector<double>{11, 22}));
   ops::op_info(ir::Op::all_gather).reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}}, whole);
   EXPECT_EQ(whole[0].data, (std::vector<double>{1, 2, 10, 20}));
+  std::vector<ops::Tensor64> parts = {{{1}, {0}}, {{1}, {0}}};
+  ops::op_info(ir::Op::reduce_scatter).reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}}, parts);
+  EXPECT_EQ(parts[0].data, (std::vector<double>{11}));
+  EXPECT_EQ(parts[1].data, (std::vector<double>{22}));
+  ops::op_info(ir::Op::own_part).reference(node, {{{2}, {1, 2}}}, parts);
+  EXPECT_EQ(parts[0].data, (std::vector<double>{1}));
+  EXPECT_EQ(parts[1].data, (std::vector<double>{2}));
 }
 
 TEST(OpTable, TransferCopies) {

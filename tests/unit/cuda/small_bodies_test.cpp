@@ -152,6 +152,24 @@ TEST(CudaNoise, RoundsEveryElementWithItsOwn) {
   EXPECT_EQ(checked.differences, "") << checked.text;
 }
 
+// Of a tensor's rows from the third on, and from one that no four elements begin with.
+TEST(CudaNoise, CountsFromTheFirstRow) {
+  for (const double columns : {40.0, 39.0}) {
+    const auto round = [&](ir::BodyBuilder& k) {
+      k.columns({{40, "C"}});
+      const Term key = k.constant(77, ir::ExprType::u32);
+      const Term before = k.constant(3, ir::ExprType::i64) * k.constant(columns, ir::ExprType::i64);
+      const Term noise = random_16_bits(key, k.position(k.row(0) * 40 + k.column(0)) + before);
+      k.store(0, k.rounded_stochastically(k.full(0), noise));
+    };
+    const Checked checked = check(
+        matrix(7, 40), round, [](int64_t i) { return static_cast<float>(1 + 1e-4 * static_cast<double>(i)); },
+        *targets::find("sm_90"), {0, 0});
+    EXPECT_EQ(checked.differences, "") << checked.text;
+    EXPECT_EQ(checked.text.find(", j)") != std::string::npos, columns == 40) << checked.text;
+  }
+}
+
 class CudaSums : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 
 // A norm's backward pass in small: a reduction of the row, a store, and column sums of what it gave.

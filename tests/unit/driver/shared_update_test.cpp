@@ -71,6 +71,7 @@ TEST(SharedUpdate, ARankHasItsPartOfTheFp32WeightsBesideCopiesOf16Bits) {
            {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all"},
            {"train.freeze=[model.layers.0.*]", "model.attention_bias=true"},
            {"adapter.type=lora"},
+           {"parallel.tensor=2", "model.attention_bias=true", "train.max_grad_norm=1"},
            {"optimizations.recompute=block", "optimizations.loss=fused_linear",
             "train.gradient_accumulation_steps=2"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));

@@ -65,20 +65,22 @@ TEST(Ranks, GetTheirPartsOfSumsAndThePartsOfAll) {
 
 // Ranks 0 to 2 share layers, and 3 to 5; 0 and 3 share micro-batches, and so on.
 TEST(Ranks, GroupsExchangeAtTheSameTime) {
-  constexpr size_t kCount = 300'001;
+  constexpr size_t kCount = 300'003;
   const auto told = on_ranks(6, [&](Ranks& ranks, int pipe) {
     ranks.share_layers(3);
     const auto value = static_cast<float>(1 << ranks.rank());
     const std::vector<float> own(kCount, value);
-    std::vector<float> layers(kCount), batches(kCount), gathered(3 * kCount);
+    std::vector<float> layers(kCount), batches(kCount), gathered(3 * kCount), part(kCount / 3);
     ranks.all_reduce(own, layers, RankGroup::tensor);
     ranks.all_reduce(own, batches, RankGroup::data);
     ranks.all_gather(own, gathered, RankGroup::tensor);
+    ranks.reduce_scatter(own, part, RankGroup::tensor);
     const auto all = [](const std::vector<float>& of, float value) {
       return static_cast<size_t>(std::ranges::count(of, value)) == of.size();
     };
     const int group = ranks.rank(RankGroup::data), place = ranks.rank(RankGroup::tensor);
     bool is_right = all(layers, static_cast<float>(7 << 3 * group)) &&
+                    all(part, static_cast<float>(7 << 3 * group)) &&
                     all(batches, static_cast<float>(9 << place)) && all(own, value);
     for (size_t i = 0; i < gathered.size(); ++i)
       is_right &= gathered[i] == static_cast<float>(1 << (3 * group + static_cast<int>(i / kCount)));

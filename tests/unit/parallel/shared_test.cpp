@@ -8,20 +8,23 @@
 #include "runtime/error.h"
 #include "runtime/program/laid_out_program.h"
 #include "runtime/program/shared_bytes.h"
+#include "runtime/program/split_parameter.h"
 #include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
 namespace {
 
 // Two parameters of 1000 and 500 numbers, and as many moments, of which each of 3 ranks has 512: the last
-// one's end in padding. Or of one process, which has all.
+// one's end in padding. Or of one process, which has all. Or of two groups of two ranks that share layers: of
+// the first parameter each has the half, and in each group's place the groups share what its ranks have.
+enum class Of { one, sharing, groups };
 constexpr int kRanks = 3;
 constexpr int64_t kFirst = 1000, kSecond = 500, kAll = kFirst + kSecond, kOwn = 512;
 constexpr int64_t kMoments = kRanks * kOwn * 4, kState = 2 * kMoments, kBehind = kState + 64;
 
 class TwoParameters final : public LaidOutProgram {
  public:
-  explicit TwoParameters(bool is_shared) : LaidOutProgram(layout_of(is_shared)), memory(kBehind) {}
+  explicit TwoParameters(Of ranks) : LaidOutProgram(layout_of(ranks)), memory(kBehind) {}
 
   std::string description() const override { return "memory"; }
   void copy_out(int64_t offset, std::span<std::byte> to) override {
@@ -53,7 +56,9 @@ class TwoParameters final : public LaidOutProgram {
   }
 
   // Shared parameters lie in memory at 0, and their addresses behind it.
-  static ProgramLayout layout_of(bool is_shared) {
+  static ProgramLayout layout_of(Of ranks) {
+    if (ranks == Of::groups) return layout_of_groups();
+    const bool is_shared = ranks == Of::sharing;
     const int64_t at = is_shared ? kBehind : 0;
     ProgramLayout layout;
     layout.state.rng_seed = {kState, 1};
@@ -69,6 +74,27 @@ class TwoParameters final : public LaidOutProgram {
     layout.parameters = {a, b};
     layout.optimizer_state = {is_shared ? shared_by_ranks(m, {{kAll, kOwn}}) : m};
     if (is_shared) layout.divided = {{kBehind, kMoments, 0, kOwn * 4}};
+    return layout;
+  }
+
+  static ProgramLayout layout_of_groups() {
+    constexpr int64_t half = kFirst / 2, at_second = kBehind + half * 4;
+    const SplitParameter halves{2, 1, {{0, kFirst, half}}}, whole{1, 1, {{0, kSecond, kSecond}}};
+    ProgramLayout layout;
+    layout.tensor_ranks = 2;
+    layout.state.rng_seed = {kState, 1};
+    layout.state.rank = {kState + 4, 1};
+    layout.seed = 7;
+    const std::vector<TensorPiece> pieces = pieces_of(halves, 0, kFirst, 0, kBehind, 4);
+    layout.starts = {{.kind = ParameterStart::Kind::normal, .number = 0.02, .pieces = pieces},
+                     {{at_second, kSecond}, ParameterStart::Kind::uniform, 1}};
+    layout.parameters = {{.name = "a", .shape = {kFirst}, .pieces = pieces},
+                         {.name = "b", .shape = {kSecond}, .address = static_cast<uint64_t>(at_second)}};
+    const NamedTensor m{.name = "m", .shape = {kOwn}, .address = kMoments};
+    layout.optimizer_state = {whole_pack(
+        shared_by_ranks(m, {{half + kSecond, kOwn}}), kAll,
+        {{halves, kFirst, 0, kFirst, 0, half, 1}, {whole, kSecond, kFirst, kSecond, half, kSecond, 1}})};
+    layout.divided = {{kBehind, 2 * kOwn * 4, 0, kOwn * 4}};
     return layout;
   }
 };
@@ -99,9 +125,10 @@ void upload_others(TwoParameters& program) {
   }
 }
 
-TEST(Shared, RanksStartAndSaveAsOneProcess) {
-  const auto told = test::on_ranks(kRanks, [](Ranks& ranks, int pipe) {
-    TwoParameters whole(false), program(true);  // here: what forks must not have started OpenMP's threads
+// What ranks tell of it.
+std::vector<std::string> started_and_saved(int count, Of kind) {
+  return test::on_ranks(count, [kind](Ranks& ranks, int pipe) {
+    TwoParameters whole(Of::one), program(kind);  // here: what forks must not have started OpenMP's threads
     whole.initialize();
     const std::vector<std::byte> started = downloaded(whole);
     upload_others(whole);
@@ -123,9 +150,20 @@ TEST(Shared, RanksStartAndSaveAsOneProcess) {
     }
     test::tell(pipe, text);
   });
+}
+
+TEST(Shared, RanksStartAndSaveAsOneProcess) {
   const std::string alone =
       "a is on no rank whole (parallel.zero); checkpoints, which all ranks save together, hold it";
-  EXPECT_EQ(told, (std::vector<std::string>{"same same same " + alone, alone, alone}));
+  EXPECT_EQ(started_and_saved(kRanks, Of::sharing),
+            (std::vector<std::string>{"same same same " + alone, alone, alone}));
+}
+
+TEST(Shared, GroupsOfRanksThatShareLayersStartAndSaveAsOneProcess) {
+  const std::string alone =
+      "a is on no rank whole (parallel.tensor); checkpoints, which all ranks save together, hold it";
+  EXPECT_EQ(started_and_saved(4, Of::groups),
+            (std::vector<std::string>{"same same same " + alone, alone, alone, alone}));
 }
 
 TEST(Shared, ARankHasItsPartOfWhatAllHave) {
