@@ -62,6 +62,9 @@ class CudaStepProgram : public LaidOutProgram {
   void own_part(SharedTensors tensors, const Stream& stream) const;
   void all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const;
+  // Communicator::to_owners() and from_owners()
+  void to_owners(SharedTensors tensors, const Stream& stream) const;
+  void from_owners(SharedTensors tensors, const Stream& stream) const;
   void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
     reduce_scatter(std::span(tensors.begin(), tensors.size()), stream);
   }
@@ -70,6 +73,12 @@ class CudaStepProgram : public LaidOutProgram {
   }
   void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
     own_part(std::span(tensors.begin(), tensors.size()), stream);
+  }
+  void to_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    to_owners(std::span(tensors.begin(), tensors.size()), stream);
+  }
+  void from_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    from_owners(std::span(tensors.begin(), tensors.size()), stream);
   }
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
