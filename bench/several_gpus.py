@@ -58,6 +58,7 @@ ZERO3_CASES = [
     ("fp16, recomputed, head in parts", f"{GPT2} {SMALL} optimizations.precision=fp16 optimizations.recompute=block optimizations.loss=fused_linear optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("bf16 weights, state and gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 optimizations.gradients=compute optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("frozen layer, offloaded", f"{GPT2} {SMALL} 'train.freeze=[transformer.h.0.*]' optimizations.offload.optimizer_state=true optimizations.offload.activations=true optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("lora, a micro-batch each", f"{LLAMA} {SMALL} adapter.type=lora train.gradient_accumulation_steps=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("muon", f"{LLAMA} {SMALL} train.optimizer.name=muon optimizations.fused_matmuls=none train.max_grad_norm=0", False),
     ("our matmuls, clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),

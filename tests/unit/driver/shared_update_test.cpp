@@ -216,7 +216,8 @@ TEST(SharedUpdate, ARankOrthogonalizesMatricesOfItsLayers) {
     });
     EXPECT_EQ(matmuls, 5 * 3 * 7);  // q, k, v, their output, gate, up and down
     const ir::Value& momentum = c.graph.value(c.graph.find("muon.m"));
-    EXPECT_EQ(element_count(momentum.shape), element_count(c.graph.value(c.pack.groups[0].parameters).shape) / 2);
+    EXPECT_EQ(element_count(momentum.shape),
+              element_count(c.graph.value(c.pack.groups[0].parameters).shape) / 2);
   }
 }
 

@@ -336,7 +336,7 @@ const std::vector<Case> kCases = {
      "3",
      Shows::refusal,
      kTokens,
-     {"parallel.data=2", "adapter.type=lora"},
+     {"parallel.data=2", "adapter.type=lora", "adapter.base=nf4"},
      "zero-unsupported"},
     {"parallel.zero", "1", Shows::program, kTokens, {"parallel.data=2", "train.optimizer.name=muon"}},
     {"sample.prompt", "12", Shows::run},
