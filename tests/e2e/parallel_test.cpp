@@ -128,7 +128,6 @@ TEST_P(Zero, RanksOrthogonalizeMatricesOfSomeLayersEach) {
   train(with(sharing(2, GetParam() - 1), resumed), "mixed", 4);
   train(with(sharing(2, GetParam()), resumed), "mixed", 6);
   expect_checkpoint_of_one(place / "runs/mixed/checkpoint-6", place / "runs/whole/checkpoint-6");
-  EXPECT_EQ(metrics_of(place / "runs/mixed"), metrics_of(place / "runs/whole"));
 }
 
 // In sums of two micro-batches each bits are others than one process's, and not than zero: 0's where whole
