@@ -42,6 +42,9 @@ ZERO_CASES = [
     ("int8 state in the host's memory, lion", f"{LLAMA} {SMALL} train.optimizer.name=lion optimizations.optimizer_state=int8 optimizations.offload.optimizer_state=true train.max_grad_norm=0", True),
     ("fp8", f"{LLAMA} {SMALL} optimizations.precision=fp8 optimizations.fp8_matmuls=all train.max_grad_norm=0", True),
     ("lora, without graphs", f"{LLAMA} {SMALL} adapter.type=lora optimizations.cuda_graph=false train.max_grad_norm=0", True),
+    # Fewer matrices in a batch may be multiplied by another kernel.
+    ("muon", f"{LLAMA} {SMALL} train.optimizer.name=muon train.max_grad_norm=0", False),
+    ("muon, int8 state, a micro-batch each, frozen layer", f"{GPT2} {SMALL} train.optimizer.name=muon optimizations.optimizer_state=int8 train.gradient_accumulation_steps=1 'train.freeze=[transformer.h.0.*]'", False),
     ("clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),
 ]
 
@@ -55,7 +58,9 @@ ZERO3_CASES = [
     ("fp16, recomputed, head in parts", f"{GPT2} {SMALL} optimizations.precision=fp16 optimizations.recompute=block optimizations.loss=fused_linear optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("bf16 weights, state and gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16 optimizations.gradients=compute optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("frozen layer, offloaded", f"{GPT2} {SMALL} 'train.freeze=[transformer.h.0.*]' optimizations.offload.optimizer_state=true optimizations.offload.activations=true optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("lora, a micro-batch each", f"{LLAMA} {SMALL} adapter.type=lora train.gradient_accumulation_steps=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1 optimizations.fused_matmuls=none train.max_grad_norm=0", True),
+    ("muon", f"{LLAMA} {SMALL} train.optimizer.name=muon optimizations.fused_matmuls=none train.max_grad_norm=0", False),
     ("our matmuls, clipped", f"{LLAMA} {SMALL} train.max_grad_norm=0.1", False),
 ]
 

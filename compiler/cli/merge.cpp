@@ -27,6 +27,7 @@
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_files.h"
+#include "spec/batch.h"
 
 namespace hydrac::cli {
 
@@ -209,6 +210,7 @@ Source open_source(const std::string& from) {
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
   spec->objective.name = spec::ObjectiveName::none;  // nothing is trained
+  spec::train_in_one_process(*spec);
   source.spec = std::move(*spec);
   return source;
 }

@@ -58,6 +58,9 @@ std::optional<program::Call> call_of_ranks(const ir::Node& node) {
     case ir::Op::own_part:
       call.work = program::OwnPart(group);
       return call;
+    case ir::Op::all_to_all:
+      call.work = program::AllToAll(group, node.flag("to_owners"));
+      return call;
     default:
       return std::nullopt;
   }

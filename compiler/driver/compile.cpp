@@ -245,7 +245,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::offload_activations(c.graph, c.decisions);
     after("offload");
   }
-  if (c.pack.sharing_ranks > 1) explain_shared_update(c.pack, c.decisions);
+  if (c.pack.sharing_ranks > 1) explain_shared_update(c.graph, c.pack, c.decisions);
   if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
   // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;

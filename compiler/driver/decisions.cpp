@@ -1,6 +1,12 @@
 #include "driver/decisions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/parallel/owned_slots.h"
 
 #include "models/parameters.h"
 
@@ -17,11 +23,39 @@ void explain_documents(const targets::Target& target, passes::Log& log) {
        "at once, and cuDNN, know one document a sequence"});
 }
 
-void explain_shared_update(const models::Pack& pack, passes::Log& log) {
+namespace {
+
+// Of Muon's group, what a rank orthogonalizes.
+void explain_shared_matrices(const ir::Graph& graph, const models::Pack& pack,
+                             const models::ParameterGroup& group, passes::Log& log) {
+  std::map<int, std::vector<std::string>> by_layers;
+  std::vector<std::string> whole;
+  for (const ir::ValueId member : group.members) {
+    const ir::Value& matrices = graph.value(member);
+    const bool is_divided = std::ranges::count(group.stretches, member, &models::Stretch::member) > 0;
+    (is_divided ? by_layers[matrices.slots] : whole).push_back(matrices.name);
+  }
+  for (const auto& [layers, names] : by_layers)
+    log.push_back(
+        {"ranks",
+         fmt::format("muon: of {} layers a rank orthogonalizes the matrices of {}, of whose "
+                     "updates ranks give it their parts, and which it gives back: {}",
+                     layers, runtime::owned_slots(layers, pack.sharing_ranks), fmt::join(names, ", "))});
+  if (!whole.empty())
+    log.push_back({"ranks", fmt::format("muon: every rank orthogonalizes these matrices of all layers, which "
+                                        "ranks do not divide one by one: {}",
+                                        fmt::join(whole, ", "))});
+}
+
+}  // namespace
+
+void explain_shared_update(const ir::Graph& graph, const models::Pack& pack, passes::Log& log) {
   log.push_back({"ranks", fmt::format("each of {0} ranks gets the sums of 1/{0} of the gradients before the "
                                       "update, which it computes for 1/{0} of the parameters; then all get "
                                       "these from each other",
                                       pack.sharing_ranks)});
+  for (const models::ParameterGroup& group : pack.groups)
+    if (group.optimizer == spec::Optimizer::muon) explain_shared_matrices(graph, pack, group, log);
 }
 
 void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {

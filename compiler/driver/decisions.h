@@ -13,7 +13,7 @@ namespace hydrac::driver {
 void explain_documents(const targets::Target& target, passes::Log& log);
 
 // What ZeRO-1 does.
-void explain_shared_update(const models::Pack& pack, passes::Log& log);
+void explain_shared_update(const ir::Graph& graph, const models::Pack& pack, passes::Log& log);
 
 // What tensor parallelism does.
 void explain_shared_layers(const spec::Spec& spec, passes::Log& log);

@@ -106,10 +106,7 @@ class Remedies {
     return fit ? choice : std::nullopt;
   }
 
-  bool can_share_update() const {
-    return spec_.parallel.data > 1 && spec_.parallel.tensor == 1 &&
-           spec_.train.optimizer.name != spec::Optimizer::muon;
-  }
+  bool can_share_update() const { return spec_.parallel.data > 1 && spec_.parallel.tensor == 1; }
   spec::Spec sharing(int64_t level) const {
     spec::Spec spec = spec_;
     spec.parallel.zero = level;

@@ -40,6 +40,7 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
       [&](const program::ReduceScatter& work) { return with_parts(section, call, work); },
       [&](const program::AllGather& work) { return with_parts(section, call, work); },
       [&](const program::OwnPart& work) { return with_parts(section, call, work); },
+      [&](const program::AllToAll& work) { return with_parts(section, call, work); },
       [&](const program::SumOverRanks& work) {
         const auto [from, to] = work.tensors(call.arguments);
         if (on_cpu_)
@@ -73,11 +74,20 @@ std::string CallText::all_reduce(const Section& section, const Call& call,
 
 std::string CallText::with_parts(const Section& section, const Call& call,
                                  const program::OfParts& work) const {
+  const bool has_slots = program::is<program::AllToAll>(call);
   std::vector<std::string> tensors;
-  for (const auto& [whole, part] : work.tensors(call.arguments))
-    tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}}}" : "shared_elements({}, {}, {})"),
-                                  tensors_.text(whole, layer_of(section)),
-                                  tensors_.text(part, layer_of(section)), elements(part)));
+  for (const auto& [whole, part] : work.tensors(call.arguments)) {
+    ir::Shape shape = compiled_.graph.value(part).shape;
+    std::string slots;
+    if (has_slots) {
+      slots = fmt::format(", {}", size_text(dimensions_, shape[0]));
+      shape.erase(shape.begin());
+    }
+    tensors.push_back(
+        fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}{}}}" : "shared_elements({}, {}, {}{})"),
+                    tensors_.text(whole, layer_of(section)), tensors_.text(part, layer_of(section)),
+                    elements_text(dimensions_, shape), slots));
+  }
   const std::string name = name_of(compiled_.program, call), group = group_text(work.ranks);
   if (on_cpu_) return fmt::format("run.{}({{{}}}{});", name, fmt::join(tensors, ", "), group);
   return fmt::format("run.ranks.{}({{{}}}, {}.cuda_stream(){});", name, fmt::join(tensors, ", "), queue(call),

@@ -337,12 +337,11 @@ void LayoutText::gradients() {
 
 // Stretches by their first rows: those that ranks divide by themselves lie one behind the other.
 void LayoutText::divided() {
-  if (!compiled_.pack.is_divided) return;
-  for (const models::ParameterGroup& group : compiled_.pack.groups) {
+  for (const models::ParameterGroup* group : divided_groups(compiled_.pack)) {
     const int64_t row = compiled_.pack.row;
-    for (const models::Stretch& stretch : group.stretches)
+    for (const models::Stretch& stretch : group->stretches)
       out_.line(fmt::format("divide(layout, {} + {}, {} + {}, {{{}, {} * {}, {}}});",
-                            tensor(group.parameters), stretch.first_row * row, tensor(group.own_parameters),
+                            tensor(group->parameters), stretch.first_row * row, tensor(group->own_parameters),
                             stretch.first_own_row * row, compiled_.pack.sharing_ranks, stretch.own, row,
                             stretch.slots));
   }

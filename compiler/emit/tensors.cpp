@@ -117,6 +117,9 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
     groups_[kState].comment =
         "Scalars that live on the device, scratch memory of matmuls, and what is kept of replies: keys and "
         "values, logits, losses, embeddings.";
+  if (compiled.pack.frozen)
+    groups_[5].comment +=
+        " Of what layers gather a rank has its part; addresses behind the arena stand for the whole.";
   for (const ir::Value& value : compiled.graph.values) {
     const ir::ValueId storage = storage_of(compiled.graph, value.id);
     const bool placed = compiled.plan.placements.contains(storage) || compiled.plan.divided.contains(storage);
@@ -140,7 +143,9 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   const ir::Value& value = compiled_.graph.value(id);
   Field field;
   field.value = id;
-  const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, id)).role;
+  const ir::ValueId storage = storage_of(compiled_.graph, id);
+  const bool is_frozen = compiled_.pack.frozen && storage == compiled_.pack.frozen->parameters;
+  const ir::Role role = is_frozen ? ir::Role::frozen : compiled_.graph.value(storage).role;
   field.group =
       static_cast<int>(role == ir::Role::working_copy && is_f8(value.dtype) ? kGroups.size() - 1
                                                                             : group_of_role(role, function));

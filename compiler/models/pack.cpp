@@ -71,6 +71,7 @@ std::set<ValueId> written_by_one_matmul(const ir::Graph& graph, bool head_in_par
 // Not so of a table of positions that is longer than sequences: nothing is written behind their end, where
 // the gradient stays 0.
 bool gradient_is_written_whole(const ir::Graph& graph, const ir::Value& parameter) {
+  if (!parameter.trains()) return true;
   const ValueId gradient = gradient_of(graph, parameter);
   return std::ranges::none_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
     return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
@@ -245,32 +246,6 @@ bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
   });
 }
 
-void pack_frozen(ir::Graph& graph, const PackTypes& types) {
-  using Kind = std::pair<ir::DType, bool>;  // and whether it lies in the host's memory
-  std::map<Kind, std::vector<ValueId>> by_kind;
-  for (ir::Value& value : graph.values) {
-    if (!value.parameter || value.trains()) continue;
-    if (value.parameter->nf4) {
-      value.dtype = types.matmuls;
-      value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
-      continue;
-    }
-    by_kind[{is_operand(graph, value) ? types.matmuls : types.parameters, value.parameter->on_host}]
-        .push_back(value.id);
-    value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
-  }
-  for (const auto& [kind, members] : by_kind) {
-    const auto [dtype, on_host] = kind;
-    std::string name = by_kind.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
-    if (on_host) name = "frozen.host";
-    const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
-    graph.value(pack).on_host = on_host;
-    Packer packer(graph, pack, dtype);
-    packer.place(members);
-    graph.value(pack).shape = pack_shape(packer.elements(), name);
-  }
-}
-
 }  // namespace
 
 ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
@@ -379,6 +354,66 @@ ir::Value own_part(const ParameterGroup& group, const std::string& name, ir::Dim
   return part;
 }
 
+// Whether only loops over layers read the frozen matrix, each iteration its own slot, whose rows ranks
+// divide.
+bool divides_by_layers(const ir::Graph& graph, const Pack& pack, const ir::Value& matrix) {
+  if (matrix.shape.size() != 2 || element_count(matrix.shape) % (pack.row * pack.sharing_ranks) != 0)
+    return false;
+  return std::ranges::all_of(graph.functions, [&](const ir::Function& function) {
+    return std::ranges::all_of(function.regions, [&](const ir::Region& region) {
+      return std::ranges::all_of(region.nodes, [&](const ir::Node& node) {
+        return std::ranges::all_of(node.inputs,
+                                   [&](ir::Use use) { return use.value != matrix.id || use.slot.per_layer; });
+      });
+    });
+  });
+}
+
+// A rank's parts lie as those of a group of trained parameters do.
+void divide_frozen(ir::Graph& graph, Pack& pack, const PackTypes& types, std::vector<ValueId> members) {
+  const ValueId all = graph.add(
+      pack_value("frozen.divided", ir::Role::divided, types.matmuls, pack_shape(0, "frozen", pack.row)));
+  Packer packer(graph, all, types.matmuls, pack.row, pack.sharing_ranks);
+  ParameterGroup group = packer.add({.name = "frozen", .members = std::move(members)});
+  graph.value(all).shape = pack_shape(packer.elements(), "frozen", pack.row);
+  group.parameters = all;
+  if (types.gathers_ahead) group.rows_ahead = rows_ahead_of(group);
+  group.own_parameters = add_behind_rows_ahead(
+      graph, group,
+      own_part(group, "own_parameters", graph.value(all).shape[1], types.matmuls, ir::Role::frozen));
+  for (Stretch& stretch : group.stretches) stretch.parameters = stretch.member;
+  pack.frozen = std::move(group);
+}
+
+void pack_frozen(ir::Graph& graph, Pack& pack, const PackTypes& types) {
+  using Kind = std::pair<ir::DType, bool>;  // and whether it lies in the host's memory
+  std::map<Kind, std::vector<ValueId>> by_kind;
+  std::vector<ValueId> divided;
+  for (ir::Value& value : graph.values) {
+    if (!value.parameter || value.trains()) continue;
+    if (value.parameter->nf4) {
+      value.dtype = types.matmuls;
+      value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+      continue;
+    }
+    const Kind kind{is_operand(graph, value) ? types.matmuls : types.parameters, value.parameter->on_host};
+    const bool is_divided = pack.shards_weights && divides_by_layers(graph, pack, value);
+    (is_divided ? divided : by_kind[kind]).push_back(value.id);
+    value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+  }
+  if (!divided.empty()) divide_frozen(graph, pack, types, std::move(divided));
+  for (const auto& [kind, members] : by_kind) {
+    const auto [dtype, on_host] = kind;
+    std::string name = by_kind.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+    if (on_host) name = "frozen.host";
+    const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
+    graph.value(pack).on_host = on_host;
+    Packer packer(graph, pack, dtype);
+    packer.place(members);
+    graph.value(pack).shape = pack_shape(packer.elements(), name);
+  }
+}
+
 }  // namespace
 
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
@@ -422,7 +457,7 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
     if (pack.shards_gradients) shard_gradients(graph, pack, group, gradients);
     divide_rows(graph, pack, group);
   }
-  pack_frozen(graph, types);
+  pack_frozen(graph, pack, types);
   return pack;
 }
 
@@ -441,6 +476,14 @@ ValueId rows_from(ir::Graph& graph, const ParameterGroup& group, ValueId packed,
 }
 
 }  // namespace
+
+std::vector<const ParameterGroup*> divided_groups(const Pack& pack) {
+  std::vector<const ParameterGroup*> groups;
+  if (!pack.is_divided) return groups;
+  for (const ParameterGroup& group : pack.groups) groups.push_back(&group);
+  if (pack.frozen) groups.push_back(&*pack.frozen);
+  return groups;
+}
 
 ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
   return rows_from(graph, group, packed, group.first_row - first_row, group.rows);

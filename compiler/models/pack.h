@@ -7,6 +7,7 @@
 // writes.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,13 +99,16 @@ struct ParameterGroup {
 // that is a stretch of its own has its gradient in memory that activations have at other times.
 //
 // `shards_weights`: is_divided, whatever the types. What layers read of parameters that are stretches of
-// their own is gathered by each of them, see passes/weight_copies.h.
+// their own is gathered by each of them, see passes/weight_copies.h. So are frozen matrices that only layers
+// read (`frozen`), in the type in which they do.
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, row]
   int64_t row = kPackRow;
   int64_t sharing_ranks = 1;
   // One after another; those of one optimizer are neighbours, and among them those with one type of moments.
   std::vector<ParameterGroup> groups;
+  // Of `shards_weights`, where there are such: each member is a stretch, and nothing has gradients.
+  std::optional<ParameterGroup> frozen;
   ir::DType matmuls = ir::DType::f32;  // what matmuls read
   bool is_divided = false;
   bool shards_gradients = false, shards_weights = false;
@@ -115,6 +119,9 @@ struct Pack {
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives
 // parameters and gradients their types and their places; their views lead into the packs.
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types = {});
+
+// Groups of whose parameters a rank has a part alone.
+std::vector<const ParameterGroup*> divided_groups(const Pack& pack);
 
 // A group's rows of a value that has a row for each of the pack's from `first_row` on: the value itself where
 // these are all of its rows, else a new view.

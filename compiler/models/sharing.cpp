@@ -70,6 +70,15 @@ ValueId own_rows_of(ir::Graph& graph, const Stretch& stretch, ValueId own) {
   return slots_of(graph, stretch, own, stretch.first_own_row, stretch.own);
 }
 
+ValueId own_slots_of(ir::Graph& graph, const Stretch& stretch, ValueId own) {
+  Value view = graph.value(own);
+  const ir::Dim row = view.shape[1];
+  view.name += "." + stretch.name;
+  view.shape = {{stretch.slots, ""}, {stretch.own, ""}, row};
+  view.view = ir::View{own, stretch.first_own_row * row.size, 0, contiguous_strides(view.shape)};
+  return graph.add(std::move(view));
+}
+
 ValueId places_of(ir::Graph& graph, const Stretch& stretch, ValueId numbers) {
   return slots_and_rows(graph, stretch, numbers, stretch.place, stretch.rows);
 }

@@ -15,6 +15,8 @@ ir::ValueId whole_rows_of(ir::Graph& graph, const Pack& pack, const Stretch& str
 // [own, row] of each slot, of a value that has a row (of any dimensions) for each that a rank has of the
 // group.
 ir::ValueId own_rows_of(ir::Graph& graph, const Stretch& stretch, ir::ValueId own);
+// [slots, own, row] of the same.
+ir::ValueId own_slots_of(ir::Graph& graph, const Stretch& stretch, ir::ValueId own);
 // [slots, rows] of a value that has a number for each of the group's `used_rows`, and [slots, own] of one
 // that has a number for each row of the rank.
 ir::ValueId places_of(ir::Graph& graph, const Stretch& stretch, ir::ValueId numbers);

@@ -4,9 +4,15 @@
 //   p = p (1 - lr wd) - lr 0.2 sqrt(max(rows, columns)) X
 // so that an update is about as large as AdamW's and takes its learning rate. A matrix that is taller than
 // wide has A = X^T X, and X times the bracket. The other parameters are AdamW's.
+//
+// Where ranks share the update each has its part of every matrix, and of its m and u. For the iteration they
+// give each other the parts of u, so that a rank has whole matrices of some layers (all_to_all), and the
+// parts of X after it.
+#include <algorithm>
 #include <cmath>
 
 #include "optimizers/group_kernel.h"
+#include "optimizers/whole_matrices.h"
 #include "runtime/batch_stride.h"
 
 namespace hydrac::optimizers {
@@ -25,9 +31,9 @@ constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 constexpr double kEpsilon = 1e-7;   // added to |u|
 constexpr double kLikeAdamw = 0.2;  // root mean square of AdamW's updates
 
-// u of a group's parameters, packed as they are.
+// u of a group's parameters, packed as what the rank updates of them.
 Use nesterov(Update& update, const models::ParameterGroup& group, const Moment& momentum) {
-  const Use u = update.builder.fresh("muon.update", update.builder.graph().value(group.parameters).shape,
+  const Use u = update.builder.fresh("muon.update", update.builder.graph().value(group.own_parameters).shape,
                                      update.pack.matmuls);
   GroupKernel kernel(update, group, {.parameters = false, .moments = {momentum}, .makes = u});
   const double mu = update.spec.train.optimizer.momentum;
@@ -39,10 +45,10 @@ Use nesterov(Update& update, const models::ParameterGroup& group, const Moment& 
   return u;
 }
 
-// Newton-Schulz's iteration over a matrix of every layer at once.
+// Newton-Schulz's iteration over a matrix of every layer at once, or of those that the rank has.
 class Orthogonalizer {
  public:
-  // `u`: the matrices' places in the packed update, [layers, rows, columns].
+  // `u`: the matrices' places in the update, [layers, rows, columns].
   Orthogonalizer(ir::Graph& graph, ValueId u)
       : graph_(graph),
         u_{u, {}},
@@ -146,37 +152,23 @@ class Orthogonalizer {
   const ValueId x_;  // with a slot for each iteration, and the start
 };
 
-// Where the matrices of a parameter's rows lie in the group's packed update.
-ValueId part_of(ir::Graph& graph, const models::ParameterGroup& group, const ir::Value& parameter,
-                const ir::RowRange& rows, Use u) {
-  ir::Value part = graph.value(u);
-  const ir::Dim columns = parameter.shape[1];
-  const int64_t row = part.shape[1].size;
-  const bool is_whole = rows.count == parameter.shape[0].size;
-  part.name = "muon." + parameter.name + (is_whole ? "" : "." + std::to_string(rows.first));
-  part.shape = {{parameter.slots, ""}, is_whole ? parameter.shape[0] : ir::Dim{rows.count, ""}, columns};
-  part.view = ir::View{u.value,
-                       parameter.view->offset - group.first_row * row + rows.first * columns.size,
-                       0,
-                       {parameter.view->slot_stride, columns.size, 1}};
-  return graph.add(std::move(part));
-}
-
 }  // namespace
 
 std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region>& loops, ir::Region& last) {
   ir::Graph& graph = update.builder.graph();
   std::vector<Orthogonalized> updates;
+  std::vector<WholeMatrices> whole;
   std::vector<Orthogonalizer> matrices;
   const Moment momentum = moment(update, "muon.m");
   for (const models::ParameterGroup* group : update.groups) {
     const Use u = updates.emplace_back(group, nesterov(update, *group, momentum)).update;
+    whole.emplace_back(update.builder, update.pack, *group, u);
     for (const ValueId member : group->members) {
-      const ir::Value parameter = graph.value(member);
-      for (const ir::RowRange& rows : parameter.parameter->matrices)
-        matrices.emplace_back(graph, part_of(graph, *group, parameter, rows, u));
+      const std::vector<ir::RowRange> of_member = graph.value(member).parameter->matrices;
+      for (const ir::RowRange& rows : of_member) matrices.emplace_back(graph, whole.back().of(member, rows));
     }
   }
+  for (const WholeMatrices& of_group : whole) of_group.gather(update.builder);
   for (size_t i = 0; i < matrices.size(); ++i) {
     ir::Region before{"normalize" + std::to_string(i), 0, false, false, {}};
     ir::Region loop{"newton_schulz" + std::to_string(i), kIterations, false, false, {}};
@@ -192,6 +184,7 @@ std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region
   ops::RegionBuilder end(graph, last);
   end.enter("optimizer", "train.optimizer");
   matrices.back().finish(end);
+  for (const WholeMatrices& of_group : whole) of_group.give_back(end);
   return updates;
 }
 

@@ -86,9 +86,19 @@ bool order_allows(const ir::Body& body, int in, int out) {
   return last_load <= first_store;
 }
 
+// What layers fetch their weights into: memory for two layers, which nothing that is kept may lie in.
+std::set<ValueId> fetched_weights(const ir::Graph& graph) {
+  std::set<ValueId> storages;
+  for_each_use(graph, [&](const ir::Region&, const Node& node, Use use, bool is_output) {
+    if (is_output && node.optional_flag("weights_of_layer")) storages.insert(storage_of(graph, use.value));
+  });
+  return storages;
+}
+
 class InPlace {
  public:
-  InPlace(ir::Graph& graph, Log& log) : graph_(graph), log_(log), lives_(lives(graph)) {}
+  InPlace(ir::Graph& graph, Log& log)
+      : graph_(graph), log_(log), lives_(lives(graph)), fetched_(fetched_weights(graph)) {}
 
   void run() {
     for (ir::Function& function : graph_.functions) {
@@ -145,7 +155,7 @@ class InPlace {
 
   // An activation of one iteration whose last reader is `node`, and whose memory no other part shares.
   bool is_free(Use use, const Node& node) const {
-    if (use.value == ir::kNoValue) return false;
+    if (use.value == ir::kNoValue || fetched_.contains(storage_of(graph_, use.value))) return false;
     const Life& life = lives_.at(use.value);
     return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value) &&
            !is_read_as_a_whole(use.value, node);
@@ -175,6 +185,7 @@ class InPlace {
   ir::Graph& graph_;
   Log& log_;
   std::map<ValueId, Life> lives_;
+  const std::set<ValueId> fetched_;
 };
 
 }  // namespace

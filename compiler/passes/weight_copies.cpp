@@ -39,6 +39,7 @@ WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType
 // read as they are stored.
 WeightCopies::Kind WeightCopies::kind_of_copy(const Node& node, const Value& value) const {
   if (!value.parameter) return Kind::none;
+  if (pack_.frozen && std::ranges::count(pack_.frozen->members, value.id) > 0) return Kind::working;
   const bool is_divided = pack_.is_divided && value.trains();
   if (value.parameter->on_host) return Kind::working;
   if (value.shape.size() == 2 || is_matmul(node)) {
@@ -49,11 +50,11 @@ WeightCopies::Kind WeightCopies::kind_of_copy(const Node& node, const Value& val
 }
 
 WeightCopies::Place WeightCopies::place_of(ValueId parameter) const {
-  for (const models::ParameterGroup& group : pack_.groups) {
-    if (std::ranges::count(group.members, parameter) == 0) continue;
-    const int64_t row = graph_.value(parameter).view.value().offset / pack_.row - group.first_row;
-    const auto behind = std::ranges::upper_bound(group.stretches, row, {}, &models::Stretch::first_row);
-    return {&group, &*std::prev(behind)};
+  for (const models::ParameterGroup* group : divided_groups(pack_)) {
+    if (std::ranges::count(group->members, parameter) == 0) continue;
+    const int64_t row = graph_.value(parameter).view.value().offset / pack_.row - group->first_row;
+    const auto behind = std::ranges::upper_bound(group->stretches, row, {}, &models::Stretch::first_row);
+    return {group, &*std::prev(behind)};
   }
   throw std::logic_error(graph_.value(parameter).name + " is in no group");
 }
@@ -172,8 +173,10 @@ ValueId WeightCopies::own_rows(ValueId parameter) {
   const auto [found, is_new] = own_rows_.try_emplace(parameter, ir::kNoValue);
   if (!is_new) return found->second;
   const Place place = place_of(parameter);
-  const auto group = static_cast<size_t>(place.group - pack_.groups.data());
-  return found->second = own_rows_of(graph_, *place.stretch, own_copies_[group]);
+  const bool is_frozen = !graph_.value(parameter).trains();
+  const ValueId own = is_frozen ? place.group->own_parameters
+                                : own_copies_[static_cast<size_t>(place.group - pack_.groups.data())];
+  return found->second = own_rows_of(graph_, *place.stretch, own);
 }
 
 Use WeightCopies::read(const Node& node, Use use) {
@@ -226,6 +229,9 @@ void WeightCopies::make() {
   rewrite(graph_.function("update"));
   graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
   rewrite(graph_.functions.back());
+  std::vector<ir::Region>& regions = graph_.functions.back().regions;
+  std::erase_if(regions, [](const ir::Region& region) { return region.nodes.empty(); });
+  if (regions.empty()) graph_.functions.pop_back();
 }
 
 // Of a group, or where some copies are elsewhere of each piece: then they are no rows of the optimizer's

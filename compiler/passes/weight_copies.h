@@ -31,7 +31,8 @@ class WeightCopies {
   void begin(const ir::Function& function, ir::Region& region);
   // What the node reads instead of `use`: itself where that is no parameter that has a copy.
   ir::Use read(const ir::Node& node, ir::Use use);
-  // Makes the copies: at the end of "update", and in "load", which it adds. Nothing where there are none.
+  // Makes the copies: at the end of "update", and in "load", which it adds. Neither where there
+  // are none.
   void make();
 
   bool has_copies() const { return places_.has_value(); }

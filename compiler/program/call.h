@@ -185,9 +185,17 @@ struct OwnPart : OfParts {
   explicit OwnPart(runtime::RankGroup group) : OfParts{group} {}
 };
 
+// Parts of slots, then as many tensors that become whole slots of which this rank is the owner; or back from
+// these. The first dimension of parts counts slots: ops/all_to_all.cpp.
+struct AllToAll : OfParts {
+  static constexpr bool is_collective = true;
+  AllToAll(runtime::RankGroup group, bool to_owners) : OfParts{group, to_owners} {}
+  bool to_owners() const { return parts_first; }
+};
+
 struct Call {
   using Work = std::variant<Launch, Gemm, Attention, Zero, Copy, AllReduce, SumOverRanks, ReduceScatter,
-                            AllGather, OwnPart>;
+                            AllGather, OwnPart, AllToAll>;
   Work work;
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu

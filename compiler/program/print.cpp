@@ -34,7 +34,8 @@ std::string name_of(const Program& program, const Call& call) {
       [](const SumOverRanks&) { return std::string("sum_over_ranks"); },
       [](const ReduceScatter&) { return std::string("reduce_scatter"); },
       [](const AllGather&) { return std::string("all_gather"); },
-      [](const OwnPart&) { return std::string("own_part"); }};
+      [](const OwnPart&) { return std::string("own_part"); },
+      [](const AllToAll& work) { return std::string(work.to_owners() ? "to_owners" : "from_owners"); }};
   return std::visit(name, call.work);
 }
 

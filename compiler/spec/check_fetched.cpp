@@ -40,8 +40,8 @@ void check_shared(Draft& draft) {
         start + "of 8 bits, which are made of whole ones after each update", instead},
        {has_objective(spec), "objective.name",
         start + "while each samples replies of its own, which are of other lengths", instead},
-       {spec.adapter.type != AdapterType::none, "adapter.type",
-        start + "beside an adapter: what it adds to is frozen, and whole on every rank", instead}});
+       {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
+        start + "of 4-bit codes, which every rank has whole", instead + ", or adapter.base: compute"}});
 }
 
 // Copies in another type than parameters have can be in another memory.

@@ -141,18 +141,6 @@ void check_cores(Draft& draft) {
                  "remove optimizations.threads: then there is one for each core");
 }
 
-// Ranks have parts of packed parameters, which begin and end within matrices.
-void check_zero(Draft& draft) {
-  const char *zero = "parallel.zero", *optimizer = "train.optimizer.name";
-  const auto& spec = draft.spec;
-  if (!draft.usable({zero, optimizer, "parallel.data"}) || spec.parallel.zero == 0 ||
-      spec.parallel.data == 1 || spec.train.optimizer.name != Optimizer::muon)
-    return;
-  draft.report(Kind::zero_unsupported, {zero, optimizer},
-               "ranks cannot share the update of muon, which needs whole matrices",
-               "write parallel.zero: 0, or another optimizer");
-}
-
 }  // namespace
 
 void check_schedule(Draft& draft) {
@@ -181,7 +169,6 @@ void check_run(Draft& draft) {
   check_base(draft);
   check_profile(draft);
   check_cores(draft);
-  check_zero(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }

@@ -124,7 +124,8 @@ inline int64_t rank_count(const SpecKeys& spec) {
 
 // Whether layers of this model can gather their weights from ranks (parallel.zero: 3).
 inline bool can_share_weights(const SpecKeys& spec) {
-  return spec.optimizations.precision != Precision::fp8 && spec.adapter.type == AdapterType::none;
+  const bool has_codes = spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4;
+  return spec.optimizations.precision != Precision::fp8 && !has_codes;
 }
 
 inline bool computes_in_32_bits(Precision precision) {

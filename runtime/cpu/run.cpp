@@ -67,4 +67,16 @@ void Run::all_gather(std::initializer_list<SharedFloats> tensors, RankGroup grou
   after_call();
 }
 
+void Run::to_owners(std::initializer_list<SharedFloats> tensors) const {
+  before_call();
+  for (const SharedFloats& tensor : tensors) program_->to_owners(tensor);
+  after_call();
+}
+
+void Run::from_owners(std::initializer_list<SharedFloats> tensors) const {
+  before_call();
+  for (const SharedFloats& tensor : tensors) program_->from_owners(tensor);
+  after_call();
+}
+
 }  // namespace hydrac::runtime

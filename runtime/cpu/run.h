@@ -50,6 +50,10 @@ class Run {
   void reduce_scatter(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
   void own_part(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
   void all_gather(std::initializer_list<SharedFloats> tensors, RankGroup group = RankGroup::data) const;
+  // Of tensors with slots: `whole` becomes the slots that this rank owns, of each of which all ranks have
+  // parts; or `part` the rank's parts of all slots.
+  void to_owners(std::initializer_list<SharedFloats> tensors) const;
+  void from_owners(std::initializer_list<SharedFloats> tensors) const;
 
   const Blas& blas() const { return blas_; }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/memory.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/parallel/world.h"
@@ -87,7 +89,8 @@ int gpu_of_this_process(int ranks) {
                   is_of_many ? "start fewer on each host" : "lower parallel.data or parallel.tensor"));
 }
 
-Communicator::Communicator(Ranks& ranks, const std::string& gpu) {
+Communicator::Communicator(Ranks& ranks, const std::string& gpu)
+    : rank_(ranks.rank(RankGroup::data)), size_(ranks.size(RankGroup::data)) {
   require_own_gpus(ranks, gpu);
   const abi::ncclUniqueId id = shared_id(ranks);
   check_nccl(nccl().ncclCommInitRank(&all_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
@@ -151,6 +154,45 @@ void Communicator::all_gather(std::span<const SharedElements> tensors, const Str
                                     type_of(tensor.type), of(group), stream.handle()),
                "ncclAllGather");
   });
+}
+
+void Communicator::to_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
+  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
+    const std::int64_t own = owned_slots(tensor.slots, size_),
+                       bytes = tensor.count * element_bytes(tensor.type);
+    const std::int64_t there = std::clamp<std::int64_t>(tensor.slots - rank_ * own, 0, own);
+    if (there < own)
+      fill_bytes(static_cast<std::byte*>(tensor.whole) + there * size_ * bytes, 0,
+                 (own - there) * size_ * bytes, stream);
+    exchange(tensor, true, stream);
+  });
+}
+
+void Communicator::from_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
+  in_one_group(tensors, stream, [&](const SharedElements& tensor) { exchange(tensor, false, stream); });
+}
+
+void Communicator::exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const {
+  const std::int64_t own = owned_slots(tensor.slots, size_),
+                     bytes = tensor.count * element_bytes(tensor.type);
+  const auto move = [&](void* block, std::int64_t to_block, std::int64_t peer, bool sends) {
+    void* at = static_cast<std::byte*>(block) + to_block * bytes;
+    const auto count = static_cast<std::size_t>(tensor.count);
+    const int rank = static_cast<int>(peer);
+    const abi::ncclDataType_t type = type_of(tensor.type);
+    const abi::ncclComm_t all = of(RankGroup::data);
+    if (sends)
+      check_nccl(nccl().ncclSend(at, count, type, rank, all, stream.handle()), "ncclSend");
+    else
+      check_nccl(nccl().ncclRecv(at, count, type, rank, all, stream.handle()), "ncclRecv");
+  };
+  for (std::int64_t slot = 0; slot < tensor.slots; ++slot) {
+    const std::int64_t owner = slot / own;
+    move(tensor.part, slot, owner, to_owners);
+    if (owner != rank_) continue;
+    for (std::int64_t peer = 0; peer < size_; ++peer)
+      move(tensor.whole, (slot - owner * own) * size_ + peer, peer, !to_owners);
+  }
 }
 
 template <class Tensor, class Each>

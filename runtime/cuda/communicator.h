@@ -24,12 +24,13 @@ struct Elements {
 };
 
 // Likewise, elements of which each rank has a part: of `count`, and in `whole` all parts stand in the order
-// of ranks.
+// of ranks. Of several slots it has a part each, and `whole` those slots that it owns.
 struct SharedElements {
   void* whole = nullptr;
   void* part = nullptr;
-  std::int64_t count = 0;
+  std::int64_t count = 0;  // of a slot
   ElementType type = ElementType::f32;
+  std::int64_t slots = 1;
 };
 
 enum class Reduction { sum, max };
@@ -65,15 +66,23 @@ class Communicator {
   void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
   // or `whole` the parts of all ranks.
   void all_gather(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
+  // Ranks::to_owners(): `whole` becomes the slots that this rank owns, and zeros beyond the last slot,
+  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const;
+  // or `part` the rank's parts of all slots.
+  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const;
 
  private:
   // One kernel of the calls that `each` makes of the tensors.
   template <class Tensor, class Each>
   void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
 
+  // A slot's parts between its owner and all ranks, in the order of slots on both sides.
+  void exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const;
+
   abi::ncclComm_t of(RankGroup group) const;
   abi::ncclComm_t split(Ranks& ranks, RankGroup group) const;
 
+  const int rank_, size_;  // among those that share micro-batches
   abi::ncclComm_t all_ = nullptr;
   abi::ncclComm_t data_ = nullptr, tensor_ = nullptr;  // null where the group is all ranks, or this one alone
 };

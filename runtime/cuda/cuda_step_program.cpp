@@ -92,6 +92,14 @@ void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, Rank
   after_call(stream.handle());
 }
 
+void CudaStepProgram::to_owners(SharedTensors tensors, const Stream& stream) const {
+  together(stream, true, [&](const Communicator& all) { all.to_owners(tensors, stream); });
+}
+
+void CudaStepProgram::from_owners(SharedTensors tensors, const Stream& stream) const {
+  together(stream, true, [&](const Communicator& all) { all.from_owners(tensors, stream); });
+}
+
 void CudaStepProgram::together(const Stream& stream, bool is_measured,
                                const std::function<void(const Communicator&)>& work) const {
   if (is_alone()) {

@@ -55,6 +55,9 @@ class CudaStepProgram : public LaidOutProgram {
   void reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const;
   void own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const;
+  // Communicator::to_owners() and from_owners()
+  void to_owners(SharedTensors tensors, const Stream& stream) const;
+  void from_owners(SharedTensors tensors, const Stream& stream) const;
   // As emitted programs call them.
   void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream,
                   RankGroup group = RankGroup::data) const {
@@ -71,6 +74,12 @@ class CudaStepProgram : public LaidOutProgram {
   void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream,
                 RankGroup group = RankGroup::data) const {
     own_part(std::span(tensors.begin(), tensors.size()), stream, group);
+  }
+  void to_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    to_owners(std::span(tensors.begin(), tensors.size()), stream);
+  }
+  void from_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
+    from_owners(std::span(tensors.begin(), tensors.size()), stream);
   }
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.

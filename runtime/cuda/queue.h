@@ -34,10 +34,11 @@ Elements elements(T* data, std::int64_t count) {
   return {data, count, element_type<T>()};
 }
 
-// A tensor of which ranks have parts, and a rank's part of `count` elements: CudaStepProgram::reduce_scatter.
+// A tensor of which ranks have parts, and a rank's part of `count` elements: CudaStepProgram::reduce_scatter;
+// or of so many each of `slots` slots: CudaStepProgram::to_owners.
 template <class T>
-SharedElements shared_elements(T* whole, T* part, std::int64_t count) {
-  return {whole, part, count, element_type<T>()};
+SharedElements shared_elements(T* whole, T* part, std::int64_t count, std::int64_t slots = 1) {
+  return {whole, part, count, element_type<T>(), slots};
 }
 
 class Queue {

@@ -27,6 +27,23 @@ std::span<std::byte> floats_of(std::span<std::byte> bytes, size_t first, size_t 
   return bytes.subspan(first * sizeof(float), count * sizeof(float));
 }
 
+// Calls each(block, offset within it, bytes of it) for what lies in bytes from `first` on of blocks of
+// `size` bytes.
+template <class Each>
+void for_each_block(size_t first, std::span<const std::byte> bytes, size_t size, const Each& each) {
+  while (!bytes.empty()) {
+    const size_t offset = first % size, count = std::min(size - offset, bytes.size());
+    each(first / size, offset, bytes.first(count));
+    bytes = bytes.subspan(count);
+    first += count;
+  }
+}
+
+// Every rank takes a part of what each has.
+bool by_all(int, int) {
+  return true;
+}
+
 }  // namespace
 
 int Ranks::place_in(RankGroup group, int rank) const {
@@ -228,6 +245,40 @@ void Ranks::all_gather(std::span<const float> part, std::span<float> whole, Rank
                 bytes.size());
   };
   exchange(std::as_bytes(part), take, is_read);
+  seconds_ += monotonic_seconds() - began;
+}
+
+void Ranks::to_owners(std::span<const float> parts, std::span<float> whole, int64_t slots) {
+  const double began = monotonic_seconds();
+  const size_t n = static_cast<size_t>(size()), part = parts.size_bytes() / static_cast<size_t>(slots);
+  const auto own = static_cast<size_t>(owned_slots(slots, size())),
+             first_own = own * static_cast<size_t>(rank());
+  const std::span<std::byte> to = std::as_writable_bytes(whole);
+  std::ranges::fill(whole, 0.0f);
+  const auto take = [&](int from, size_t first, std::span<const std::byte> bytes) {
+    for_each_block(first, bytes, part, [&](size_t slot, size_t offset, std::span<const std::byte> piece) {
+      if (slot < first_own || slot >= first_own + own) return;
+      const size_t block = (slot - first_own) * n + static_cast<size_t>(from);
+      std::memcpy(&to[block * part + offset], piece.data(), piece.size());
+    });
+  };
+  exchange(std::as_bytes(parts), take, by_all);
+  seconds_ += monotonic_seconds() - began;
+}
+
+void Ranks::from_owners(std::span<const float> whole, std::span<float> parts, int64_t slots) {
+  const double began = monotonic_seconds();
+  const size_t n = static_cast<size_t>(size()), part = parts.size_bytes() / static_cast<size_t>(slots);
+  const auto own = static_cast<size_t>(owned_slots(slots, size()));
+  const std::span<std::byte> to = std::as_writable_bytes(parts);
+  const auto take = [&](int from, size_t first, std::span<const std::byte> bytes) {
+    for_each_block(first, bytes, part, [&](size_t block, size_t offset, std::span<const std::byte> piece) {
+      const size_t slot = static_cast<size_t>(from) * own + block / n;
+      if (block % n != static_cast<size_t>(rank()) || slot >= static_cast<size_t>(slots)) return;
+      std::memcpy(&to[slot * part + offset], piece.data(), piece.size());
+    });
+  };
+  exchange(std::as_bytes(whole), take, by_all);
   seconds_ += monotonic_seconds() - began;
 }
 

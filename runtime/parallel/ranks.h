@@ -7,6 +7,7 @@
 // it.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 
 #include "runtime/parallel/host_links.h"
 #include "runtime/parallel/hosts.h"
+#include "runtime/parallel/owned_slots.h"
 #include "runtime/parallel/rank_group.h"
 #include "runtime/parallel/rank_socket.h"
 #include "runtime/parallel/shared_board.h"
@@ -72,6 +74,12 @@ class Ranks {
   void reduce_scatter(std::span<const float> whole, std::span<float> part, RankGroup group = RankGroup::data);
   // `whole` becomes the parts of all ranks, which are of equal size, in their order.
   void all_gather(std::span<const float> part, std::span<float> whole, RankGroup group = RankGroup::data);
+  // Of each of `slots` slots a rank has a part in `parts`, all of one size; `whole` becomes those slots that
+  // this rank owns (owned_slots()), each as the parts of all ranks in their order. What `whole` has beyond
+  // the last slot becomes 0.
+  void to_owners(std::span<const float> parts, std::span<float> whole, int64_t slots);
+  // And back: `parts` becomes this rank's part of each slot.
+  void from_owners(std::span<const float> whole, std::span<float> parts, int64_t slots);
   // Rank 0 sees the bytes of all ranks, as many of each: take(rank, first, bytes) those from byte `first` of
   // them on, a stretch at a time.
   using Take = std::function<void(int rank, size_t first, std::span<const std::byte> bytes)>;

@@ -25,10 +25,12 @@ ReadArena reader_of(LaidOutProgram& program) {
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
-  for (NamedTensor& tensor : layout_.parameters) {
-    if (tensor.pieces.empty())
-      tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
-    for (TensorPiece& piece : tensor.pieces) share_piece(piece, layout_.divided);
+  for (std::vector<NamedTensor>* tensors : {&layout_.parameters, &layout_.base_parameters}) {
+    for (NamedTensor& tensor : *tensors) {
+      if (tensor.pieces.empty())
+        tensor.shared = shared_at(layout_.divided, static_cast<int64_t>(tensor.address), tensor.bytes());
+      for (TensorPiece& piece : tensor.pieces) share_piece(piece, layout_.divided);
+    }
   }
   for (ParameterStart& start : layout_.starts)
     for (TensorPiece& piece : start.pieces) share_piece(piece, layout_.divided);
@@ -257,7 +259,8 @@ std::string LaidOutProgram::explain_divergence() {
   if (layout_.calls.empty()) return "";
   const ReadArena read = reader_of(*this);
   if (const auto found = non_finite_tensor(own_tensors(layout_.parameters), "parameter", read)) return *found;
-  if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
+  if (const auto found = non_finite_tensor(own_tensors(layout_.base_parameters), "parameter", read))
+    return *found;
   if (const auto found = non_finite_tensor(own_tensors(layout_.optimizer_state), "optimizer state", read))
     return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;

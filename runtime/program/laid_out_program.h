@@ -21,11 +21,12 @@ namespace hydrac::runtime {
 class Ranks;
 
 // Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
-// in the order of ranks.
+// in the order of ranks. Of several slots it has a part each, and `whole` those slots that it owns.
 struct SharedFloats {
   float* whole = nullptr;
   float* part = nullptr;
-  int64_t count = 0;
+  int64_t count = 0;  // of a slot
+  int64_t slots = 1;
 };
 
 class LaidOutProgram : public StepProgram {
@@ -92,6 +93,9 @@ class LaidOutProgram : public StepProgram {
   void reduce_scatter(const SharedFloats& tensor, RankGroup group) const;
   void all_gather(const SharedFloats& tensor, RankGroup group) const;
   void own_part(const SharedFloats& tensor, RankGroup group) const;
+  // Ranks::to_owners() and from_owners().
+  void to_owners(const SharedFloats& tensor) const;
+  void from_owners(const SharedFloats& tensor) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which

@@ -47,6 +47,26 @@ void LaidOutProgram::own_part(const SharedFloats& tensor, RankGroup group) const
   std::copy_n(tensor.whole + ranks().rank(group) * tensor.count, tensor.count, tensor.part);
 }
 
+namespace {
+
+std::span<float> parts_of(const SharedFloats& tensor) {
+  return {tensor.part, static_cast<size_t>(tensor.slots * tensor.count)};
+}
+
+std::span<float> owned_of(const SharedFloats& tensor, int64_t ranks) {
+  return {tensor.whole, static_cast<size_t>(owned_slots(tensor.slots, ranks) * ranks * tensor.count)};
+}
+
+}  // namespace
+
+void LaidOutProgram::to_owners(const SharedFloats& tensor) const {
+  ranks().to_owners(parts_of(tensor), owned_of(tensor, ranks().size()), tensor.slots);
+}
+
+void LaidOutProgram::from_owners(const SharedFloats& tensor) const {
+  ranks().from_owners(owned_of(tensor, ranks().size()), parts_of(tensor), tensor.slots);
+}
+
 bool LaidOutProgram::shares_state() const {
   const auto is_shared = [](const NamedTensor& tensor) { return !tensor.is_whole(); };
   return std::ranges::any_of(layout_.optimizer_state, is_shared) ||

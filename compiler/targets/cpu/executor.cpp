@@ -112,6 +112,18 @@ std::vector<runtime::SharedFloats> shared_floats(const program::OfParts& work,
   return shared;
 }
 
+std::vector<runtime::SharedFloats> shared_slots(const ir::Graph& graph, const Call& call,
+                                                const program::AllToAll& work,
+                                                const std::vector<std::span<float>>& tensors) {
+  std::vector<runtime::SharedFloats> shared = shared_floats(work, tensors);
+  const auto uses = work.tensors(call.arguments);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    shared[i].slots = graph.value(uses[i].part).shape[0].size;
+    shared[i].count /= shared[i].slots;
+  }
+  return shared;
+}
+
 std::function<void()> only_on_gpus(const char* what) {
   throw std::logic_error(std::string("a program for the cpu has a call of a GPU's: ") + what);
 }
@@ -158,6 +170,13 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
       [&](const program::OwnPart& work) -> Run {
         return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
           for (const runtime::SharedFloats& tensor : tensors) own_part(tensor, group);
+        });
+      },
+      [&](const program::AllToAll& work) -> Run {
+        return announced([this, tensors = shared_slots(compiled().graph, call, work, floats()),
+                          to_owners = work.to_owners()] {
+          for (const runtime::SharedFloats& tensor : tensors)
+            to_owners ? this->to_owners(tensor) : from_owners(tensor);
         });
       },
       [](const program::Attention&) { return only_on_gpus("cuDNN's attention"); },

@@ -115,7 +115,8 @@ ResolvedCalls::Enqueue ResolvedCalls::resolve(const ResolvedCall& resolved, cuda
         return with_parts(collectives_.reduce_scatter, work, elements());
       },
       [&](const program::AllGather& work) { return with_parts(collectives_.all_gather, work, elements()); },
-      [&](const program::OwnPart& work) { return with_parts(collectives_.own_part, work, elements()); }};
+      [&](const program::OwnPart& work) { return with_parts(collectives_.own_part, work, elements()); },
+      [&](const program::AllToAll& work) { return exchange(call, work, elements()); }};
   return std::visit(enqueue, call.work);
 }
 
@@ -175,6 +176,22 @@ ResolvedCalls::Enqueue ResolvedCalls::with_parts(const Collectives::WithParts& r
   std::vector<cuda::SharedElements> shared;
   for (const auto& [whole, part] : work.tensors(tensors))
     shared.push_back({whole.data, part.data, part.count, part.type});
+  return [&run, group = work.ranks, shared = std::move(shared)](const cuda::Stream& stream) {
+    run(shared, stream, group);
+  };
+}
+
+ResolvedCalls::Enqueue ResolvedCalls::exchange(const Call& call, const program::AllToAll& work,
+                                               const std::vector<cuda::Elements>& tensors) const {
+  std::vector<cuda::SharedElements> shared;
+  for (const auto& [whole, part] : work.tensors(tensors))
+    shared.push_back({whole.data, part.data, part.count, part.type});
+  const auto uses = work.tensors(call.arguments);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    shared[i].slots = compiled_.graph.value(uses[i].part).shape[0].size;
+    shared[i].count /= shared[i].slots;
+  }
+  const Collectives::WithParts& run = work.to_owners() ? collectives_.to_owners : collectives_.from_owners;
   return [&run, group = work.ranks, shared = std::move(shared)](const cuda::Stream& stream) {
     run(shared, stream, group);
   };

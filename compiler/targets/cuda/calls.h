@@ -38,7 +38,7 @@ class ResolvedCalls {
         sum_over_ranks;
     using WithParts = std::function<void(std::span<const runtime::cuda::SharedElements>,
                                          const runtime::cuda::Stream&, runtime::RankGroup)>;
-    WithParts reduce_scatter, all_gather, own_part;
+    WithParts reduce_scatter, all_gather, own_part, to_owners, from_owners;
     std::function<void()> await_sums;
   };
   // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention
@@ -72,6 +72,8 @@ class ResolvedCalls {
                  const std::vector<void*>& arguments) const;
   Enqueue with_parts(const Collectives::WithParts& run, const program::OfParts& work,
                      const std::vector<runtime::cuda::Elements>& tensors) const;
+  Enqueue exchange(const program::Call& call, const program::AllToAll& work,
+                   const std::vector<runtime::cuda::Elements>& tensors) const;
 
   const driver::Compiled& compiled_;
   CudaMachine& machine_;

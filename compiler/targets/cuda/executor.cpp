@@ -52,6 +52,12 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
               [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
                 own_part(tensors, stream, group);
               },
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
+                to_owners(tensors, stream);
+              },
+              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
+                from_owners(tensors, stream);
+              },
               [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph && spec::rank_count(compiled().spec) == 1) capture_graphs();

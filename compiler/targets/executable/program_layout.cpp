@@ -228,12 +228,11 @@ std::vector<runtime::GradientPlace> LayoutMaker::gradients() const {
 
 std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
   std::vector<runtime::SharedBytes> all;
-  if (!compiled_.pack.is_divided) return all;
-  for (const models::ParameterGroup& group : compiled_.pack.groups) {
-    const int64_t row = compiled_.pack.row * size_of(graph_.value(group.parameters).dtype);  // bytes
-    const int64_t whole = place_of_any_type(group.parameters, 0).offset,
-                  own = place_of_any_type(group.own_parameters, 0).offset;
-    for (const models::Stretch& stretch : group.stretches) {
+  for (const models::ParameterGroup* group : divided_groups(compiled_.pack)) {
+    const int64_t row = compiled_.pack.row * size_of(graph_.value(group->parameters).dtype);  // bytes
+    const int64_t whole = place_of_any_type(group->parameters, 0).offset,
+                  own = place_of_any_type(group->own_parameters, 0).offset;
+    for (const models::Stretch& stretch : group->stretches) {
       const int64_t rows = stretch.own * compiled_.pack.sharing_ranks;
       for (int slot = 0; slot < stretch.slots; ++slot)
         all.push_back({whole + (stretch.first_row + slot * rows) * row, rows * row,

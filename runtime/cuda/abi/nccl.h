@@ -36,6 +36,10 @@ constexpr ncclRedOp_t kNcclSum = 0, kNcclMax = 2;
                                       ncclRedOp_t op, ncclComm_t communicator, CUstream stream))                  \
   X(ncclResult_t, ncclAllGather, (const void* from, void* to, std::size_t count_of_part, ncclDataType_t type,     \
                                   ncclComm_t communicator, CUstream stream))                                      \
+  X(ncclResult_t, ncclSend, (const void* from, std::size_t count, ncclDataType_t type, int rank,                  \
+                             ncclComm_t communicator, CUstream stream))                                           \
+  X(ncclResult_t, ncclRecv, (void* to, std::size_t count, ncclDataType_t type, int rank,                          \
+                             ncclComm_t communicator, CUstream stream))                                           \
   X(ncclResult_t, ncclGroupStart, ())                                                                            \
   X(ncclResult_t, ncclGroupEnd, ())                                                                              \
   X(const char*, ncclGetErrorString, (ncclResult_t result))                                                      \

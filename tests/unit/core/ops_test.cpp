@@ -255,7 +255,7 @@ TEST(OpTable, EveryOpIsTested) {
   covered.insert(ir::Op::all_reduce);  // AllReduceSumsWhatRanksHave, and parallel_test
   covered.insert(ir::Op::transfer);    // TransferCopies, and offload_test
   // WhatRanksHaveInPartsCostsWhatTheySend, and parallel_test
-  covered.insert({ir::Op::reduce_scatter, ir::Op::all_gather, ir::Op::own_part});
+  covered.insert({ir::Op::reduce_scatter, ir::Op::all_gather, ir::Op::own_part, ir::Op::all_to_all});
   covered.insert(ir::Op::sum_over_ranks);  // WhatRanksShareOfLayers, and tensor_test
   for (const ops::OpInfo* op : ops::all_ops())
     EXPECT_TRUE(covered.contains(op->op)) << to_string(op->op) << " has no case in op_cases.cpp";
@@ -343,6 +343,14 @@ TEST(OpTable, WhatRanksHaveInPartsCostsWhatTheySend) {
   EXPECT_DOUBLE_EQ(bytes(ir::Op::reduce_scatter, whole, part), 2.0 / 3 * 24 * 4);
   EXPECT_DOUBLE_EQ(bytes(ir::Op::all_gather, part, whole), 2.0 / 3 * 24 * 4);
   EXPECT_DOUBLE_EQ(bytes(ir::Op::own_part, whole, part), 2 * 8 * 4);  // within its own memory
+  // Of its parts of 6 slots it sends those of 4, or as many of what it owns.
+  for (const bool to_owners : {true, false}) {
+    const ir::Node node{.op = ir::Op::all_to_all,
+                        .attributes = {{"ranks", int64_t{3}}, {"to_owners", to_owners}},
+                        .inputs = {whole},
+                        .outputs = {whole}};
+    EXPECT_DOUBLE_EQ(ops::op_info(ir::Op::all_to_all).cost(graph, node).bytes, 2.0 / 3 * 24 * 4);
+  }
 }
 
 TEST(OpTable, ZeroWritesZeros) {

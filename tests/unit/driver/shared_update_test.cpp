@@ -72,6 +72,7 @@ TEST(SharedUpdate, ARankHasItsPartOfTheFp32WeightsBesideCopiesOf16Bits) {
            {"train.freeze=[model.layers.0.*]", "model.attention_bias=true"},
            {"adapter.type=lora"},
            {"parallel.tensor=2", "model.attention_bias=true", "train.max_grad_norm=1"},
+           {"train.optimizer.name=muon", "optimizations.optimizer_state=int8"},
            {"optimizations.recompute=block", "optimizations.loss=fused_linear",
             "train.gradient_accumulation_steps=2"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
@@ -159,6 +160,7 @@ TEST(SharedUpdate, ARankKeepsItsPartOfTheGradientsAlone) {
            with(kSharded, {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all"}),
            with(kSharded, {"train.freeze=[model.layers.0.*]", "model.attention_bias=true"}),
            with(kSharded, {"adapter.type=lora"}),
+           with(kSharded, {"train.optimizer.name=muon"}),
            {"parallel.zero=3"},
            {"parallel.zero=3", "train.gradient_accumulation_steps=2"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
@@ -179,6 +181,44 @@ TEST(SharedUpdate, ARankKeepsItsPartOfTheGradientsAlone) {
     EXPECT_EQ(std::ssize(sums) * 64, own);
     EXPECT_TRUE(std::ranges::all_of(sums, [](const auto& word) { return word.second == 1; }));
     EXPECT_EQ(collectives_of(c, "update").front(), "all_reduce loss");
+  }
+}
+
+// Of 3 layers a rank of 2 has the matrices of 2 whole, of which those of one may be zeros, in memory of the
+// update alone; it sends half of what it has of updates, and gets half back.
+TEST(SharedUpdate, ARankOrthogonalizesMatricesOfItsLayers) {
+  for (const std::string level : {"parallel.zero=1", "parallel.zero=3"}) {
+    SCOPED_TRACE(level);
+    const Compiled c = compiled_for(2, {level, "train.optimizer.name=muon"});
+    expect_calls_within_the_arena(c);
+    const std::vector<std::string> update = collectives_of(c, "update");
+    EXPECT_EQ(std::ranges::count(update, "to_owners muon.whole.attn.qkv.weight"), 1);
+    EXPECT_EQ(std::ranges::count_if(update,
+                                    [](const std::string& call) { return call.starts_with("from_owners "); }),
+              1);
+    const auto function = std::ranges::find(c.program.functions, "update", &program::Function::name);
+    int64_t matmuls = 0;
+    program::for_each_call(*function, [&](const program::Section&, const Call& call, int, int) {
+      if (const program::GemmShape* shape = matmul_of(call)) {
+        EXPECT_EQ(shape->batch, 2);
+        ++matmuls;
+      }
+      if (const auto* exchange = std::get_if<program::AllToAll>(&call.work)) {
+        int64_t parts = 0, whole = 0;
+        for (const auto& tensor : exchange->tensors(call.arguments)) {
+          parts += bytes_of(c, tensor.part.value);
+          whole += bytes_of(c, tensor.whole.value);
+          EXPECT_FALSE(c.graph.value(tensor.whole.value).view);
+        }
+        EXPECT_EQ(whole, parts / 3 * 4);  // 2 of 3 layers, and both ranks' parts of them
+        EXPECT_EQ(call.bytes, static_cast<double>(parts) / 2);
+        EXPECT_EQ(call.queue, program::Queue::main);
+      }
+    });
+    EXPECT_EQ(matmuls, 5 * 3 * 7);  // q, k, v, their output, gate, up and down
+    const ir::Value& momentum = c.graph.value(c.graph.find("muon.m"));
+    EXPECT_EQ(element_count(momentum.shape),
+              element_count(c.graph.value(c.pack.groups[0].parameters).shape) / 2);
   }
 }
 

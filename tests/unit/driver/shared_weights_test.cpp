@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "driver/accesses.h"
 #include "driver/compile.h"
@@ -38,11 +39,14 @@ bool gathers_a_layer(const Compiled& c, const Call& call) {
 // The rank's rows of what the use is of, in a slot of that parameter.
 int64_t own_rows_of(const Compiled& c, ir::Use use, int slot) {
   const ir::DType dtype = c.graph.value(use).dtype;
-  const ir::ValueId own = dtype == c.graph.value(c.pack.parameters).dtype
-                              ? c.pack.groups[0].own_parameters
-                              : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
-  const auto stretch =
-      std::ranges::find(c.pack.groups[0].stretches, parameter_of(c, use), &models::Stretch::name);
+  const std::string name = parameter_of(c, use);
+  const bool is_frozen =
+      c.pack.frozen && std::ranges::count(c.pack.frozen->stretches, name, &models::Stretch::name) > 0;
+  const models::ParameterGroup& group = is_frozen ? *c.pack.frozen : c.pack.groups[0];
+  const bool is_read = is_frozen || dtype == c.graph.value(c.pack.parameters).dtype;
+  const ir::ValueId own =
+      is_read ? group.own_parameters : c.graph.find(fmt::format("own_parameters.{}", to_string(dtype)));
+  const auto stretch = std::ranges::find(group.stretches, name, &models::Stretch::name);
   return plan::address(c.graph, c.plan, {own, {}}, 0) +
          (stretch->first_own_row + slot * stretch->own) * c.pack.row * size_of(dtype);
 }
@@ -75,6 +79,13 @@ int64_t bytes_of_role(const Compiled& c, ir::Role role) {
   return bytes;
 }
 
+void expect_memory_for_two_layers(const Compiled& c) {
+  for (const ir::Value& value : c.graph.values) {
+    if (!value.name.starts_with("weights.") || value.view) continue;
+    EXPECT_EQ(c.plan.placements.at(value.id).slots, std::min(value.slots, 2)) << value.name;
+  }
+}
+
 // Memory for two layers, forward and backward: one computes while the other is gathered.
 TEST(SharedWeights, LayersGatherTheirOwn) {
   for (const Words& overrides : std::vector<Words>{
@@ -92,10 +103,7 @@ TEST(SharedWeights, LayersGatherTheirOwn) {
            {"optimizations.streams=1"}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
     const Compiled c = compiled_for(overrides);
-    for (const ir::Value& value : c.graph.values) {
-      if (!value.name.starts_with("weights.") || value.view) continue;
-      EXPECT_EQ(c.plan.placements.at(value.id).slots, 2) << value.name;
-    }
+    expect_memory_for_two_layers(c);
     const int layers = 5, matrices = 4;
     EXPECT_GE(check_reads_of_ranks(c, "micro_step"), 2 * layers * matrices);
     EXPECT_EQ(check_reads_of_ranks(c, "evaluate"), layers * matrices);
@@ -127,8 +135,36 @@ TEST(SharedWeights, ARankHasItsPartOfTheRest) {
                            });
     return count;
   };
-  EXPECT_EQ(gathers("evaluate"), 4);
-  EXPECT_EQ(gathers("micro_step"), 4 + 1 + 3 + 1);  // backward, one for nobody: of three layers, and of one
+  EXPECT_EQ(gathers("evaluate"), 5);
+  // Backward, one for nobody: of three layers, of the frozen one and of the first.
+  EXPECT_EQ(gathers("micro_step"), 5 + (3 + 1) + 1 + 1);
+}
+
+// An adapter's base, and layers that do not train: in the 16 bits that are read.
+TEST(SharedWeights, LayersGatherFrozenMatricesToo) {
+  for (const Words& overrides : std::vector<Words>{
+           {"adapter.type=lora"}, {"train.freeze=[model.layers.1.*]", "optimizations.precision=fp16"}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+    const Compiled c = compiled_for(overrides);
+    Words words = overrides;
+    words.emplace_back("parallel.zero=2");
+    const Compiled whole = compiled_for(words);
+    ASSERT_TRUE(c.pack.frozen.has_value());
+    expect_memory_for_two_layers(c);
+    const int layers = 5, matrices = 4;
+    EXPECT_GE(check_reads_of_ranks(c, "micro_step"), 2 * layers * matrices);
+    EXPECT_GE(check_reads_of_ranks(c, "evaluate"), layers * matrices);
+    int64_t divided = 0;
+    for (const ir::ValueId member : c.pack.frozen->members) {
+      const ir::Value& value = c.graph.value(member);
+      divided += element_count(value.shape) * value.slots * 2;
+    }
+    EXPECT_GT(divided, bytes_of_role(whole, ir::Role::frozen) / 2);  // embeddings and norms are whole
+    const int64_t ahead = c.pack.frozen->rows_ahead * c.pack.row * 2;
+    EXPECT_LT(std::abs(bytes_of_role(whole, ir::Role::frozen) - divided / 2 + ahead -
+                       bytes_of_role(c, ir::Role::frozen)),
+              8 << 10);
+  }
 }
 
 // NCCL's calls run in their order: the next layer's weights are gathered before this one's gradients are

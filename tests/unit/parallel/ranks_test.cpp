@@ -63,6 +63,29 @@ TEST(Ranks, GetTheirPartsOfSumsAndThePartsOfAll) {
   EXPECT_EQ(told, std::vector<std::string>(kRanks, "own, all"));
 }
 
+// Of seven slots ranks 0 and 1 own three each and rank 2 one, of parts whose size is no multiple of anything.
+TEST(Ranks, OwnWholeSlotsOfWhichAllHaveParts) {
+  constexpr int kRanks = 3, kSlots = 7, kOwned = 3;
+  constexpr size_t kPart = 100'003;
+  const auto value = [](size_t slot, int rank, size_t i) {
+    return static_cast<float>(1 + (slot * kRanks + static_cast<size_t>(rank)) * 1000 + i % 997);
+  };
+  const auto told = on_ranks(kRanks, [&](Ranks& ranks, int pipe) {
+    std::vector<float> parts(kSlots * kPart), whole(kOwned * kRanks * kPart, -1), back(parts.size(), -1);
+    for (size_t i = 0; i < parts.size(); ++i) parts[i] = value(i / kPart, ranks.rank(), i % kPart);
+    ranks.to_owners(parts, whole, kSlots);
+    size_t wrong = 0;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const size_t slot = static_cast<size_t>(ranks.rank()) * kOwned + i / kPart / kRanks;
+      const float expected = slot < kSlots ? value(slot, static_cast<int>(i / kPart % kRanks), i % kPart) : 0;
+      wrong += whole[i] != expected;
+    }
+    ranks.from_owners(whole, back, kSlots);
+    tell(pipe, fmt::format("{} wrong, {}", wrong, back == parts ? "and back" : "not back"));
+  });
+  EXPECT_EQ(told, std::vector<std::string>(kRanks, "0 wrong, and back"));
+}
+
 // Ranks 0 to 2 share layers, and 3 to 5; 0 and 3 share micro-batches, and so on.
 TEST(Ranks, GroupsExchangeAtTheSameTime) {
   constexpr size_t kCount = 300'003;
