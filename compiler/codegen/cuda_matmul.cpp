@@ -28,9 +28,8 @@ Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
       dimensions_.of(graph_.value(node_.inputs[0]).shape.back()), problem.b_transposed, problem.paired,
       std::get<std::string>(node_.attributes.at("schedule")), tile.rows, tile.panels, tile.stages,
       tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "",
-      problem.tail_k > 0 ? fmt::format(", /*tail_k=*/{}",
-                                       dimensions_.of(graph_.value(node_.inputs[2]).shape.back()).code.text)
-                         : "");
+      problem.tail_k > 0 ? code(", /*tail_k=*/{}", dimensions_.of(graph_.value(node_.inputs[2]).shape.back()))
+                         : Code());
   sizes.line("constexpr int kBlocks = {};", blocks).comment = "of the grid";
   sizes.line("constexpr int kThreads = Config::tile.threads();").comment = "of a block";
   sizes.line("constexpr int kSharedBytes = Config::tile.shared_bytes();").comment = "of a block";

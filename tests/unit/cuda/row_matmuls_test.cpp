@@ -1,5 +1,6 @@
 // Matmuls whose epilogue sums over whole rows: which nodes become one, and the text of their kernels.
 #include <gtest/gtest.h>
+#include <climits>
 
 #include <algorithm>
 #include <set>
@@ -96,7 +97,8 @@ TEST(RowMatmuls, StayApartWhereTheKernelIsNotFasterOrDoesNotFit) {
 
 // The backward pass computes them again, statistics and all, which need the same order of adding.
 TEST(RowMatmuls, StayApartWhereTheirStatisticsAreComputedAgain) {
-  const passes::FusedMatmuls again{.chip = cuda::kHopper, .wherever_possible = true, .sums_rows = false};
+  const passes::FusedMatmuls again{
+      .chip = cuda::kHopper, .wherever_possible = true, .sums_rows_from = INT_MAX};
   EXPECT_EQ(count_of_rows(small_char(again, {.block = true})), 0);
   EXPECT_GT(count_of_rows(small_char(kByItself, {.norm = true})), 0);
 }
@@ -120,7 +122,7 @@ TEST(RowMatmuls, SayWhyTheyAreOneOrNot) {
                                    "which sees whole rows"),
             std::string::npos)
       << log_of(kByItself);
-  const std::string apart = log_of({.chip = cuda::kHopper, .sums_rows = false});
+  const std::string apart = log_of({.chip = cuda::kHopper, .sums_rows_from = INT_MAX});
   EXPECT_NE(apart.find("micro_step.block: mlp.out.matmul stays apart from a norm that is computed again"),
             std::string::npos)
       << apart;
