@@ -5,6 +5,8 @@
 #include <set>
 
 #include "codegen/cuda_body.h"
+#include "codegen/cuda_program.h"
+#include "driver/compile.h"
 #include "emulated_body.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"
@@ -60,6 +62,24 @@ TEST_F(MatmulKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
     }
   }
   EXPECT_GT(paying, 0);
+}
+
+// Each kernel is compiled by itself, with the sizes that its own text names: those of a tail too.
+TEST_F(MatmulKernels, WithTailsDeclareWhatTheyName) {
+  spec::Spec spec = shipped_spec("llama-1b", {"adapter.type=lora", "adapter.r=16"});
+  spec.target = "h100";
+  spec.optimizations.precision = spec::Precision::bf16;
+  const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, {});
+  int tails = 0;
+  for (const program::Kernel& kernel : compiled.program.kernels) {
+    if (kernel.text.find("tail_left") == std::string::npos) continue;
+    ++tails;
+    const std::vector<const program::Kernel*> alone = {&kernel};
+    for (const device_code::KernelResources& used :
+         resources_of(codegen::cuda_source(compiled.program, alone), 90))
+      expect_no_spills(used);
+  }
+  EXPECT_GE(tails, 4);
 }
 
 TEST_F(MatmulKernels, OfSmallMatmulsCompileAndSpillNothing) {
