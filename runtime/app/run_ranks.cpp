@@ -50,14 +50,16 @@ std::string first_difference(const std::string& own, const std::string& other, c
   return "";
 }
 
-void require_agreement(Ranks& ranks, const std::string& own) {
+// "", or in what they differ.
+std::string disagreement(Ranks& ranks, const std::string& own) {
   const std::vector<std::string> all = ranks.gather(own);
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const std::string difference = first_difference(all[0], all[rank], ranks.name(0));
     if (!difference.empty())
-      throw InputError(fmt::format("the ranks must train alike: {} has {}",
-                                   ranks.name(static_cast<int>(rank)), difference));
+      return fmt::format("the ranks must train alike: {} has {}", ranks.name(static_cast<int>(rank)),
+                         difference);
   }
+  return "";
 }
 
 // ", NCCL_SOCKET_IFNAME=eth0", in the order of their names. NCCL reads them by itself.
@@ -71,19 +73,29 @@ std::string nccl_variables() {
   return text;
 }
 
-// They wait for each other within layers.
-void require_layers_on_one_host(const Ranks& ranks, int layer_ranks) {
+// "", or which ranks share layers and are apart: they wait for each other within layers.
+std::string layers_apart(const Ranks& ranks, int layer_ranks) {
   for (const Host& host : ranks.hosts()) {
     for (const int rank : host.ranks) {
       const int first = rank - rank % layer_ranks;
       for (int other = first; other < first + layer_ranks; ++other)
         if (std::ranges::find(host.ranks, other) == host.ranks.end())
-          throw InputError(fmt::format(
+          return fmt::format(
               "{} ranks share layers (parallel.tensor), and must be on one host: {}, and {}; start a "
               "multiple of {} ranks on each host, with consecutive numbers",
-              layer_ranks, ranks.name(rank), ranks.name(other), layer_ranks));
+              layer_ranks, ranks.name(rank), ranks.name(other), layer_ranks);
     }
   }
+  return "";
+}
+
+// All ranks have found the same. None ends before all have, because the others would report its end instead.
+[[noreturn]] void end_together(Ranks& ranks, const std::string& why) {
+  try {
+    ranks.any(false);
+  } catch (const RunError&) {  // one that came first has ended
+  }
+  throw InputError(why);
 }
 
 }  // namespace
@@ -126,8 +138,9 @@ void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& pro
     ranks.assemble();
     ranks.share(program.choices().to_json());
   }
-  require_agreement(ranks, agreement_of(settings, program));
-  require_layers_on_one_host(ranks, static_cast<int>(program.layout().tensor_ranks));
+  std::string problem = disagreement(ranks, agreement_of(settings, program));
+  if (problem.empty()) problem = layers_apart(ranks, static_cast<int>(program.layout().tensor_ranks));
+  if (!problem.empty()) end_together(ranks, problem);
   program.join(ranks);
 }
 
