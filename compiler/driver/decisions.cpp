@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "runtime/parallel/owned_slots.h"
-
 #include "models/parameters.h"
+#include "runtime/parallel/owned_slots.h"
 
 namespace hydrac::driver {
 

@@ -65,6 +65,16 @@ class Assignments {
   std::string object_;
 };
 
+// All but the seed.
+void print_sampling(Assignments& set, const runtime::SampleOptions& sampling,
+                    const runtime::SampleOptions& usual) {
+  set.number("sampling.temperature", sampling.temperature, usual.temperature);
+  set.integer("sampling.top_k", sampling.top_k, usual.top_k);
+  set.number("sampling.top_p", sampling.top_p, usual.top_p);
+  set.number("sampling.min_p", sampling.min_p, usual.min_p);
+  set.number("sampling.repetition_penalty", sampling.repetition_penalty, usual.repetition_penalty);
+}
+
 void print_train(Writer& out, const runtime::TrainOptions& t) {
   const runtime::TrainOptions start;
   out.line("TrainOptions& train = settings.train;");
@@ -98,12 +108,7 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   sample.text("prompt", t.sample.prompt, start.sample.prompt);
   sample.integer("max_new_tokens", t.sample.max_new_tokens, start.sample.max_new_tokens);
   const auto &sampling = t.sample.sampling, &usual = start.sample.sampling;
-  sample.number("sampling.temperature", static_cast<double>(sampling.temperature),
-                static_cast<double>(usual.temperature));
-  sample.integer("sampling.top_k", sampling.top_k, usual.top_k);
-  sample.number("sampling.top_p", static_cast<double>(sampling.top_p), static_cast<double>(usual.top_p));
-  sample.number("sampling.min_p", sampling.min_p, usual.min_p);
-  sample.number("sampling.repetition_penalty", sampling.repetition_penalty, usual.repetition_penalty);
+  print_sampling(sample, sampling, usual);
   sample.list("stop", t.sample.stop);
   sample.integer("sampling.seed", static_cast<int64_t>(sampling.seed), static_cast<int64_t>(usual.seed));
   out.line("");
@@ -127,9 +132,7 @@ void print_objective(Writer& out, const runtime::ObjectiveSettings& o) {
     set.number("reward.timeout_seconds", o.reward.timeout_seconds, start.reward.timeout_seconds);
   }
   const auto &sampling = o.sampling, &usual = start.sampling;
-  set.number("sampling.temperature", sampling.temperature, usual.temperature);
-  set.integer("sampling.top_k", sampling.top_k, usual.top_k);
-  set.number("sampling.top_p", sampling.top_p, usual.top_p);
+  print_sampling(set, sampling, usual);
   set.integer("sampling.seed", static_cast<int64_t>(sampling.seed), static_cast<int64_t>(usual.seed));
   out.line("");
 }

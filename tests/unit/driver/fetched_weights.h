@@ -27,7 +27,7 @@ inline std::string parameter_of(const Compiled& c, ir::Use use) {
   return name.substr(0, name.size() - storage.size() + std::string("weights").size());
 }
 
-// Of the parameter that the use is of, the slot of the section's layer at hand.
+// Of the parameter that the use is of, the slot of the section's current layer.
 inline int parameter_slot(const Compiled& c, ir::Use use, const program::Section& section, int layer) {
   const ir::Value& parameter = c.graph.value(c.graph.find(parameter_of(c, use)));
   return section.first_layer + layer - parameter.parameter->first_layer;
