@@ -221,6 +221,9 @@ def end_a_rank(kind: str, run: str, words: list) -> int:
 
 def check_launchers(runner, report, place: Place, ranks: int):
     spec = f"{LLAMA} {SMALL}"
+    own = runner.run("ranks own start", [*place.words(spec, "own-start", f"parallel.data={ranks}", "-q")])
+    if own.problem:
+        return report.note("ranks: hydrac's own start", own)
     launchers = {
         "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--no-python"],
         "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)],
@@ -230,7 +233,7 @@ def check_launchers(runner, report, place: Place, ranks: int):
             continue
         outcome = runner.run(f"ranks {launcher}", [*start, *place.words(spec, launcher, f"parallel.data={ranks}", "-q")])
         if not outcome.problem and not runner.dry:
-            if problem := difference(place.folder / launcher / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
+            if problem := difference(place.folder / launcher / "checkpoint-6", place.folder / "own-start" / "checkpoint-6"):
                 outcome.problem = f"not what hydrac's own start gives: {problem}"
         report.note(f"ranks: started by {launcher}", outcome)
 
@@ -292,8 +295,8 @@ def run_ranks(runner, report, args, hydrac):
         for number, case in enumerate(tensor_cases(ranks)):
             if re.search(args.only, f"tensor {case[0]}"):
                 check_tensor(runner, report, place, ranks, number, case)
-        for check in (check_launchers, check_hosts, check_built, check_ends):
-            if re.search(args.only, "ends launchers hosts built"):
+        for name, check in (("ends", check_ends), ("launchers", check_launchers), ("hosts", check_hosts), ("built", check_built)):
+            if re.search(args.only, name):
                 check(runner, report, place, ranks)
 
 
