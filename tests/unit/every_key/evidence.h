@@ -26,6 +26,7 @@ enum class Shows {
   emitted,  // the source code of the program, without what it says of the spec
   run,      // the files of a training run (of a fake program), its metrics, configuration and sample
   tuning,   // what `hydrac tune` tries apart, because it rounds in another way
+  generation,  // as program: that which generates text with a cache
   refusal,  // what is wrong with the spec
 };
 
