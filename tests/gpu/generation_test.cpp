@@ -205,34 +205,34 @@ TEST_P(GpuGeneration, OverPagesLogitsHaveTheSameBits) {
     for (int64_t row = 0; row < 3 && (step % 37 == 0 || step > 485); ++row) {
       const auto logits = whole.decoded_logits(row);
       const std::vector<float> expected(logits.begin(), logits.end());
-      ASSERT_EQ(std::memcmp(paged.decoded_logits(row).data(), expected.data(), expected.size() * sizeof(float)),
-                0)
+      ASSERT_EQ(
+          std::memcmp(paged.decoded_logits(row).data(), expected.data(), expected.size() * sizeof(float)), 0)
           << "step " << step << ", row " << row;
     }
   }
 }
 
-// Texts of 300 tokens, of which two do not fit at once: some are put back.
+// Texts of up to 320 tokens, of which one fits: the first three have all pages when they begin, and the
+// youngest is put back soon.
 TEST_P(GpuGeneration, FromFewPagesTextsAreThoseOfACacheWithRoomForAll) {
   const auto tokenizer = runtime::make_byte_tokenizer();
   std::vector<runtime::TextRequest> requests;
   for (int32_t i = 0; i < 5; ++i) {
-    requests.push_back({text(3 + 20 * i, i), static_cast<uint64_t>(i)});
+    requests.push_back({text(60 + 15 * i, i), static_cast<uint64_t>(i)});
     for (int32_t& id : requests.back().prompt) id = 1 + id % 200;
   }
+  CudaProgram &whole = program(cache_of(0)), &paged = program(cache_of(5));
   for (const double temperature : {0.0, 0.9}) {
-    runtime::GenerateOptions options{.max_new_tokens = 300, .sampling = {.temperature = temperature}};
-    std::vector<Ids> replies[2];
-    for (const int64_t pages : {0, 7}) {
-      std::vector<Ids>& ids = replies[pages > 0 ? 1 : 0];
-      ids.resize(requests.size());
+    runtime::GenerateOptions options{.max_new_tokens = 200, .sampling = {.temperature = temperature}};
+    const auto replies_of = [&](CudaProgram& program) {
+      std::vector<Ids> replies(requests.size());
       runtime::TextEvents events;
-      events.on_end = [&](size_t request, const runtime::Reply& reply) { ids[request] = reply.ids; };
-      const auto counts =
-          runtime::generate_batch(program(cache_of(pages)), *tokenizer, requests, options, events);
-      EXPECT_EQ(counts.texts_put_back > 0, pages > 0);
-    }
-    EXPECT_EQ(replies[1], replies[0]) << "temperature " << temperature;
+      events.on_end = [&](size_t request, const runtime::Reply& reply) { replies[request] = reply.ids; };
+      const auto counts = runtime::generate_batch(program, *tokenizer, requests, options, events);
+      EXPECT_EQ(counts.texts_put_back > 0, &program == &paged);
+      return replies;
+    };
+    EXPECT_EQ(replies_of(paged), replies_of(whole)) << "temperature " << temperature;
   }
 }
 

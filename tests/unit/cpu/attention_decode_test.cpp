@@ -158,8 +158,9 @@ void check_pages(const AttentionShape& shape, const std::vector<std::int32_t>& p
     return ConstHeads{qkv.data() + head * head_dim, row, row, head_dim};
   };
   const auto dense = [&](Floats& x) { return MutableHeads{x.data(), H * head_dim, H * head_dim, head_dim}; };
-  attention_decode<head_dim, Mask, Scores>(shape, part(0), part(H), part(H + K), positions.data(), keys.data(),
-                                           values.data(), dense(expected), {workspace.data(), threads});
+  attention_decode<head_dim, Mask, Scores>(shape, part(0), part(H), part(H + K), positions.data(),
+                                           keys.data(), values.data(), dense(expected),
+                                           {workspace.data(), threads});
   attention_decode<head_dim, Mask, Scores, page_tokens>(
       shape, part(0), part(H), part(H + K), positions.data(), paged.pages.data(), paged.page_values.data(),
       dense(found), {workspace.data(), threads}, paged.table.data());

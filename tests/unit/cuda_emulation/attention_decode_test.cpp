@@ -67,8 +67,9 @@ extern "C" __global__ void parts(float* workspace, {}* out) {{
 )",
       p.sequences, p.context, p.heads, p.kv_heads, p.head_dim, p.multiprocessors, type, p.head_dim,
       c.window > 0 ? "WindowMask" : "CausalMask", c.softcap > 0 ? "CappedScores" : "LinearScores", c.rotation,
-      page_tokens, page_tokens > 0 ? pages_of_sequence(p) * page_tokens : p.context, p.heads, p.kv_heads, kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0),
-      heads("qkv", p.heads), heads("qkv", p.heads + p.kv_heads), out, type, out);
+      page_tokens, page_tokens > 0 ? pages_of_sequence(p) * page_tokens : p.context, p.heads, p.kv_heads,
+      kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0), heads("qkv", p.heads),
+      heads("qkv", p.heads + p.kv_heads), out, type, out);
 }
 
 template <typename T>
@@ -385,16 +386,15 @@ void check_append_to_pages() {
   constexpr int A = 3, tokens = 5, K = 2, head_dim = 16, page_tokens = 2, of_sequence = 3;
   const std::string type = kName<T>;
   constexpr int row = 3 * K * head_dim;
-  EmulatedKernels kernels(
-      fmt::format(R"(#include "cuda/cache_append.cuh"
+  EmulatedKernels kernels(fmt::format(R"(#include "cuda/cache_append.cuh"
 using namespace hydrac;
 extern "C" __global__ void append(const {0}* qkv, const int* rows, const int* pages, {0}* keys, {0}* values) {{
   cuda::cache_append<{0}, {1}, {2}, {3}, {4}, {5}, {10}>({{qkv + {6}, {8}, {9}, {5}}}, {{qkv + {7}, {8}, {9}, {5}}}, rows, keys, values, pages);
 }}
 )",
-                  type, A, tokens, K, page_tokens, head_dim, K * head_dim, 2 * K * head_dim, tokens * row, row,
-                  of_sequence),
-      {"append"});
+                                      type, A, tokens, K, page_tokens, head_dim, K * head_dim,
+                                      2 * K * head_dim, tokens * row, row, of_sequence),
+                          {"append"});
   const auto size = [](int n) { return static_cast<size_t>(n); };
   const std::vector<T> qkv = random_numbers<T>(size(A * tokens * row), 4);
   std::vector<T> keys = random_numbers<T>(size(6 * K * page_tokens * head_dim), 5), values = keys;

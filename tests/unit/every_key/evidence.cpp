@@ -88,7 +88,8 @@ std::string generation_of(spec::Spec spec) {
   cli::complete_for_planning(spec);
   cli::BuildOptions options{.offline = true};
   options.generation = cli::plan_generation(
-      spec, {.sequences = 2, .longest_prompt = 40, .new_tokens = spec.sample.max_new_tokens, .context_limit = 64});
+      spec,
+      {.sequences = 2, .longest_prompt = 40, .new_tokens = spec.sample.max_new_tokens, .context_limit = 64});
   return text_of(cli::plan_program(spec, options).compiled);
 }
 

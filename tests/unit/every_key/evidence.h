@@ -27,7 +27,7 @@ enum class Shows {
   run,      // the files of a training run (of a fake program), its metrics, configuration and sample
   tuning,   // what `hydrac tune` tries apart, because it rounds in another way
   generation,  // as program: that which generates text with a cache
-  refusal,  // what is wrong with the spec
+  refusal,     // what is wrong with the spec
 };
 
 // Of the spec `yaml` with overrides, in a Bench of its own. Throws where the spec is refused and `shows` says

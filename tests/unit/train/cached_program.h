@@ -22,7 +22,8 @@ class CachedProgram final : public FakeProgram {
   // `pages` of four tokens, or, with 0, room for the whole context of each sequence.
   explicit CachedProgram(int64_t steps_in_flight, int64_t pages = 0)
       : in_flight_(steps_in_flight),
-        cache_{kSequences, 1, 8, kTop, steps_in_flight, pages, pages > 0 ? 4 : 0, pages > 0 ? kContext / 4 : 0},
+        cache_{
+            kSequences, 1, 8, kTop, steps_in_flight, pages, pages > 0 ? 4 : 0, pages > 0 ? kContext / 4 : 0},
         table_(static_cast<size_t>(kSequences * cache_.pages_of_sequence), -1) {
     for (int32_t row = 0; row < kSequences && pages == 0; ++row) table_.push_back(row);
     const int64_t units = pages > 0 ? pages : kSequences;

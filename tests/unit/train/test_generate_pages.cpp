@@ -1,5 +1,5 @@
-// Generation over a cache in pages gives the texts of one in which every text has room, also where the pool is
-// so small that texts are put back and begin again.
+// Generation over a cache in pages gives the texts of one in which every text has room, also where the pool
+// is so small that texts are put back and begin again.
 #include <gtest/gtest.h>
 
 #include "cached_program.h"
@@ -8,7 +8,7 @@
 namespace hydrac::runtime {
 namespace {
 
-struct Case {
+struct PagesCase {
   const char* name;
   SampleOptions sampling;
   int64_t max_new_tokens = 20;
@@ -17,7 +17,7 @@ struct Case {
   bool knows_sums = true;
 };
 
-class GeneratePages : public testing::TestWithParam<Case> {
+class GeneratePages : public testing::TestWithParam<PagesCase> {
  protected:
   Texts texts_with(int64_t pages, const GenerateOptions& options) {
     CachedProgram program(GetParam().steps_in_flight, pages);
@@ -40,7 +40,9 @@ TEST_P(GeneratePages, GiveTheSameTextsHoweverFewThereAre) {
     EXPECT_EQ(found.counts.new_tokens, expected.counts.new_tokens);
     EXPECT_EQ(found.counts.prompt_tokens, expected.counts.prompt_tokens);
     EXPECT_EQ(found.counts.texts_put_back > 0, pages < 18) << pages << " pages";
-    if (pages >= 18) EXPECT_EQ(found.counts.decode_steps, expected.counts.decode_steps);
+    if (pages >= 18) {
+      EXPECT_EQ(found.counts.decode_steps, expected.counts.decode_steps);
+    }
   }
 }
 
@@ -58,15 +60,15 @@ TEST_P(GeneratePages, ThatDoNotHoldOneTextAreTheCallersMistake) {
   EXPECT_THROW(texts_with(5, options_), std::logic_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Samplings, GeneratePages,
-                         testing::Values(Case{"greedy", {.temperature = 0}},
-                                         Case{"temperature", {.temperature = 0.7}},
-                                         Case{"undecidedRows", {.temperature = 0.7}, 20, kTop, 2, false},
-                                         Case{"oneStepAtATime", {.temperature = 0.7}, 20, kTop, 1},
-                                         Case{"likeliestThree", {.temperature = 1, .top_k = 3}},
-                                         Case{"wholeRows", {.temperature = 1, .repetition_penalty = 1.1}},
-                                         Case{"noLargestLogits", {.temperature = 1}, 20, 0}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Samplings, GeneratePages,
+    testing::Values(PagesCase{"greedy", {.temperature = 0}}, PagesCase{"temperature", {.temperature = 0.7}},
+                    PagesCase{"undecidedRows", {.temperature = 0.7}, 20, kTop, 2, false},
+                    PagesCase{"oneStepAtATime", {.temperature = 0.7}, 20, kTop, 1},
+                    PagesCase{"likeliestThree", {.temperature = 1, .top_k = 3}},
+                    PagesCase{"wholeRows", {.temperature = 1, .repetition_penalty = 1.1}},
+                    PagesCase{"noLargestLogits", {.temperature = 1}, 20, 0}),
+    [](const auto& info) { return info.param.name; });
 
 // Past the context of 40 tokens, which prefill() does not take here, they end; until then each has all pages.
 TEST(GeneratePagesToTheEnd, OfTheContext) {
