@@ -21,7 +21,8 @@ namespace {
 
 // A number of GiB of few digits, and not less than these bytes.
 double gib_that_hold(int64_t bytes) {
-  const double gib = static_cast<double>(bytes) / 0x1p30, digit = std::pow(10.0, std::floor(std::log10(gib)) - 3);
+  const double gib = static_cast<double>(bytes) / 0x1p30,
+               digit = std::pow(10.0, std::floor(std::log10(gib)) - 3);
   return std::ceil(gib / digit) * digit;
 }
 

@@ -1,8 +1,8 @@
 #include "codegen/cpu_cache.h"
 
 #include "codegen/attention_text.h"
-#include "ops/attention_decode.h"
 #include "cpu/attention_decode.h"
+#include "ops/attention_decode.h"
 
 namespace hydrac::codegen {
 

@@ -37,8 +37,9 @@ class DecodeText {
         tokens_(pages_ ? size(graph.value(*pages_).shape[1]) * size(cache_[2]) : size(cache_[2])),
         type_(c_type(graph.value(node.inputs[0]).dtype, kCudaDialect)) {
     const auto number = [](const ir::Dim& dim) { return static_cast<int>(dim.size); };
-    problem_ = {number(queries_[0]), static_cast<int>(tokens_.value), number(queries_[2]),
-                number(cache_[1]),   number(queries_[3]),             gpu.sms};
+    problem_ = {number(queries_[0]), static_cast<int>(tokens_.value),
+                number(queries_[2]), number(cache_[1]),
+                number(queries_[3]), gpu.sms};
     launch_ = decode_launch(problem_);
   }
 
@@ -70,7 +71,8 @@ class DecodeText {
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     set_up(kernel.text, rules_);
     kernel.text.body.line(
-        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, {{{}}}, keys, values, {}, {}{});",
+        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, {{{}}}, keys, values, {}, "
+        "{}{});",
         heads(node_.inputs[0], "q"), heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"),
         is_rotated() ? "cos_table, sin_table" : "", heads(node_.outputs[0], "out"),
         kernel.takes_workspace ? "workspace" : "nullptr", pages_ ? ", pages" : "");
@@ -113,9 +115,9 @@ class DecodeText {
   // The last of the configuration's arguments: what is turned, and the tokens of a page.
   Code rotation_and_pages() const {
     if (!is_rotated() && !pages_) return {};
-    const char* rotation = !is_rotated()                         ? "none"
+    const char* rotation = !is_rotated()                        ? "none"
                            : node_.optional_flag("interleaved") ? "neighbours"
-                                                                 : "halves";
+                                                                : "halves";
     return code(", cuda::Rotation::{}{}", rotation, pages_ ? code(", {}", size(cache_[2])) : Code());
   }
 

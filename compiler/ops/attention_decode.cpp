@@ -59,8 +59,8 @@ Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto elements = [](const ir::Value& value) {
     return static_cast<double>(element_count(value.shape));
   };
-  const double tokens = static_cast<double>(keys.shape[0].size * keys.shape[2].size) /
-                        static_cast<double>(q.shape[0].size);
+  const double tokens =
+      static_cast<double>(keys.shape[0].size * keys.shape[2].size) / static_cast<double>(q.shape[0].size);
   return {4 * elements(q) * tokens, 2 * elements(keys) * static_cast<double>(size_of(keys.dtype))};
 }
 
@@ -128,8 +128,7 @@ void attention_decode_reference(const ir::Node& node, const std::vector<Tensor64
       for (int64_t j = 0; j <= position; ++j) {
         if (!sees(rules, M, 0, position, j)) continue;
         double score = 0;
-        for (int64_t d = 0; d < D; ++d)
-          score += scale * q.data[(b * H + h) * D + d] * row_of(0, j)[d];
+        for (int64_t d = 0; d < D; ++d) score += scale * q.data[(b * H + h) * D + d] * row_of(0, j)[d];
         if (rules.softcap > 0) score = rules.softcap * std::tanh(score / rules.softcap);
         weight[j] = std::exp(score);
         sum += weight[j];

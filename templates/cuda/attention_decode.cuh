@@ -180,9 +180,9 @@ union DecodeShared {
 
 // The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
 // tokens' k, turned as q is, and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
-// and out [S,1,H,D]. With one part it writes `out`, else `workspace`. With Config::page_tokens keys and values
-// are dense pages, [Pages,K,page_tokens,D]: token t of sequence s is in page pages[s, t / page_tokens]. A new
-// token whose page is negative is kept nowhere.
+// and out [S,1,H,D]. With one part it writes `out`, else `workspace`. With Config::page_tokens keys and
+// values are dense pages, [Pages,K,page_tokens,D]: token t of sequence s is in page pages[s, t /
+// page_tokens]. A new token whose page is negative is kept nowhere.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,
