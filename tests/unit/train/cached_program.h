@@ -32,11 +32,13 @@ class CachedProgram final : public FakeProgram {
 
   bool knows_sums = true;  // else the sums of every fourth row are no numbers
   int64_t top = kTop;      // 0: the program finds no largest logits
+  int64_t prompt_tokens = 8;
   size_t most_unfinished_steps = 0;
 
   CacheShape cache_shape() const override {
     CacheShape shape = cache_;
     shape.top = top;
+    shape.prompt_tokens = prompt_tokens;
     return shape;
   }
   int64_t context_length() const override { return kContext; }
@@ -51,9 +53,10 @@ class CachedProgram final : public FakeProgram {
 
   LogitRows prefill(std::span<const Prompt> prompts) override {
     require_nothing_unfinished();
-    const auto sequence = static_cast<size_t>(prompts[0].sequence);
-    for (size_t at = 0; at < prompts[0].tokens.size(); ++at) keep(sequence, at, prompts[0].tokens[at]);
-    rows_[0] = row_of(held(sequence, prompts[0].tokens.size()));
+    const std::span<const int32_t> tokens = prompts[0].tokens;
+    for (size_t at = 0; at < tokens.size() && prompts[0].sequence >= 0; ++at)
+      keep(static_cast<size_t>(prompts[0].sequence), at, tokens[at]);
+    rows_[0] = row_of({tokens.begin(), tokens.end()});
     return {rows_[0].data(), kVocabulary, kVocabulary};
   }
 
@@ -186,9 +189,12 @@ struct Texts {
   }
 };
 
+inline std::vector<TextRequest> some_requests() {
+  return {{{'a', 'b'}, 3}, {{'x'}, 4}, {{'c', 'd', 'e'}, 5}, {{'q'}, 6}, {{'a'}, 7}};
+}
+
 inline Texts texts_of(CachedProgram& program, const GenerateOptions& options) {
-  const std::vector<TextRequest> requests = {
-      {{'a', 'b'}, 3}, {{'x'}, 4}, {{'c', 'd', 'e'}, 5}, {{'q'}, 6}, {{'a'}, 7}};
+  const std::vector<TextRequest> requests = some_requests();
   Texts texts{std::vector<std::vector<int32_t>>(requests.size()), std::vector<TextEnd>(requests.size()),
               std::vector<std::string>(requests.size())};
   TextEvents events;

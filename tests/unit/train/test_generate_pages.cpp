@@ -2,7 +2,10 @@
 // is so small that texts are put back and begin again.
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "cached_program.h"
+#include "runtime/log/signal.h"
 #include "runtime/train/cache_pages.h"
 
 namespace hydrac::runtime {
@@ -70,7 +73,44 @@ INSTANTIATE_TEST_SUITE_P(
                     PagesCase{"noLargestLogits", {.temperature = 1}, 20, 0}),
     [](const auto& info) { return info.param.name; });
 
-// Past the context of 40 tokens, which prefill() does not take here, they end; until then each has all pages.
+// Past the context of 40 tokens they have no pages, for they are computed whole.
+TEST(GeneratePagesToTheEnd, AndPastTheContext) {
+  const GenerateOptions options{"", 60, {}, {.temperature = 0.7}};
+  CachedProgram whole(2), paged(2, 10);
+  whole.prompt_tokens = paged.prompt_tokens = kContext;
+  const Texts expected = texts_of(whole, options), found = texts_of(paged, options);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(found.ends[0], TextEnd::length);
+  EXPECT_GT(found.counts.texts_put_back, 0);
+}
+
+TEST(GeneratePagesToTheEnd, ASignalEndsTextsThatArePutBackTooAsFarAsTheyAre) {
+  const GenerateOptions options{"", 20, {}, {.temperature = 0.7}};
+  CachedProgram whole(2), paged(2, 7);
+  const Texts expected = texts_of(whole, options);
+  const std::vector<TextRequest> requests = some_requests();
+  std::vector<Reply> replies(requests.size());
+  TextEvents events;
+  size_t pieces = 0;
+  events.on_text = [&](size_t, std::string_view) {
+    if (++pieces == 35) std::raise(SIGINT);
+  };
+  events.on_end = [&](size_t request, const Reply& reply) { replies[request] = reply; };
+  install_stop_handlers();
+  const GenerateCounts counts = generate_batch(paged, *make_byte_tokenizer(), requests, options, events);
+  install_stop_handlers();
+  EXPECT_GT(counts.texts_put_back, 0);
+  EXPECT_LT(counts.new_tokens, expected.counts.new_tokens);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    ASSERT_LE(replies[i].ids.size(), expected.ids[i].size());
+    EXPECT_TRUE(std::ranges::equal(replies[i].ids, std::span(expected.ids[i]).first(replies[i].ids.size())));
+    if (replies[i].ids.size() < expected.ids[i].size()) {
+      EXPECT_EQ(replies[i].end, TextEnd::interrupted);
+    }
+  }
+}
+
+// Past the context, which prefill() does not take here, they end; until then each has all pages.
 TEST(GeneratePagesToTheEnd, OfTheContext) {
   const GenerateOptions options{"", 60, {}, {.temperature = 0}};
   CachedProgram whole(2), paged(2, 10);
