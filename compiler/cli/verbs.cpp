@@ -203,6 +203,7 @@ const std::vector<Verb>& verbs() {
          "continue many prompts, a line {\"prompt\": \"...\"} each; answers are JSONL too"},
         {"--replies,-n", "N", "texts for each prompt; without: 1"},
         {"--batch", "N", "texts that are generated side by side; without: 16"},
+        {"--cache-memory", "GIB", "as sample.cache_memory=GIB: keys and values in pages that texts share"},
         {"--output,-o", "JSONL", "the file for the answers, a line a prompt; without: standard output"},
         kQuiet,
         {"--logits", "", "print the next token's logits behind the prompt as JSON, and no text"},

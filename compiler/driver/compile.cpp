@@ -189,6 +189,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.data.document_mask) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
     explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
+  if (c.interface.cache.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);

@@ -272,11 +272,15 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
     io.drawn = declare(graph, "top_logits.drawn", {S}, DType::i32, Role::state);
   }
   const int64_t kv_heads = spec.model.num_key_value_heads;
-  const ir::Shape shape = {
-      S,
-      {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
-      generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec),
-      {spec.model.head_dim, "D"}};
+  const ir::Dim M = generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec);
+  ir::Shape shape = {
+      S, {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"}, M, {spec.model.head_dim, "D"}};
+  if (generation.pages > 0) {
+    const int64_t of_sequence = (M.size + generation.page_tokens - 1) / generation.page_tokens;
+    io.page_table = declare(graph, "page_table", {S, {of_sequence, "Textpages"}}, DType::i32, Role::input);
+    shape[0] = {generation.pages, "Pages"};
+    shape[2] = {generation.page_tokens, "Pagetokens"};
+  }
   const auto of_layers = [&](const std::string& name) {
     const ValueId id = declare(graph, name, shape, storage, Role::state);
     graph.value(id).slots = static_cast<int>(spec.model.num_hidden_layers);

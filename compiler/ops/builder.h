@@ -189,15 +189,18 @@ void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabul
                 const TopLogits&);
 
 // The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
-// tokens.
+// tokens. With a page table, i32 [S,P], both are pages of N tokens, [Pages,K,N,D]: token t of a sequence is
+// in page page_table[s, t / N], and one whose page is negative is kept nowhere.
 struct KeyCache {
   Use keys, values;
+  Use page_table = {};
 };
 // k and v [B,T,K,D] become tokens 0 to T - 1 of the cache's sequences rows[b], i32 [B]; of a negative row
 // nothing is kept.
 void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
 // A token of each sequence, number positions[b], i32 [S,1]: its k and v [S,1,K,D] are written into the cache;
-// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD].
+// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD]. A token that is
+// kept nowhere is at position 0.
 Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
                      const AttentionRules&, const std::string& name);
 

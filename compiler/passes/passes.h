@@ -169,7 +169,7 @@ MatmulChoices add_matmul_tails(ir::Graph& graph, const FusedMatmuls& options, Lo
 void layout(ir::Graph& graph, Log& log);
 
 // Needs op-level nodes, parts of qkv as views. Where matmuls alone write what rope turns for
-// attention_decode, that node turns it (ops::rotates_in_decode), with the same bits; the rope nodes are left
+// attention_decode, that node turns it (ops::rotation_in_decode), with the same bits; the rope nodes are left
 // to remove_dead. A norm before rope stays one kernel with it.
 void rotate_in_decode(ir::Graph& graph, Log& log);
 

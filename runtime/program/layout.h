@@ -60,6 +60,7 @@ struct InputPlaces {
   Place prompts;                      // i32 [A,P]
   Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
   Place next_tokens, next_positions;  // i32 [S]
+  Place page_table;                   // i32 [S, CacheShape::pages_of_sequence]; with a cache in pages
   // With an encoder, see StepProgram::embed(): i32 [E,L], [E,L,2], [E,L] and [E,L].
   Place text_tokens, text_documents, text_positions, text_segments;
   // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.

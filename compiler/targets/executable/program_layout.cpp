@@ -84,6 +84,7 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.prompt_ends = place(io.cache.prompt_ends);
   places.next_tokens = place(io.cache.tokens);
   places.next_positions = place(io.cache.positions);
+  places.page_table = place(io.cache.page_table);
   const models::EncoderInterface& encoder = io.objective.encoder;
   places.text_tokens = place(encoder.tokens);
   places.text_documents = place(encoder.documents);
@@ -148,7 +149,14 @@ runtime::CacheShape LayoutMaker::cache() const {
   if (io.keys == ir::kNoValue) return {};
   const ir::Shape& prompts = graph_.value(io.prompts).shape;
   const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
-  return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
+  runtime::CacheShape cache{graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
+  if (io.page_table != ir::kNoValue) {
+    const ir::Shape& keys = graph_.value(io.keys).shape;
+    cache.pages = keys[0].size;
+    cache.page_tokens = keys[2].size;
+    cache.pages_of_sequence = graph_.value(io.page_table).shape[1].size;
+  }
+  return cache;
 }
 
 runtime::TextShape LayoutMaker::texts() const {

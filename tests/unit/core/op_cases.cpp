@@ -350,6 +350,14 @@ void add_cache(std::vector<OpCase>& cases) {
                      ops::cache_append(b, in[0], in[1], {in[3], in[4]}, in[2]);
                    },
                    false});
+  // Three sequences of up to six tokens in pages of three.
+  const CaseInput pool = x({5, 2, 3, 4}), pages = ids({3, 2}, {4, 0, 1, -1, 3, 2});
+  cases.push_back({"cache_appendPaged",
+                   {x({3, 4, 2, 4}), x({3, 4, 2, 4}), ids({3}, {2, -1, 1}), pool, pool, pages},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::cache_append(b, in[0], in[1], {in[3], in[4], in[5]}, in[2]);
+                   },
+                   false});
   const CaseInput history = x({3, 3, 2, 4});
   cases.push_back(
       {"history_append",
@@ -381,6 +389,14 @@ void add_cache(std::vector<OpCase>& cases) {
          {x({3, 1, 4, 4}), x({3, 1, 2, 4}), x({3, 1, 2, 4}), ids({3, 1}, {0, 5, 3}), cache, cache},
          [rules](RegionBuilder& b, const Uses& in) {
            ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5]}, in[3], 0.7, rules, "y");
+         },
+         false});
+    cases.push_back(
+        {std::string("attention_decodePaged") + name,
+         {x({3, 1, 4, 4}), x({3, 1, 2, 4}), x({3, 1, 2, 4}), ids({3, 1}, {5, 0, 3}), pool, pool,
+          ids({3, 2}, {4, 0, -1, -1, 3, 2})},
+         [rules](RegionBuilder& b, const Uses& in) {
+           ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5], in[6]}, in[3], 0.7, rules, "y");
          },
          false});
   }

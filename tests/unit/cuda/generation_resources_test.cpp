@@ -99,13 +99,17 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
       spec::Spec spec = small_spec(c.model, "sequence_len: 1024, micro_batch_size: 1");
       spec.target = target.name;
       spec.optimizations.precision = c.precision;
-      driver::CompileOptions options;
-      options.generation = c.generation;
-      const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
-      const auto kernels = resources_of(source_of(compiled.program), target.capability);
-      EXPECT_GE(kernels.size(), 4u);
-      for (const device_code::KernelResources& kernel : kernels)
-        expect_no_spills(kernel, std::string(target.name) + ", " + c.model + ": ");
+      for (const bool paged : {false, true}) {
+        driver::CompileOptions options;
+        options.generation = c.generation;
+        if (paged) options.generation->pages = 100, options.generation->page_tokens = 64;
+        const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
+        const auto kernels = resources_of(source_of(compiled.program), target.capability);
+        EXPECT_GE(kernels.size(), 4u);
+        for (const device_code::KernelResources& kernel : kernels)
+          expect_no_spills(kernel,
+                           std::string(target.name) + ", " + c.model + (paged ? " in pages: " : ": "));
+      }
     }
   }
 }

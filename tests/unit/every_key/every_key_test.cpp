@@ -355,6 +355,7 @@ const std::vector<Case> kCases = {
     {"sample.repetition_penalty", "5", Shows::run},
     {"sample.stop", "[\"1\", \"2\", \"3\"]", Shows::run},
     {"sample.seed", "7", Shows::run},
+    {"sample.cache_memory", "0.00002", Shows::generation},
     {"profile.start", "3", Shows::run, kTokens, {"profile.steps=2", "train.max_steps=12"}},
     {"profile.steps", "2", Shows::run, kTokens, {"profile.start=3"}},
     {"tune.numerics", "true", Shows::tuning, kHopper},
