@@ -6,6 +6,7 @@
 #include "diag/suggest.h"
 #include "spec/attention_tiles.h"
 #include "spec/check.h"
+#include "spec/fp8_attention.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
@@ -188,6 +189,15 @@ void check_tiles(Draft& draft) {
   }
 }
 
+void check_fp8_attention(Draft& draft) {
+  constexpr const char* key = "optimizations.fp8_attention";
+  if (!draft.usable({key, "model.head_dim"}) || !draft.spec.optimizations.fp8_attention) return;
+  for (const Fp8AttentionObstacle& obstacle : fp8_attention_obstacles(draft.spec)) {
+    if (draft.usable({obstacle.key}))
+      draft.report(Kind::option_unsupported, {key, obstacle.key}, obstacle.what, obstacle.instead);
+  }
+}
+
 void check_recompute(Draft& draft) {
   const char* key = "optimizations.recompute_layers";
   const int64_t wanted = draft.spec.optimizations.recompute_layers,
@@ -205,6 +215,7 @@ void check_target(Draft& draft) {
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
+  check_fp8_attention(draft);
   if (target.is_cpu()) return check_cpu(draft);
   check_batch(draft);
   check_cudnn(draft, target);

@@ -155,7 +155,7 @@ const std::vector<OpDefinition>& op_table() {
       {"attention",
        4,
        {"causal", "scale"},
-       {"dropout", "site", "window", "window_period", "softcap", "documents"},
+       {"dropout", "site", "window", "window_period", "softcap", "documents", "fp8.forward"},
        attention,
        Casting::narrow,
        1},

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <future>
 #include <iostream>
+#include <optional>
 #include <regex>
 #include <set>
 
@@ -155,6 +156,24 @@ TEST_F(CudaKernels, OfDocumentsSpillNextToNothing) {
       EXPECT_EQ(attentions, 3) << arch << ", "
                                << spec;  // forward, d_q, d_k and d_v; evaluation's is training's
     }
+  }
+}
+
+// Attention's forward pass with matmuls of 8 bits; that of evaluation stays as it is.
+TEST_F(CudaKernels, OfFp8AttentionSpillNothing) {
+  const targets::Target& gpu = *targets::find("sm_90");
+  const passes::Fp8 fp8{
+      .attention = true, .tokens = 1, .flops_of_16_bits = 1, .flops_of_8_bits = 1, .bytes_per_second = 1};
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{"model.head_dim=64"},
+                                             {"model.head_dim=128"},
+                                             {"model.head_dim=64", "model.sliding_window=512"},
+                                             {"model.head_dim=128", "data.document_mask=true"}}) {
+    GpuModel model(shipped_spec("llama-1b", overrides), ir::DType::bf16, {}, std::nullopt, fp8);
+    const std::string source = program_source(std::move(model), gpu, {"fp8_operands", "fp8_forward"});
+    const std::vector<device_code::KernelResources> kernels = resources_of(source, gpu.capability);
+    EXPECT_EQ(kernels.size(), 2u);
+    for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);
   }
 }
 
