@@ -36,22 +36,30 @@ bool conflict(const Range& a, const Range& b) {
 // ends.
 struct Operation {
   std::function<bool()> ready = [] { return true; };
+  bool is_copy = false;
   std::vector<Range> touched;
   std::function<void()> work = [] {};
 };
 
 struct Queue {
+  int rank = 0;
   std::vector<Operation> operations;
   std::size_t next = 0;  // all before it have ended
   bool running = false;
 };
+
+// Which operations go on late: of those that are able to, one of the others is preferred.
+enum class Late { none, copies, sums, rank_0 };
 
 class Machine {
  public:
   explicit Machine(int ranks)
       : arenas(static_cast<std::size_t>(ranks), std::vector<float>(kArena / 4)),
         queues(static_cast<std::size_t>(ranks), std::vector<Queue>(static_cast<std::size_t>(ranks))),
-        flags(static_cast<std::size_t>(ranks), std::vector<int>(static_cast<std::size_t>(2 * ranks))) {}
+        flags(static_cast<std::size_t>(ranks), std::vector<int>(static_cast<std::size_t>(2 * ranks))) {
+    for (int rank = 0; rank < ranks; ++rank)
+      for (Queue& queue : queues[static_cast<std::size_t>(rank)]) queue.rank = rank;
+  }
 
   float* at(int rank, std::int64_t offset) {
     return arenas[static_cast<std::size_t>(rank)].data() + offset / 4;
@@ -65,7 +73,7 @@ class Machine {
   }
 
   // Begins and ends operations in a random order. Throws where none can, or two touch the same memory.
-  void run(unsigned seed) {
+  void run(unsigned seed, Late late) {
     std::mt19937 random(seed);
     for (;;) {
       std::vector<Queue*> able;
@@ -79,6 +87,9 @@ class Machine {
       }
       if (finished) return;
       if (able.empty()) throw std::runtime_error("the ranks wait for each other");
+      std::vector<Queue*> early = able;
+      std::erase_if(early, [&](const Queue* queue) { return is_late(*queue, late); });
+      if (!early.empty()) able = early;
       advance(*able[random() % able.size()]);
     }
   }
@@ -88,6 +99,13 @@ class Machine {
   std::vector<std::vector<int>> flags;
 
  private:
+  static bool is_late(const Queue& queue, Late late) {
+    const bool is_copy = queue.operations[queue.next].is_copy;
+    if (late == Late::rank_0) return queue.rank == 0;
+    if (late == Late::copies) return is_copy && queue.running;
+    return late == Late::sums && !is_copy && queue.running;
+  }
+
   void advance(Queue& queue) {
     Operation& operation = queue.operations[queue.next];
     if (!queue.running) {
@@ -113,8 +131,12 @@ class Machine {
 // One rank of a machine, or of one whose GPU runs all queues as one.
 class SimulatedQueues : public ExchangeQueues {
  public:
-  SimulatedQueues(Machine& machine, Member member, bool one_queue = false)
-      : machine_(machine), member_(member), one_queue_(one_queue) {}
+  // What a faulty schedule would not wait for.
+  enum class Missing { nothing, ready, done, copies, sums };
+
+  SimulatedQueues(Machine& machine, Member member, bool one_queue = false,
+                  Missing missing = Missing::nothing)
+      : machine_(machine), member_(member), one_queue_(one_queue), missing_(missing) {}
 
   void tell(int queue, int peer, ExchangeFlag flag) override {
     int& word = machine_.flag(peer, member_.rank, flag);
@@ -125,10 +147,13 @@ class SimulatedQueues : public ExchangeQueues {
   }
   void await(int queue, int peer, ExchangeFlag flag) override {
     int& word = machine_.flag(member_.rank, peer, flag);
+    const bool is_ready = flag == ExchangeFlag::ready;
+    if (missing_ == (is_ready ? Missing::ready : Missing::done)) return;
     put(queue, {.ready = [&word] { return word != 0; }, .work = [&word] { word = 0; }});
   }
   void copy(int queue, int peer, const ExchangeCopy& copy) override {
-    put(queue, {.touched = {{peer, copy.from, copy.from + copy.bytes, false},
+    put(queue, {.is_copy = true,
+                .touched = {{peer, copy.from, copy.from + copy.bytes, false},
                             {member_.rank, copy.to, copy.to + copy.bytes, true}},
                 .work = [this, peer, copy] {
                   std::memmove(machine_.at(member_.rank, copy.to), machine_.at(peer, copy.from),
@@ -155,6 +180,7 @@ class SimulatedQueues : public ExchangeQueues {
   void wait(int queue, int mark) override {
     const auto [of, place] = marks_.at(static_cast<std::size_t>(mark));
     const Queue& other = machine_.queue(member_.rank, of);
+    if (missing_ == (queue == 0 ? Missing::copies : Missing::sums)) return;
     put(queue, {.ready = [&other, place = place] { return other.next >= place; }});
   }
   // The tensor is computed anew.
@@ -182,6 +208,7 @@ class SimulatedQueues : public ExchangeQueues {
   Machine& machine_;
   Member member_;
   bool one_queue_;
+  Missing missing_;
   std::vector<std::pair<int, std::size_t>> marks_;
 };
 
@@ -213,13 +240,14 @@ using Program = std::function<void(SimulatedQueues& queues, Member member)>;
 void run_ranks(int ranks, const Program& program) {
   for (const bool one_queue : {false, true}) {
     for (unsigned seed = 0; seed < 8; ++seed) {
+      const Late late = static_cast<Late>(seed % 4);
       Machine machine(ranks);
       std::vector<std::unique_ptr<SimulatedQueues>> all;
       for (int rank = 0; rank < ranks; ++rank) {
         all.push_back(std::make_unique<SimulatedQueues>(machine, Member{rank, ranks}, one_queue));
         program(*all.back(), {rank, ranks});
       }
-      ASSERT_NO_THROW(machine.run(seed)) << ranks << " ranks, order " << seed;
+      ASSERT_NO_THROW(machine.run(seed, late)) << ranks << " ranks, order " << seed;
       for (const std::vector<int>& flags : machine.flags)
         for (const int flag : flags) EXPECT_EQ(flag, 0);
     }
@@ -300,6 +328,37 @@ TEST_P(ExchangeOf, SlotsGoToTheirOwnersAndBack) {
     carry_out(schedule_from_owners(member, tensors), member, queues);
     queues.expect(tensor.part, numbers(member.rank, 0, kCount * kSlots));
   });
+}
+
+// Each of the waits is needed, and these simulations find where one is missing.
+TEST(ExchangeSchedule, WithoutAWaitSomethingIsTouchedTwice) {
+  using Missing = SimulatedQueues::Missing;
+  constexpr std::int64_t kCount = 1024;
+  const std::vector<ArenaParts> tensors = {{.whole = 0, .part = 256 * 1024, .count = kCount}};
+  const ExchangeBuffer buffer{kBuffer, 4 * 256};
+  const auto is_found = [&](Missing missing) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
+      Machine machine(2);
+      std::vector<std::unique_ptr<SimulatedQueues>> all;
+      for (int rank = 0; rank < 2; ++rank) {
+        all.push_back(std::make_unique<SimulatedQueues>(machine, Member{rank, 2}, false, missing));
+        for (int step = 0; step < 2; ++step) {
+          all.back()->write(0, numbers(rank, step, 2 * kCount));
+          carry_out(schedule_reduce_scatter({rank, 2}, tensors, buffer), {rank, 2}, *all.back());
+          all.back()->expect(256 * 1024, slice(summed(2, step, 2 * kCount), kCount * rank, kCount));
+        }
+      }
+      try {
+        machine.run(seed, static_cast<Late>(seed % 4));
+      } catch (const std::runtime_error&) {
+        return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_FALSE(is_found(Missing::nothing));
+  for (const Missing missing : {Missing::ready, Missing::done, Missing::copies, Missing::sums})
+    EXPECT_TRUE(is_found(missing)) << static_cast<int>(missing);
 }
 
 // A peer's memory is first read by one rank alone.
