@@ -59,7 +59,8 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
     if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
   if (c.plan.kept_bytes > 0) bytes[ir::Role::optimizer_state] += c.plan.kept_bytes;
-  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes - c.plan.exchange_bytes;
+  bytes[ir::Role::activation] =
+      c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes - c.plan.exchange_bytes;
   return bytes;
 }
 

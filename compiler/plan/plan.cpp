@@ -148,8 +148,8 @@ Plan make_plan(const ir::Graph& graph, int64_t kept, int64_t exchange) {
   return plan_with(graph, {}, kept, exchange);
 }
 
-Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
-                int64_t kept, int64_t exchange) {
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes, int64_t kept,
+                int64_t exchange) {
   constexpr int64_t little = int64_t{256} << 20;
   Plan tight = make_plan(graph, kept, exchange);
   if (beside.empty()) return tight;

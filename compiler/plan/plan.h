@@ -54,9 +54,9 @@ struct Plan {
 // in the middle of a tensor may be where the host's memory begins. `exchange`: Plan::exchange_bytes.
 Plan make_plan(const ir::Graph& graph, int64_t kept = 0, int64_t exchange = 0);
 
-// make_plan(graph, kept, exchange), but that what calls beside the main queue touch (`beside`, storages) stays for half
-// a layer longer, if the arena then grows by little and is at most `most_bytes`. Memory that is used again at
-// once orders the queues: the main one waits until the other has read what lay there.
+// make_plan(graph, kept, exchange), but that what calls beside the main queue touch (`beside`, storages)
+// stays for half a layer longer, if the arena then grows by little and is at most `most_bytes`. Memory that
+// is used again at once orders the queues: the main one waits until the other has read what lay there.
 Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
                 int64_t kept = 0, int64_t exchange = 0);
 

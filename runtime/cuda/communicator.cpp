@@ -62,7 +62,8 @@ std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu,
   const std::string problem = why_no_peers(ranks, gpus);
   if (problem.empty()) return std::make_unique<CopyCommunicator>(ranks, arena, exchange);
   if (exchange.by == ExchangePlace::By::copies)
-    throw InputError(fmt::format("parallel.exchange: copies is not possible: {}; write auto or nccl", problem));
+    throw InputError(
+        fmt::format("parallel.exchange: copies is not possible: {}; write auto or nccl", problem));
   return std::make_unique<NcclCommunicator>(ranks);
 }
 
@@ -71,8 +72,8 @@ void clear_beyond_slots(const SharedElements& tensor, int rank, int ranks, const
                      bytes = tensor.count * element_bytes(tensor.type);
   const std::int64_t there = std::clamp<std::int64_t>(tensor.slots - rank * own, 0, own);
   if (there < own)
-    fill_bytes(static_cast<std::byte*>(tensor.whole) + there * ranks * bytes, 0, (own - there) * ranks * bytes,
-               stream);
+    fill_bytes(static_cast<std::byte*>(tensor.whole) + there * ranks * bytes, 0,
+               (own - there) * ranks * bytes, stream);
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -132,8 +132,7 @@ void CopyCommunicator::all_gather(std::span<const SharedElements> tensors, const
 }
 
 void CopyCommunicator::to_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  for (const SharedElements& tensor : tensors)
-    clear_beyond_slots(tensor, member_.rank, member_.size, stream);
+  for (const SharedElements& tensor : tensors) clear_beyond_slots(tensor, member_.rank, member_.size, stream);
   enqueue(schedule_to_owners(member_, parts_of(tensors)), Reduction::sum, stream);
 }
 

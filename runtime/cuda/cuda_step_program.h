@@ -171,7 +171,7 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t free_before_ = 0, measured_bytes_ = 0;
   Arena arena_;
   std::unique_ptr<Communicator> communicator_;  // of several ranks
-  std::optional<Stopwatch> waiting_;          // around a step's wait for sums over ranks
+  std::optional<Stopwatch> waiting_;            // around a step's wait for sums over ranks
   bool graphs_in_use_ = true;
   bool evaluated_ = false;  // since the last micro_step()
   int64_t steps_begun_ = 0;

@@ -111,9 +111,9 @@ ExchangePhase phase_of_sums(Member member, const std::vector<Addends>& all, Exch
 // Of a tensor that is summed in place: equal parts of whole aligned stretches, the last ones shorter.
 ArenaElements part_of(const ArenaElements& tensor, Member member, int rank) {
   const std::int64_t element = element_bytes(tensor.type), stretch = kAlignment / element;
-  const std::int64_t each = ((tensor.count + member.size - 1) / member.size + stretch - 1) / stretch * stretch;
-  const std::int64_t first = std::min(tensor.count, rank * each),
-                     last = std::min(tensor.count, first + each);
+  const std::int64_t each =
+      ((tensor.count + member.size - 1) / member.size + stretch - 1) / stretch * stretch;
+  const std::int64_t first = std::min(tensor.count, rank * each), last = std::min(tensor.count, first + each);
   return {tensor.at + first * element, last - first, tensor.type};
 }
 
@@ -187,8 +187,7 @@ ExchangeSchedule schedule_to_owners(Member member, std::span<const ArenaParts> t
     for_each_slot(tensor, member, [&](std::int64_t slot, int owner) {
       if (owner != member.rank) return;
       for (int rank = 0; rank < member.size; ++rank)
-        add_copy(phase, rank,
-                 {tensor.part + slot * bytes, part_in_whole(tensor, member, slot, rank), bytes});
+        add_copy(phase, rank, {tensor.part + slot * bytes, part_in_whole(tensor, member, slot, rank), bytes});
     });
   }
   return {phase};
@@ -207,8 +206,7 @@ ExchangeSchedule schedule_from_owners(Member member, std::span<const ArenaParts>
 }
 
 std::int64_t exchange_buffer_bytes(int ranks, std::int64_t bytes, std::int64_t tensors) {
-  const std::int64_t small = std::min(bytes, kSmallSum) * (ranks - 1),
-                     parts = bytes / ranks * (ranks - 1);
+  const std::int64_t small = std::min(bytes, kSmallSum) * (ranks - 1), parts = bytes / ranks * (ranks - 1);
   const std::int64_t padding = 2 * (tensors + 1) * kAlignment * ranks;
   return aligned(std::min(std::max(small, parts) + padding, kMostBuffer));
 }

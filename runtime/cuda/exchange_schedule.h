@@ -1,6 +1,6 @@
 // What a rank does where the ranks of one host exchange numbers by copies between their GPUs: which bytes it
-// copies from whom, what it adds up, and who waits for whom, as data. Every rank's arena has one layout, so an
-// offset names the same tensor in all of them. What is here knows no GPU: ExchangeQueues carries it out.
+// copies from whom, what it adds up, and who waits for whom, as data. Every rank's arena has one layout, so
+// an offset names the same tensor in all of them. What is here knows no GPU: ExchangeQueues carries it out.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -81,8 +81,8 @@ NcclCommunicator::~NcclCommunicator() {
     if (communicator != nullptr) nccl().ncclCommAbort(communicator);
 }
 
-void NcclCommunicator::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                              RankGroup group) const {
+void NcclCommunicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
+                                  const Stream& stream, RankGroup group) const {
   const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
   in_one_group(tensors, stream, [&](const Elements& tensor) {
     check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
@@ -92,7 +92,7 @@ void NcclCommunicator::all_reduce(std::span<const Elements> tensors, Reduction r
 }
 
 void NcclCommunicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                                  RankGroup group) const {
+                                      RankGroup group) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
     check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
                                         type_of(tensor.type), abi::kNcclSum, of(group), stream.handle()),
@@ -110,7 +110,7 @@ void NcclCommunicator::sum(const Elements& from, void* to, const Stream& stream)
 }
 
 void NcclCommunicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                              RankGroup group) const {
+                                  RankGroup group) const {
   in_one_group(tensors, stream, [&](const SharedElements& tensor) {
     check_nccl(nccl().ncclAllGather(tensor.part, tensor.whole, static_cast<std::size_t>(tensor.count),
                                     type_of(tensor.type), of(group), stream.handle()),
@@ -154,7 +154,7 @@ void NcclCommunicator::exchange(const SharedElements& tensor, bool to_owners, co
 
 template <class Tensor, class Each>
 void NcclCommunicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream,
-                                const Each& each) const {
+                                    const Each& each) const {
   before_call(stream.handle());
   check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
   for (const Tensor& tensor : tensors) each(tensor);

@@ -46,7 +46,7 @@ PeerMemory::PeerMemory(Ranks& ranks, DeviceRange arena)
     : rank_(ranks.rank()), arenas_(static_cast<std::size_t>(ranks.size())) {
   abi::CUipcMemHandle own{};
   check(driver().cuIpcGetMemHandle(&own, reinterpret_cast<abi::CUdeviceptr>(arena.data)),
-        "cuIpcGetMemHandle of the arena");
+        "parallel.exchange: nccl does without what fails here, cuIpcGetMemHandle of the arena");
   const std::vector<std::string> handles = ranks.gather({own.reserved, sizeof own.reserved});
   try {
     for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -59,7 +59,9 @@ PeerMemory::PeerMemory(Ranks& ranks, DeviceRange arena)
       std::memcpy(handle.reserved, handles[i].data(), sizeof handle.reserved);
       abi::CUdeviceptr found = 0;
       check(driver().cuIpcOpenMemHandle_v2(&found, handle, abi::kIpcEnablePeerAccess),
-            fmt::format("cuIpcOpenMemHandle of the arena of rank {}", rank));
+            fmt::format("parallel.exchange: nccl does without what fails here, cuIpcOpenMemHandle of the "
+                        "arena of rank {}",
+                        rank));
       arenas_[i] = reinterpret_cast<std::byte*>(found);
     }
   } catch (...) {

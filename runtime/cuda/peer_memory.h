@@ -18,8 +18,8 @@ std::string why_no_peers(Ranks& ranks, const std::vector<std::string>& gpus);
 
 class PeerMemory {
  public:
-  // Maps all ranks' arenas, where why_no_peers() is "". `arena` is memory that cuMemAlloc gave; each rank's has
-  // as many bytes. RunError.
+  // Maps all ranks' arenas, where why_no_peers() is "". `arena` is memory that cuMemAlloc gave; each rank's
+  // has as many bytes. RunError.
   PeerMemory(Ranks& ranks, DeviceRange arena);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;

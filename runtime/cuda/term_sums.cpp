@@ -75,7 +75,8 @@ class KernelText {
     } else if (is_f32()) {
       line("ld.global.b32 word{}, [address];", first);
     } else {  // the upper half is not used
-      line("ld.global.b16 half{}, [address];\nmov.b32 word{}, {{half{}, half{}}};", first, first, first, first);
+      line("ld.global.b16 half{}, [address];\nmov.b32 word{}, {{half{}, half{}}};", first, first, first,
+           first);
     }
   }
 

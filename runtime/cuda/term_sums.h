@@ -21,8 +21,8 @@ class TermSums {
   TermSums(const TermSums&) = delete;
   TermSums& operator=(const TermSums&) = delete;
 
-  // Puts on `stream`: to[i] = ((0 + terms[0][i]) + terms[1][i]) + ... in f32, rounded once to `type`, which is
-  // f32, bf16 or f16; or the largest of them. `to` may be one of the terms. `count` > 0.
+  // Puts on `stream`: to[i] = ((0 + terms[0][i]) + terms[1][i]) + ... in f32, rounded once to `type`, which
+  // is f32, bf16 or f16; or the largest of them. `to` may be one of the terms. `count` > 0.
   void enqueue(std::span<const std::byte* const> terms, std::byte* to, std::int64_t count, ElementType type,
                Reduction reduction, const Stream& stream) const;
 

@@ -29,7 +29,8 @@ class GpuTermSums : public test::GpuTest {
                    const Result& result) {
     std::mt19937 random(static_cast<unsigned>(terms * 1000 + count));
     std::normal_distribution<float> normal(0, 3);
-    const auto size = static_cast<std::size_t>(count), skipped = static_cast<std::size_t>(shift) / sizeof(Element);
+    const auto size = static_cast<std::size_t>(count),
+               skipped = static_cast<std::size_t>(shift) / sizeof(Element);
     std::vector<std::vector<Element>> values(static_cast<std::size_t>(terms));
     std::vector<DeviceBuffer> buffers;
     std::vector<const std::byte*> places;

@@ -134,8 +134,7 @@ class SimulatedQueues : public ExchangeQueues {
   // What a faulty schedule would not wait for.
   enum class Missing { nothing, ready, done, copies, sums };
 
-  SimulatedQueues(Machine& machine, Member member, bool one_queue = false,
-                  Missing missing = Missing::nothing)
+  SimulatedQueues(Machine& machine, Member member, bool one_queue = false, Missing missing = Missing::nothing)
       : machine_(machine), member_(member), one_queue_(one_queue), missing_(missing) {}
 
   void tell(int queue, int peer, ExchangeFlag flag) override {
