@@ -16,8 +16,6 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr std::int64_t kVectorBytes = 16;
 
-constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::f16};
-
 std::string kernel_name(ElementType type, Reduction reduction, bool by_16_bytes) {
   return fmt::format("{}_of_{}{}", reduction == Reduction::sum ? "sum" : "largest", name(type),
                      by_16_bytes ? "_vectors" : "");
@@ -138,6 +136,13 @@ class KernelText {
   std::string text_;
 };
 
+template <class Each>
+void for_each_kind(const Each& each) {
+  for (const ElementType type : {ElementType::f32, ElementType::bf16, ElementType::f16})
+    for (const Reduction reduction : {Reduction::sum, Reduction::max})
+      for (const bool by_16_bytes : {true, false}) each(type, reduction, by_16_bytes);
+}
+
 bool is_aligned(const std::byte* data) {
   return reinterpret_cast<std::uintptr_t>(data) % kVectorBytes == 0;
 }
@@ -146,10 +151,9 @@ bool is_aligned(const std::byte* data) {
 
 std::string term_sum_code(int terms) {
   std::string text = ".version 7.0\n.target sm_80\n.address_size 64\n";
-  for (const ElementType type : kTypes)
-    for (const Reduction reduction : {Reduction::sum, Reduction::max})
-      for (const bool by_16_bytes : {true, false})
-        text += KernelText(terms, type, reduction, by_16_bytes).text();
+  for_each_kind([&](ElementType type, Reduction reduction, bool by_16_bytes) {
+    text += KernelText(terms, type, reduction, by_16_bytes).text();
+  });
   return text;
 }
 
@@ -157,12 +161,11 @@ TermSums::TermSums(int terms) : terms_(terms) {
   const std::string code = term_sum_code(terms);
   check(driver().cuModuleLoadDataEx(&module_, code.c_str(), 0, nullptr, nullptr),
         "cuModuleLoadDataEx of sums over ranks");
-  for (const ElementType type : kTypes)
-    for (const Reduction reduction : {Reduction::sum, Reduction::max})
-      for (const bool by_16_bytes : {true, false})
-        check(driver().cuModuleGetFunction(&kernels_[{type, reduction, by_16_bytes}], module_,
-                                           kernel_name(type, reduction, by_16_bytes).c_str()),
-              "cuModuleGetFunction");
+  for_each_kind([&](ElementType type, Reduction reduction, bool by_16_bytes) {
+    check(driver().cuModuleGetFunction(&kernels_[{type, reduction, by_16_bytes}], module_,
+                                       kernel_name(type, reduction, by_16_bytes).c_str()),
+          "cuModuleGetFunction");
+  });
 }
 
 TermSums::~TermSums() {
