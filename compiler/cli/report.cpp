@@ -59,7 +59,8 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
     if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
   if (c.plan.kept_bytes > 0) bytes[ir::Role::optimizer_state] += c.plan.kept_bytes;
-  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes;
+  bytes[ir::Role::activation] =
+      c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes - c.plan.exchange_bytes;
   return bytes;
 }
 
@@ -92,6 +93,9 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
     text +=
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
+  if (c.plan.exchange_bytes > 0)
+    text += fmt::format("{}  {:<14} {:>16} bytes   {}, of numbers that ranks copy from each other\n", prefix,
+                        "exchange", c.plan.exchange_bytes, bytes_text(c.plan.exchange_bytes));
   text += cache_summary(c, prefix);
   if (c.plan.host_bytes > 0)
     text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: {}\n", prefix, "host",
@@ -109,7 +113,7 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
             : ", on a GPU of its own",
         is_shared ? fmt::format(", and {} of 1/{} of the parameters", shared_of(c.pack), ranks) : "",
         bytes_text(driver::bytes_sent_per_step(c)), is_shared ? "sums and parameters" : "sums",
-        seconds > 0 ? fmt::format(", about {:.1f} ms of NCCL's time", 1e3 * seconds) : "");
+        seconds > 0 ? fmt::format(", about {:.1f} ms over their links", 1e3 * seconds) : "");
   }
   return text;
 }

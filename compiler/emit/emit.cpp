@@ -336,8 +336,7 @@ void Emitter::add_program() {
       definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
     }
     if (spec::rank_count(compiled_.spec) > 1)
-      declaration.body +=
-          "using hydrac::runtime::cuda::gpu_of_this_process;\nusing hydrac::runtime::cuda::nccl_version;\n";
+      declaration.body += "using hydrac::runtime::cuda::gpu_of_this_process;\n";
     declaration.body += "\n";
     definition.body += "\n";
   }

@@ -44,6 +44,7 @@ class LayoutText {
   void replies();
   void starts();
   void rope();
+  void exchange();
   void checkpoint();
   void checkpoint_part(const std::string& list, const ir::Value& parameter, const ir::CheckpointPart& part);
   void checkpoint_names(const std::string& list, bool base);
@@ -370,6 +371,13 @@ void LayoutText::flop() {
       static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));
 }
 
+void LayoutText::exchange() {
+  if (compiled_.plan.exchange_bytes == 0) return;
+  out_.line(fmt::format("layout.exchange = {{hydrac::runtime::ExchangePlace::By::{}, kExchangeOffset,",
+                        compiled_.spec.parallel.exchange == spec::Exchange::copies ? "copies" : "automatic"));
+  out_.line("                   kExchangeBytes};");
+}
+
 std::string LayoutText::print() {
   out_.open("ProgramLayout program_layout() {");
   out_.line("const Memory m(nullptr);");
@@ -378,6 +386,7 @@ std::string LayoutText::print() {
   out_.line("layout.persistent_bytes = kPersistentBytes;");
   if (compiled_.plan.host_bytes > 0) out_.line("layout.host_bytes = kHostBytes;");
   if (compiled_.plan.kept_bytes > 0) out_.line("layout.kept_bytes = kKeptBytes;");
+  exchange();
   out_.line("layout.input_bytes = kInputBytes;");
   out_.line(
       fmt::format("layout.gradient_accumulation_steps = {};", spec::micro_batches_of_step(compiled_.spec)));

@@ -189,6 +189,13 @@ std::string MemoryText::print() {
     out_.line(fmt::format(
         "inline constexpr std::int64_t kHostBytes = {};  // the arena's last ones: in the host's memory",
         grouped(compiled_.plan.host_bytes)));
+  if (compiled_.plan.exchange_bytes > 0) {
+    out_.line("// Memory for numbers that ranks copy from each other.");
+    out_.line(fmt::format("inline constexpr std::int64_t kExchangeOffset = {};",
+                          grouped(compiled_.plan.exchange_offset)));
+    out_.line(fmt::format("inline constexpr std::int64_t kExchangeBytes = {};",
+                          grouped(compiled_.plan.exchange_bytes)));
+  }
   if (compiled_.plan.kept_bytes > 0)
     out_.line(fmt::format(
         "inline constexpr std::int64_t kKeptBytes = {};  // before these: the GPU's, and live as long",

@@ -58,6 +58,30 @@ constexpr TilesOfKernel kTiles[] = {
     {"optimizations.attention_tiles.dq", &Tiles::dq, cuda::AttentionKernel::query_gradients},
     {"optimizations.attention_tiles.dkv", &Tiles::dkv, cuda::AttentionKernel::key_gradients}};
 
+// On several hosts too they are an error, but then of the run.
+void check_exchange(Draft& draft) {
+  const char* exchange = "parallel.exchange";
+  const auto& spec = draft.spec;
+  if (!draft.usable({exchange, "parallel.data"}) || spec.parallel.data == 1 ||
+      spec.parallel.exchange != Exchange::copies)
+    return;
+  const auto report = [&](const char* other, const std::string& why) {
+    draft.report(Kind::option_unsupported, {exchange, other}, why, "write exchange: nccl");
+  };
+  if (spec.parallel.data > kMostCopyingRanks)
+    report("parallel.data",
+           fmt::format("exchange: copies is for at most {} ranks, and there are {} (parallel.data)",
+                       kMostCopyingRanks, spec.parallel.data));
+  const auto& offload = spec.optimizations.offload;
+  const std::pair<const char*, bool> offloads[] = {
+      {"optimizations.offload.optimizer_state", offload.optimizer_state.any()},
+      {"optimizations.offload.activations", offload.activations},
+      {"optimizations.offload.weights", offload.weights > 0}};
+  for (const auto& [key, is_used] : offloads)
+    if (is_used && draft.usable({key}))
+      report(key, "exchange: copies needs all memory on the GPU: ranks read the memory of each other");
+}
+
 void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
@@ -218,6 +242,7 @@ void check_target(Draft& draft) {
   check_fp8_attention(draft);
   if (target.is_cpu()) return check_cpu(draft);
   check_batch(draft);
+  check_exchange(draft);
   check_cudnn(draft, target);
   check_weights(draft);
   check_matmuls(draft, target);

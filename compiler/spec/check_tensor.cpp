@@ -73,6 +73,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
       {o.offload.optimizer_state.any(), "optimizations.offload.optimizer_state",
        "keep moments in the host's memory", "optimizations.offload.optimizer_state: false"},
       {has_objective(spec), "objective.name", "sample replies", "objective.name: none"},
+      {spec.parallel.exchange == Exchange::copies, "parallel.exchange", "exchange numbers by copies",
+       "parallel.exchange: nccl"},
   };
 }
 

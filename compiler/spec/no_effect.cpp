@@ -129,7 +129,7 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
       {spec.train.save_steps == 0 && spec.train.save_minutes == 0 && !spec.train.save_best,
        "save_steps and save_minutes are 0, so that a run without interruptions saves once",
        {"train.save_total_limit"}},
-      {spec.parallel.data == 1, "parallel.data is 1", {"parallel.zero"}},
+      {spec.parallel.data == 1, "parallel.data is 1", {"parallel.zero", "parallel.exchange"}},
       {spec.profile.steps == 0, "profile.steps is 0", {"profile.start"}},
       {spec.sample.max_new_tokens == 0,
        "max_new_tokens is 0",
@@ -147,6 +147,7 @@ std::vector<Vain> vain_optimizations(const Spec& spec) {
   const bool cpu = targets::find(spec.target)->is_cpu();
   return {
       {!cpu, "the target is a GPU", {"optimizations.threads"}},
+      {cpu, "ranks on processors share memory", {"parallel.exchange"}},
       {cpu && o.attention == AttentionKernel::generated,
        "the cpu has no other attention",
        {"optimizations.attention"}},

@@ -122,6 +122,9 @@ inline int64_t rank_count(const SpecKeys& spec) {
   return spec.parallel.data * spec.parallel.tensor;
 }
 
+// That exchange numbers by copies between their GPUs: a host has as many at most, as a rule.
+inline constexpr int64_t kMostCopyingRanks = 8;
+
 // Whether layers of this model can gather their weights from ranks (parallel.zero: 3).
 inline bool can_share_weights(const SpecKeys& spec) {
   const bool has_codes = spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4;

@@ -87,6 +87,9 @@ class LaidOutProgram : public StepProgram {
   virtual void join(Ranks& ranks);
   // What this rank computes on, for people: "16 cores", or its GPU's name.
   virtual std::string device() const;
+  // What sums over ranks on GPUs, "NCCL 2.28.9"; "" where nothing does, or before ranks that find it out have
+  // joined.
+  virtual std::string sums_by() const { return ""; }
   // What a collective does with numbers in this process's memory: Ranks::all_reduce(), where `to` may be
   // `from`, reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError where
   // this program runs alone.

@@ -137,6 +137,17 @@ struct RopeTables {
   RopeScaling scaling;
 };
 
+// How the ranks of a run on GPUs that share micro-batches exchange numbers, and memory of the arena for it.
+struct ExchangePlace {
+  enum class By {
+    nccl,
+    automatic,  // copies where each rank's GPU reaches the memory of all others, else NCCL
+    copies
+  };
+  By by = By::nccl;
+  int64_t offset = 0, bytes = 0;  // 0 where it is NCCL
+};
+
 struct ProgramLayout {
   int64_t arena_bytes = 0;       // all tensor memory
   int64_t persistent_bytes = 0;  // of which, at its start, what lives as long as the program
@@ -160,6 +171,7 @@ struct ProgramLayout {
   bool working_copies = false;  // of parameters, which Function::load makes anew
   std::vector<GradientPlace> gradients;
 
+  ExchangePlace exchange;
   int64_t tensor_ranks = 1;  // that share layers: consecutive ones
   int64_t stream_rows = 0;   // of the residual stream, that each of these has
   // Layers gather their weights, of which each rank has a part: no rank computes by itself.

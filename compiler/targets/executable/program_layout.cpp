@@ -33,6 +33,7 @@ class LayoutMaker {
   runtime::TextShape texts() const;
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
+  runtime::ExchangePlace exchange() const;
   std::vector<runtime::GradientPlace> gradients() const;
   std::vector<runtime::SharedBytes> divided() const;
   double flop_per_target() const;
@@ -251,6 +252,13 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
   return all;
 }
 
+runtime::ExchangePlace LayoutMaker::exchange() const {
+  using By = runtime::ExchangePlace::By;
+  if (compiled_.plan.exchange_bytes == 0) return {};
+  const bool asked = compiled_.spec.parallel.exchange == spec::Exchange::copies;
+  return {asked ? By::copies : By::automatic, compiled_.plan.exchange_offset, compiled_.plan.exchange_bytes};
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
@@ -269,6 +277,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.input_bytes = compiled_.plan.input_bytes;
   layout.host_bytes = compiled_.plan.host_bytes;
   layout.kept_bytes = compiled_.plan.kept_bytes;
+  layout.exchange = exchange();
   layout.inputs = inputs();
   layout.state = state();
   layout.results = results();
