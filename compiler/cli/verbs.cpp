@@ -166,7 +166,8 @@ const std::vector<Verb>& verbs() {
        report_verb},
       {"data prepare",
        "PATH ... -o FOLDER",
-       "learn a tokenizer from text, JSONL or JSON, and write the text as token shards that train fast",
+       "learn a tokenizer from text, JSONL or JSON (files, folders, patterns), and write it as token shards "
+       "that train fast",
        {{"--output,-o", "FOLDER", "where to; a folder that is not there yet, or that it has made before"},
         {"--vocab-size", "N", "tokens of the byte-level BPE that is learned; without: 32768"},
         {"--tokenizer", "WHICH", "instead of learning one: byte, char, or the path of a tokenizer.json"},

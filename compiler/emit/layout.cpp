@@ -42,6 +42,7 @@ class LayoutText {
   void state();
   void results();
   void replies();
+  void text_encoder();
   void starts();
   void rope();
   void exchange();
@@ -147,6 +148,10 @@ void LayoutText::replies() {
                         finds_top ? ", " + size_text(dimensions_, value(cache.top_values).shape[1]) : ""));
   place("inputs.target_weights", objective.weights);
   place("inputs.segments", objective.segments);
+  place("inputs.text_tokens", objective.encoder.tokens);
+  place("inputs.text_documents", objective.encoder.documents);
+  place("inputs.text_positions", objective.encoder.positions);
+  place("inputs.text_segments", objective.encoder.segments);
   place("inputs.prompts", cache.prompts);
   place("inputs.prompt_rows", cache.prompt_rows);
   place("inputs.prompt_ends", cache.prompt_ends);
@@ -168,6 +173,32 @@ void LayoutText::replies() {
   place("results.reply_embeddings", objective.embeddings);
   place("results.reply_distance", objective.distance);
   place("results.reply_distances", objective.distances);
+  out_.line("");
+}
+
+// Each layer of a tensor of the files is rows of a slot.
+void LayoutText::text_encoder() {
+  const models::EncoderInterface& encoder = compiled_.interface.objective.encoder;
+  const ir::Shape& texts = value(encoder.tokens).shape;
+  out_.line(fmt::format("layout.texts = {{{}, {}}};", size_text(dimensions_, texts[0]),
+                        size_text(dimensions_, texts[1])));
+  out_.line("// The encoder of replies, under the names of its own files; no checkpoint holds it.");
+  out_.line("CheckpointNames text_encoder(layout.encoder_parameters);");
+  const ir::Dim width = value(encoder.word).shape[1];
+  for (const models::EncoderTensor& of : encoder.tensors) {
+    const ir::Value& parameter = value(of.value);
+    ir::Shape shape = parameter.shape, before = parameter.shape;
+    if (of.part.rows == width.size) shape[0] = width;  // of queries, keys or values
+    const int64_t widths = of.part.first_row / width.size;
+    before[0] = {of.part.first_row, (widths == 1 ? "" : std::to_string(widths)) + width.symbol};
+    std::vector<std::string> sizes;
+    for (const ir::Dim& dim : shape) sizes.push_back(size_text(dimensions_, dim));
+    const bool a_layer = of.part.name.find("{}") != std::string::npos;
+    out_.line(fmt::format(
+        "text_encoder.{}\"{}\", {}, {{{}}}{});", a_layer ? "add_layers(kTextLayers, " : "add(", of.part.name,
+        field(parameter), fmt::join(sizes, ", "),
+        of.part.first_row == 0 ? "" : fmt::format(", {{.offset = {}}}", elements_text(dimensions_, before))));
+  }
   out_.line("");
 }
 
@@ -406,6 +437,7 @@ std::string LayoutText::print() {
   starts();
   rope();
   checkpoint();
+  if (spec::encoder_of_replies(compiled_.spec)) text_encoder();
   optimizer_state();
   divided();
   gradients();

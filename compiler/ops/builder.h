@@ -108,16 +108,17 @@ struct TapSums {
   std::string name;
   ir::Shape shape;  // of a token: [W] or [H,D]
 };
-// What reads tokens before a token gets zeros where a sequence has none. Of `before` tokens that its operand
-// has before the first one, [B,before+T,..], it makes no result; such an operand is what history_window()
-// gives.
+// What reads tokens before a token gets zeros where a sequence has none, and, with `documents` as attention()
+// has them, where the token's document has none. Of `before` tokens that its operand has before the first
+// one, [B,before+T,..], it makes no result; such an operand, which goes without documents, is what
+// history_window() gives.
 //
 // products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels. With
 // products = x W^T, W [taps*C, in] and tap 0 first, that is a causal convolution.
 std::vector<Use> sum_taps(RegionBuilder&, Use products, int64_t taps, const std::vector<TapSums>& parts,
-                          int64_t before = 0);
+                          int64_t before = 0, Use documents = {});
 // v [B,T,K,D]: the second half of a token's K*D elements becomes that of the token before it.
-Use value_shift(RegionBuilder&, Use v, const std::string& name, int64_t before = 0);
+Use value_shift(RegionBuilder&, Use v, const std::string& name, int64_t before = 0, Use documents = {});
 Use head_sum(RegionBuilder&, Use x, double factor, const std::string& name);  // [B,T,H,D] -> [B,T,D]
 // factor * x, of [B,T,H,D], or of [B,T,D] for each of `heads` heads.
 Use scale_heads(RegionBuilder&, Use x, ir::Dim heads, double factor, const std::string& name);

@@ -141,13 +141,6 @@ inline bool has_windows(const SpecKeys& spec) {
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
-// Whether tokens see others by something else than attention: convolutions, shifted values.
-inline bool mixes_tokens(const SpecKeys& spec) {
-  const auto& parts = spec.model.ccgqa;
-  return spec.model.attention_kind == AttentionKind::ccgqa &&
-         (parts.head_conv || parts.channel_conv || parts.value_shift);
-}
-
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

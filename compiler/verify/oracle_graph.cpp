@@ -64,10 +64,12 @@ Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use
 // For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
 // the sums over them.
 void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
+  std::vector<ir::Use> inputs = {matmul.inputs[0], matmul.inputs[1]};
+  inputs.insert(inputs.end(), sums.inputs.begin() + 1, sums.inputs.end());  // documents
   int64_t first = 0;
   for (ir::Use part : sums.outputs) {
-    nodes.push_back(node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}},
-                              {matmul.inputs[0], matmul.inputs[1]}, part));
+    nodes.push_back(
+        node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}}, inputs, part));
     const ir::Shape& shape = graph.value(part).shape;
     first += ir::element_count({shape.begin() + 2, shape.end()});
   }

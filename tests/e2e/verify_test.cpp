@@ -133,6 +133,10 @@ const Case kCases[] = {
      "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, max_position_embeddings: 80",
      "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
      ", document_mask: true"},
+    {"DocumentsOfCompressedAttention",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, attention_kind: ccgqa, ccgqa: {compression: 2}",
+     "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
+     ", document_mask: true"},
     {"FrozenLayersEmbeddingAndPositionsAccumulated",
      "num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu, "
      "dropout: 0.2, attention_dropout: 0.2",

@@ -237,7 +237,13 @@ void add_attention(std::vector<OpCase>& cases) {
   }
 }
 
+// Two rows of 5 tokens: documents of 2, 3 and 1, 3, 1 tokens.
+CaseInput two_rows_of_documents() {
+  return ids({2, 5, 2}, {0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 0, 1, 1, 4, 1, 4, 1, 4, 4, 5});
+}
+
 void add_compressed_attention(std::vector<OpCase>& cases) {
+  // The second input, where there is one: documents.
   const auto emit_sums = [](int64_t taps, const std::vector<std::vector<int64_t>>& parts,
                             int64_t before = 0) {
     return [taps, parts, before](RegionBuilder& b, const Uses& in) {
@@ -246,7 +252,7 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
         sums.push_back({"y" + std::to_string(sums.size()), {}});
         for (const int64_t size : sizes) sums.back().shape.push_back({size, ""});
       }
-      ops::sum_taps(b, in[0], taps, sums, before);
+      ops::sum_taps(b, in[0], taps, sums, before, in.size() > 1 ? in[1] : ir::Use{});
     };
   };
   cases.push_back({"sum_taps", {x({2, 5, 12})}, emit_sums(3, {{4}})});
@@ -257,6 +263,14 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"sum_tapsShortSequence", {x({2, 2, 8})}, emit_sums(4, {{2}})});
   cases.push_back({"sum_tapsOfTheLastToken", {x({3, 3, 15})}, emit_sums(3, {{2}, {3}}, 2), false});
   cases.push_back({"sum_tapsBehindOneToken", {x({2, 4, 12})}, emit_sums(3, {{2, 2}}, 1), false});
+  const CaseInput documents = two_rows_of_documents();
+  cases.push_back({"sum_tapsDocuments", {x({2, 5, 12}), documents}, emit_sums(3, {{4}})});
+  cases.push_back({"sum_tapsDocumentsOfHeads", {x({2, 5, 24}), documents}, emit_sums(4, {{3, 2}})});
+  cases.push_back(
+      {"sum_tapsDocumentsParts", {x({2, 5, 15}), documents}, emit_sums(3, {{2}, {3}}), true, {0, 1}});
+  cases.push_back({"value_shiftDocuments",
+                   {x({2, 5, 3, 4}), documents},
+                   [](RegionBuilder& b, const Uses& in) { ops::value_shift(b, in[0], "y", 0, in[1]); }});
   for (const int64_t before : {1, 2}) {
     cases.push_back({"value_shiftBehind" + std::to_string(before) + "Tokens",
                      {x({2, before + 1, 3, 4})},
@@ -422,8 +436,7 @@ void add_documents(std::vector<OpCase>& cases) {
       {"Window", {.mask = Mask::window, .window = 2, .documents = true}},
       {"Softcap", {.softcap = 0.8, .documents = true}},
   };
-  // Documents of 2, 3 and 1, 3, 1 tokens.
-  const CaseInput documents = ids({2, 5, 2}, {0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 0, 1, 1, 4, 1, 4, 1, 4, 4, 5});
+  const CaseInput documents = two_rows_of_documents();
   for (const auto& [name, rules] : all) {
     for (double dropout : {0.0, 0.3}) {
       cases.push_back(

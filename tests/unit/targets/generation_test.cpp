@@ -364,6 +364,7 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"ccgqaLongConv", kCompressed, {"model.ccgqa.conv_kernel=9"}},
         Family{"ccgqaOneTap", kCompressed, {"model.ccgqa.conv_kernel=1"}},
         Family{"ccgqaWindows", kCompressed, {"model.sliding_window=7"}},
+        Family{"ccgqaDocuments", kCompressed, {"data.document_mask=true"}},
         Family{"ccgqaAdapters", kCompressed, {"adapter.type=lora", "adapter.r=4"}},
         Family{"ccgqaWithoutTime",
                kCompressed,
