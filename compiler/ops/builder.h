@@ -84,6 +84,21 @@ Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::st
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
 // x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
 Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);
+// A mixture of recursions: logit [..] -> depth and weight, f32 [..] both. See ops/recursion_depth.cpp.
+struct Depths {
+  Use depth;   // 0 to recursions - 1: after this pass the token is done
+  Use weight;  // 0 to 1: how near p (recursions - 1) is to it
+};
+Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name);
+// What its router is trained to beside: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
+struct RecursionLossWeights {
+  double depth = 0, variance = 0, logit = 0;
+};
+Use recursion_loss(RegionBuilder&, Use logit, const RecursionLossWeights&, const std::string& name);
+// x[..,C] + y[..,C] in rows whose depth f32 [..] is `pass` or more, x in the others.
+Use masked_add(RegionBuilder&, Use x, Use y, Use depth, int64_t pass, const std::string& name);
+// x[..,C] (1 + weight[..] - stop(weight[..])): x, which passes a gradient to the weight.
+Use straight_through(RegionBuilder&, Use x, Use weight, const std::string& name);
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);

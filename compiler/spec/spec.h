@@ -145,6 +145,11 @@ inline bool mixes_tokens(const SpecKeys& spec) {
          (parts.head_conv || parts.channel_conv || parts.value_shift);
 }
 
+// Whether tokens take passes of their own number through a block's mlp.
+inline bool has_recursions(const SpecKeys& spec) {
+  return spec.model.mor.recursions > 1;
+}
+
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/initialize.h"
+#include "verify/depth_margin.h"
 #include "verify/oracle_graph.h"
 #include "verify/yardstick.h"
 
@@ -74,6 +75,7 @@ Json job_json(spec::Spec spec, int threads) {
           {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
+          {"dump", values_for_margin(graph)},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 

@@ -92,6 +92,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     }
     return;
   }
+  if (op == "recursion_depth") {
+    nodes.push_back(node_json(op, attributes, inputs, node.outputs[0]));
+    nodes.push_back(node_json("recursion_weight", std::move(attributes), inputs, node.outputs[1]));
+    return;
+  }
   if (attributes.contains("function")) {
     nodes.push_back(node_json(op, Json::object(), inputs, node.outputs[0]));
     nodes.back()["function"] = attributes["function"];
@@ -160,6 +165,12 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
+// The residual stream, between the passes of a mixture of recursions too.
+bool is_stream(const ir::Value& value) {
+  return value.name == "residual" || value.name.starts_with("residual_pass") ||
+         (value.name.starts_with("recursion") && !value.parameter);
+}
+
 // What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
 // which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
@@ -198,7 +209,7 @@ Json graph_json(const ir::Graph& graph) {
                       {"shape", shape},
                       {"slots", value.slots},
                       {"role", role}});
-    if (value.name == "residual" && !value.exact) values.back()["narrow"] = 1;
+    if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {

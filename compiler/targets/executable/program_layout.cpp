@@ -257,8 +257,8 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
-    if (value.parameter && is_multiplied_by(compiled_, value))
-      flop += value.parameter->flop *
+    if (value.parameter)
+      flop += value.parameter->flop * times_multiplied(compiled_, value) *
               static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
   return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);
@@ -348,9 +348,11 @@ int64_t trained_count(const driver::Compiled& compiled) {
   return count_parameters(compiled, [](const ir::Value& value) { return value.trains(); });
 }
 
-bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {
-  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return false;
-  return parameter.name != "token_embedding" || compiled.spec.model.tie_word_embeddings;
+int times_multiplied(const driver::Compiled& compiled, const ir::Value& parameter) {
+  const spec::Model& m = compiled.spec.model;
+  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return 0;
+  if (parameter.name == "token_embedding") return m.tie_word_embeddings ? 1 : 0;
+  return parameter.name.starts_with("mlp.") ? static_cast<int>(m.mor.recursions) : 1;
 }
 
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {

@@ -44,6 +44,7 @@ const std::vector<Words> kLayerVariants = {
     {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all"},
     {"model.sliding_window=32", "model.sliding_window_pattern=2", "data.document_mask=true"},
     {"model.attention_kind=ccgqa", "model.ccgqa.compression=2", "model.num_key_value_heads=2"},
+    {"model.mor.recursions=3"},
     {"train.freeze=[model.embed_tokens.weight, model.layers.0.*, model.layers.1.*, model.layers.4.*]"},
     {"adapter.type=lora", "adapter.base=nf4"},
     {"train.optimizer.name=muon"},
