@@ -13,20 +13,23 @@ namespace {
 
 using ir::Term;
 
-Term reaches(ir::BodyBuilder& k, const ir::Node& node, Term depth) {
+// 1 or 0, of a row. A factor and no choice between two columns: loops over columns are then vectorized as
+// those without it are, and add up in the same order.
+Term kept(ir::BodyBuilder& k, const ir::Node& node, Term depth) {
   const auto pass = static_cast<double>(node.integer("pass"));
-  return k.named("reaches", !(depth < k.constant(pass, ir::ExprType::f32, "kPass")));
+  const Term is_done = depth < k.constant(pass, ir::ExprType::f32, "kPass");
+  return k.named("kept", select(is_done, k.constant(0), k.constant(1)));
 }
 
 ir::Body masked_add_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.store(0, k.full(0) + select(reaches(k, node, k.per_row(2)), k.full(1), k.constant(0)));
+  k.store(0, k.full(0) + kept(k, node, k.per_row(2)) * k.full(1));
   return k.take();
 }
 
 ir::Body masked_add_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.store(0, select(reaches(k, node, k.per_row(1)), k.full(0), k.constant(0)));
+  k.store(0, kept(k, node, k.per_row(1)) * k.full(0));
   return k.take();
 }
 
@@ -46,14 +49,14 @@ void masked_add_reference(const ir::Node& node, const std::vector<Tensor64>& in,
 }  // namespace
 
 extern const OpInfo kMaskedAdd{.op = ir::Op::masked_add,
-                               .formula = "sum = residual + (depth >= pass ? x : 0)",
+                               .formula = "sum = residual + kept x, kept = depth >= pass",
                                .inputs = {"residual", "x", "depth"},
                                .outputs = {"sum"},
                                .body = masked_add_body,
                                .gradient = masked_add_gradient,
                                .reference = masked_add_reference};
 extern const OpInfo kMaskedAddBackward{.op = ir::Op::masked_add_backward,
-                                       .formula = "d_x = depth >= pass ? d_sum : 0",
+                                       .formula = "d_x = kept d_sum, kept = depth >= pass",
                                        .inputs = {"d_sum", "depth"},
                                        .outputs = {"d_x"},
                                        .body = masked_add_backward_body};

@@ -18,7 +18,7 @@ using test::slurp;
 const Words kRecursions = {"base.yaml", "model.mor.recursions=3", "model.mor.aux_warmup_steps=6",
                            "model.initializer_range=0.1", "sample.max_new_tokens=8"};
 
-std::vector<nlohmann::json> records(const fs::path& run) {
+std::vector<nlohmann::json> metric_records(const fs::path& run) {
   std::vector<nlohmann::json> all;
   std::istringstream lines(slurp(run / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
@@ -64,7 +64,7 @@ TEST(Recursions, TheShippedSpecMadeSmallTrains) {
   const Outcome outcome = place.run(words);
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("  depth "), std::string::npos) << outcome.out;
-  const auto steps = records(place / "runs/small");
+  const auto steps = metric_records(place / "runs/small");
   EXPECT_LT(steps.back()["loss"], steps.front()["loss"]);
   // Of all layers: a share n / 2500 of 0.0005 / 2 + 0.01 + 0.05 at most each.
   const double first = steps.front()["aux_loss"], last = steps.back()["aux_loss"];
