@@ -74,7 +74,7 @@ Training some_training() {
 TEST(CompareBits, EqualTrainingsAreTheSame) {
   const Sameness same = compare_bits("two runs", some_training(), some_training());
   EXPECT_EQ(same.what, "two runs");
-  EXPECT_EQ(same.compared, 8u);  // four numbers of each step, the evaluation, a gradient, a parameter
+  EXPECT_EQ(same.compared, 8u);  // five numbers of each step, the evaluation, a gradient, a parameter
   EXPECT_TRUE(same.passed());
 }
 
