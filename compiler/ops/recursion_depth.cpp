@@ -35,7 +35,7 @@ struct Terms {
 Terms terms(ir::BodyBuilder& k, const ir::Node& node, Term logit) {
   const Term p = router_probability(logit), scaled = k.named("scaled", p * last_depth(k, node));
   const Term depth = k.named("row_depth", floor(scaled + 0.5)), off = k.named("off", scaled - depth);
-  return {p, scaled, depth, k.named("row_weight", exp(-(off * off)))};
+  return {p, scaled, depth, k.named("row_weight", expm1(-(off * off)) + 1)};
 }
 
 ir::Body recursion_depth_body(const ir::Graph& graph, const ir::Node& node) {
