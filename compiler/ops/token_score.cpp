@@ -45,6 +45,13 @@ ir::Body token_score_bias_gradient_body(const ir::Graph& graph, const ir::Node& 
   return k.take();
 }
 
+// Sums over rows of tensors that are f32 in every program. On a GPU a kernel that also moves 16-bit tensors
+// has other rows in a thread, and would add up in another order: they are kernels of their own, whatever is
+// computed again beside them.
+ir::Attributes sum_attributes(bool accumulate) {
+  return {{"accumulate", accumulate}, {"alone", true}};
+}
+
 void token_score_gradient(Gradient& g, const ir::Node& node) {
   const Use d_score = *g.of(node.outputs[0]), x = node.inputs[0], weight = node.inputs[1],
             bias = node.inputs[2];
@@ -52,11 +59,11 @@ void token_score_gradient(Gradient& g, const ir::Node& node) {
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node(ir::Op::token_score_weight_gradient, {d_score, x}, {dw.target},
-                {{"accumulate", dw.accumulate}});
+                sum_attributes(dw.accumulate));
   }
   if (has_bias(node) && g.wanted(bias)) {
     const ParameterGradient db = g.parameter(bias);
-    g.emit_node(ir::Op::token_score_bias_gradient, {d_score}, {db.target}, {{"accumulate", db.accumulate}});
+    g.emit_node(ir::Op::token_score_bias_gradient, {d_score}, {db.target}, sum_attributes(db.accumulate));
   }
 }
 
