@@ -124,6 +124,8 @@ void LayoutText::results() {
   place("results.step_loss", m.step_loss);
   place("results.grad_norm", m.grad_norm);
   place("results.learning_rate", m.learning_rate);
+  place("results.aux_loss", m.aux_loss);
+  place("results.mean_depth", m.mean_depth);
   place("results.loss_scale", m.loss_scale);
   place("results.skipped", m.skipped);
   place("results.eval_loss", compiled_.interface.eval_loss);
@@ -383,20 +385,23 @@ void LayoutText::divided() {
 void LayoutText::flop() {
   std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
   for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
-    std::string& sum = weights[value.parameter->flop];
+    const int times = value.parameter ? targets::times_multiplied(compiled_, value) : 0;
+    if (times == 0) continue;
+    std::string& sum = weights[times * value.parameter->flop];
     const std::string slots =
         value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
     sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
                        value.parameter->split ? std::to_string(element_count(models::whole_shape(value)))
                                               : elements_text(dimensions_, value.shape));
   }
+  const int64_t passes = compiled_.spec.model.mor.recursions;
   std::string sum;
   for (const auto& [flop, elements] : weights)
     sum += fmt::format("{}.0 * static_cast<double>({}) + ", flop, elements);
-  out_.line(
-      fmt::format("// For mfu: {} flop a weight of matmuls, and attention's over the keys that a query sees.",
-                  weights.size() == 1 ? "6" : "2 to 6"));
+  out_.line(fmt::format(
+      "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
+      weights.size() == 1 || passes > 1 ? "6" : "2 to 6",
+      passes > 1 ? fmt::format(" ({} passes through the mlp's)", passes) : ""));
   out_.line(fmt::format(
       "layout.flop_per_target = {}{:#};", sum,
       static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));

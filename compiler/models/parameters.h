@@ -34,6 +34,12 @@ struct Parameters {
   ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
+  // Of a mixture of recursions: the router's [C] and [1], and a vector [C] that is added to the stream for
+  // each pass.
+  struct Recursions {
+    ir::ValueId router_weight = ir::kNoValue, router_bias = ir::kNoValue;
+    std::vector<ir::ValueId> embeddings;
+  } recursions;
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
   std::map<ir::ValueId, std::vector<SlotRun>> runs;

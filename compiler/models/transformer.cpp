@@ -69,6 +69,19 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
   return function.regions.back();
 }
 
+// The stream behind attention -> behind the mlp, into the stream's use `next`.
+Use add_mlp(ops::RegionBuilder& b, const Build& build, Use middle, Use next) {
+  if (spec::has_recursions(build.model.spec)) return add_recursions(b, build, middle, next);
+  const Parameters& p = build.model.parameters;
+  b.enter("norm", "model.norm");
+  const Use mlp_input =
+      norm(b, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  const Use from_mlp = mlp_block(b, build, whole_rows(b, build, mlp_input, true, "mlp_input"), "mlp");
+  b.enter("residual", "model.hidden_size");
+  b.into(next);
+  return ops::add(b, middle, from_mlp, "residual");
+}
+
 // One layer, of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
 void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
   Model& model = build.model;
@@ -80,13 +93,7 @@ void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId
   block.enter("residual", "model.hidden_size");
   const Use middle = ops::add(block, build.layer(residual), from_attention, "residual_mid");
   if (model.graph.value(residual).exact) block.exact(middle);
-  block.enter("norm", "model.norm");
-  const Use mlp_input =
-      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
-  const Use from_mlp = mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"));
-  block.enter("residual", "model.hidden_size");
-  block.into(build.layer(residual, 1));
-  const Use next = ops::add(block, middle, from_mlp, "residual");
+  const Use next = add_mlp(block, build, middle, build.layer(residual, 1));
   block.enter("norm", "model.norm");
   block.into(build.layer(normed, 1));
   norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");

@@ -82,6 +82,25 @@ Use own_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::st
 Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
 // x[..,C] * factor[..], a number a row, which has no gradient.
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
+// x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
+Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);
+// A mixture of recursions: logit [..] -> depth and weight, f32 [..] both. See ops/recursion_depth.cpp.
+struct Depths {
+  Use depth;   // 0 to recursions - 1: after this pass the token is done
+  Use weight;  // 0 to 1: how near p (recursions - 1) is to it
+};
+Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name);
+// What its router is trained to beside: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
+struct RecursionLossWeights {
+  double depth = 0, variance = 0, logit = 0;
+};
+Use recursion_loss(RegionBuilder&, Use logit, const RecursionLossWeights&, const std::string& name);
+// x[..,C] + y[..,C] in rows whose depth f32 [..] is `pass` or more, x in the others.
+Use masked_add(RegionBuilder&, Use x, Use y, Use depth, int64_t pass, const std::string& name);
+// x[..,C] (1 + weight[..] - stop(weight[..])): x, which passes a gradient to the weight.
+Use straight_through(RegionBuilder&, Use x, Use weight, const std::string& name);
+// into += factor * sum of rows, f32 [..]: for logs.
+void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
@@ -166,6 +185,17 @@ Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, U
 // `gradient_scale` (f32 [], or no value for 1) multiplies the gradient only.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {},
                Use weights = {});
+// The weight of a loss that blocks add. `step`: i32 [], optimizer steps done; in the first `warmup_steps`
+// steps the weight grows with them to its whole.
+struct AuxiliaryWeight {
+  double weight = 1;
+  int64_t warmup_steps = 0;
+  Use step;  // no value where it is whole from the start
+  bool accumulate = true;
+};
+// loss += weight * sum of rows, f32 [..], into the given scalar. `gradient_scale`: as of mean_loss().
+void auxiliary_loss(RegionBuilder&, Use rows, const AuxiliaryWeight& weight, Use loss,
+                    Use gradient_scale = {});
 // x [B,N,d], N vectors a set: their mean cosine distance of two, f32 [B], and of each one to the others, f32
 // [B,N].
 struct Distances {

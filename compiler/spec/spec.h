@@ -141,6 +141,11 @@ inline bool has_windows(const SpecKeys& spec) {
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
+// Whether tokens take passes of their own number through a block's mlp.
+inline bool has_recursions(const SpecKeys& spec) {
+  return spec.model.mor.recursions > 1;
+}
+
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

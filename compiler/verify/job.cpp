@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/initialize.h"
+#include "verify/depth_margin.h"
 #include "verify/oracle_graph.h"
 #include "verify/yardstick.h"
 
@@ -33,6 +34,12 @@ Json schedule_json(const spec::Spec& spec) {
   if (s.name.function) json["function"] = function_json(s.name.function->lifted);
   if (s.name == spec::Schedule::adaptive)
     json.update({{"patience", s.patience}, {"threshold", s.threshold}, {"factor", s.factor}});
+  return json;
+}
+
+Json loss_json(const models::Interface& interface) {
+  Json json = {{"value", interface.loss}};
+  if (interface.aux_losses.all != ir::kNoValue) json["auxiliary"] = interface.aux_losses.of_layer;
   return json;
 }
 
@@ -55,7 +62,7 @@ Json job_json(spec::Spec spec, int threads) {
   }
   return {{"threads", threads},
           {"graph", graph_json(graph)},
-          {"loss", {{"value", model.interface.loss}}},
+          {"loss", loss_json(model.interface)},
           {"accumulation", spec::micro_batches_of_step(spec)},
           {"optimizer",
            {{"name", spec::to_string(o.name)},
@@ -68,6 +75,7 @@ Json job_json(spec::Spec spec, int threads) {
           {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
+          {"dump", values_for_margin(graph)},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 
@@ -250,13 +258,15 @@ class BatchTensors {
       add(interface.targets, SafetensorsDtype::f32, batch.float_targets.data());
     add(interface.inv_count, SafetensorsDtype::f32, &inverses_[s]);
     add(interface.objective.weights, SafetensorsDtype::f32, batch.weights.data());
+    add(interface.step, SafetensorsDtype::i32, &numbers_[s]);
     add(interface.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
   }
 
   const driver::Compiled& compiled_;
   const Batches& batches_;
-  std::vector<float> inverses_;   // a step
-  std::vector<int32_t> numbers_;  // a micro-batch, counted through all steps: rng_step
+  std::vector<float> inverses_;  // a step
+  std::vector<int32_t>
+      numbers_;  // a micro-batch, counted through all steps: rng_step; the first ones count steps
 };
 
 }  // namespace

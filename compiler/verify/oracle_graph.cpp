@@ -79,6 +79,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
+  if (op == "statistic") return;  // is logged alone
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
@@ -91,6 +92,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
                                 inputs, part));
       offset += shape[2].size * shape[3].size;
     }
+    return;
+  }
+  if (op == "recursion_depth") {
+    nodes.push_back(node_json(op, attributes, inputs, node.outputs[0]));
+    nodes.push_back(node_json("recursion_weight", std::move(attributes), inputs, node.outputs[1]));
     return;
   }
   if (attributes.contains("function")) {
@@ -123,6 +129,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   if (op == "mean_loss") {
     attributes.erase("accumulate");
     if (inputs.size() > 2) inputs.erase(inputs.begin() + 2);  // the loss scale changes no loss
+  }
+  if (op == "auxiliary_loss") {
+    attributes.erase("accumulate");
+    inputs.resize(2);
   }
   if (op == "dropout" || op == "attention")
     inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
@@ -157,6 +167,12 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
+// The residual stream, between the passes of a mixture of recursions too.
+bool is_stream(const ir::Value& value) {
+  return value.name == "residual" || value.name.starts_with("residual_pass") ||
+         (value.name.starts_with("recursion") && !value.parameter);
+}
+
 // What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
 // which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
@@ -185,7 +201,8 @@ Json graph_json(const ir::Graph& graph) {
       shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (!used.contains(value.id)) continue;
-    if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
+    if (value.role == ir::Role::state)
+      role = value.name == "rng_step" || value.name == "step" ? "input" : "activation";
     // Only parameters and inputs are known by name there, and those names are unique here.
     const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
     values.push_back({{"id", value.id},
@@ -194,7 +211,7 @@ Json graph_json(const ir::Graph& graph) {
                       {"shape", shape},
                       {"slots", value.slots},
                       {"role", role}});
-    if (value.name == "residual" && !value.exact) values.back()["narrow"] = 1;
+    if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {

@@ -82,6 +82,13 @@ at::Tensor pairwise_cosine_distance(const OpCall& call);
 // So have low-rank adapters.
 at::Tensor adapter_matrix(const OpCall& call);
 
+// So have mixtures of recursions.
+at::Tensor recursion_depth(const OpCall& call);
+at::Tensor recursion_weight(const OpCall& call);
+at::Tensor masked_add(const OpCall& call);
+at::Tensor straight_through(const OpCall& call);
+at::Tensor recursion_loss(const OpCall& call);
+
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);
 at::Tensor function_gated(const OpCall& call);

@@ -184,6 +184,22 @@ const Case kCases[] = {
     {"WeightedTokensBesideAnAdapterInHeadParts",
      "num_attention_heads: 2, vocab_size: 16411, logit_softcap: 20",
      "sequence_len: 64, micro_batch_size: 16", ", format: chat", "type: lora, r: 4, dropout: 0.1"},
+    {"MixtureOfRecursionsAccumulated",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, "
+     "mor: {recursions: 4, depth_loss_coef: 0.3, variance_loss_coef: 0.2, aux_warmup_steps: 2}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"MixtureOfRecursionsOfGpt2WithDropoutTheBlockRecomputed",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, mlp_bias: true, "
+     "dropout: 0.1, initializer_range: 0.1, mor: {recursions: 3, depth_loss_coef: 0, aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2"},
+    {"MixtureOfRecursionsMuonFrozenLayer",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, mor: {recursions: 2, "
+     "aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: muon}, freeze: ['model.layers.0.mor.*', 'model.layers.1.mlp.*']"},
+    {"LoraOfAMixtureOfRecursions",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, "
+     "mor: {recursions: 3, aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2", "", "type: lora, r: 4, dropout: 0.1"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

@@ -123,6 +123,8 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.step_loss = place(m.step_loss);
   places.grad_norm = place(m.grad_norm);
   places.learning_rate = place(m.learning_rate);
+  places.aux_loss = place(m.aux_loss);
+  places.mean_depth = place(m.mean_depth);
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);
   places.loss = place(compiled_.interface.loss);
@@ -263,8 +265,8 @@ runtime::ExchangePlace LayoutMaker::exchange() const {
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
-    if (value.parameter && is_multiplied_by(compiled_, value))
-      flop += value.parameter->flop *
+    if (value.parameter)
+      flop += value.parameter->flop * times_multiplied(compiled_, value) *
               static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
   return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);
@@ -355,9 +357,11 @@ int64_t trained_count(const driver::Compiled& compiled) {
   return count_parameters(compiled, [](const ir::Value& value) { return value.trains(); });
 }
 
-bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {
-  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return false;
-  return parameter.name != "token_embedding" || compiled.spec.model.tie_word_embeddings;
+int times_multiplied(const driver::Compiled& compiled, const ir::Value& parameter) {
+  const spec::Model& m = compiled.spec.model;
+  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return 0;
+  if (parameter.name == "token_embedding") return m.tie_word_embeddings ? 1 : 0;
+  return parameter.name.starts_with("mlp.") ? static_cast<int>(m.mor.recursions) : 1;
 }
 
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {

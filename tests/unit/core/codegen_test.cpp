@@ -153,6 +153,18 @@ INSTANTIATE_TEST_SUITE_P(
                "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}",
                "",
                {.block = true}},
+        Config{"Recursions",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2"},
+        Config{"RecursionsOfLayernormTheBlockRecomputed",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, norm: layernorm, hidden_act: gelu, mlp_bias: true, mor: {recursions: 2, "
+               "aux_warmup_steps: 0}",
+               "sequence_len: 130, micro_batch_size: 2",
+               "",
+               {.block = true}},
         Config{"Ccgqa",
                "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
                "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",

@@ -92,6 +92,43 @@ void add_norms(std::vector<OpCase>& cases) {
   cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again(ir::Op::rmsnorm_again), false});
 }
 
+// Logits whose depths are all that there are, and none of which is on the edge of two.
+void add_recursion(std::vector<OpCase>& cases) {
+  for (const int64_t recursions : {2, 3, 4}) {
+    CaseInput logit = x({2, 3});
+    logit.values = {-3, -0.8, -0.1, 0.2, 0.9, 2.5};
+    cases.push_back(
+        {"recursion_depthOf" + std::to_string(recursions),
+         {logit},
+         [recursions](RegionBuilder& b, const Uses& in) { ops::recursion_depth(b, in[0], recursions, "y"); },
+         true,
+         {1}});
+  }
+  for (const double spread : {0.5, 1.5}) {  // var(logit) below 0.5, and above
+    CaseInput logit = x({2, 3});
+    for (const double number : {-1.0, 0.1, 0.4, 0.9, -0.3, 1.2}) logit.values.push_back(spread * number);
+    cases.push_back({spread < 1 ? "recursion_loss" : "recursion_lossOfSpreadLogits",
+                     {logit},
+                     [](RegionBuilder& b, const Uses& in) {
+                       ops::recursion_loss(b, in[0], {.depth = 0.3, .variance = 0.7, .logit = 0.2}, "y");
+                     }});
+  }
+  cases.push_back(
+      {"masked_add",
+       {x({2, 3, 5}), x({2, 3, 5}), given({2, 3}, {0, 1, 2, 3, 1, 2})},
+       [](RegionBuilder& b, const Uses& in) { ops::masked_add(b, in[0], in[1], in[2], 2, "y"); }});
+  // The weight's gradient is that of no finite difference: StraightThroughGivesTheWeightAGradient.
+  cases.push_back({"straight_through",
+                   {x({2, 3, 5}), given({2, 3}, {0, 1, 2, 3, 1, 2})},
+                   [](RegionBuilder& b, const Uses& in) { ops::straight_through(b, in[0], in[1], "y"); }});
+  cases.push_back({"statistic",
+                   {x({2, 3})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false);
+                   },
+                   false});
+}
+
 void add_pointwise(std::vector<OpCase>& cases) {
   for (const char* kind : {"gelu", "gelu_tanh", "silu", "relu2"}) {
     cases.push_back({std::string("activation_") + kind,
@@ -514,6 +551,10 @@ void add_losses(std::vector<OpCase>& cases) {
     hits.has_gradient = false;
     cases.push_back(std::move(hits));
   }
+  add_recursion(cases);
+  const auto score = [](RegionBuilder& b, const Uses& in) { ops::token_score(b, in[0], in[1], in[2], "y"); };
+  cases.push_back({"token_score", {x({2, 3, 5}), parameter({5}), parameter({1})}, score});
+  cases.push_back({"token_scoreWithoutBias", {x({2, 3, 5}), parameter({5}), absent()}, score});
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
@@ -536,6 +577,17 @@ void add_losses(std::vector<OpCase>& cases) {
                   }};
   weighted.unit_gradient = true;
   cases.push_back(weighted);
+  for (const bool grows : {false, true}) {
+    OpCase auxiliary{grows ? "auxiliary_lossOfWarmup" : "auxiliary_loss",
+                     {x({2, 3}), grows ? ids({}, {2}) : absent()},
+                     [grows](RegionBuilder& b, const Uses& in) {
+                       const ops::AuxiliaryWeight weight{
+                           .weight = 0.5, .warmup_steps = grows ? 4 : 0, .step = in[1], .accumulate = false};
+                       ops::auxiliary_loss(b, in[0], weight, b.fresh("loss", {}));
+                     }};
+    auxiliary.unit_gradient = true;
+    cases.push_back(auxiliary);
+  }
   for (const int64_t vectors : {2, 3, 5}) {
     cases.push_back({"pairwise_cosine_distanceOf" + std::to_string(vectors),
                      {x({4, vectors, 7})},

@@ -303,6 +303,20 @@ INSTANTIATE_TEST_SUITE_P(
                ir::DType::f32,
                "[x, y, z]",
                {.norm = true, .act = true}},
+        Config{"Recursions",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 19, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{"RecursionsBf16",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 19, micro_batch_size: 2", ir::DType::bf16},
+        Config{"RecursionsOfManyTokensFp16",
+               "hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 17, "
+               "vocab_size: 31, norm: layernorm, hidden_act: gelu, mor: {recursions: 2, aux_warmup_steps: 0}",
+               "sequence_len: 700, micro_batch_size: 3", ir::DType::f16},
         Config{"Ccgqa",
                "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
                "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",

@@ -196,6 +196,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
         // One kernel over heads of queries and of keys, whose columns have one name.
         Options{"hydra-100m", {"model.ccgqa.channel_conv=false"}, {}},
         Options{"hydra-100m", {"data.document_mask=true"}, {}},
+        Options{"hydra-mor", {}, {.block = true}},
         Options{"llama-1b", {"model.position=none", "model.hidden_act=relu2"}, {.act = true}}}) {
     const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute);
     EXPECT_FALSE(resources_of(source_of(model, gpu), gpu.capability).empty()) << options.spec;
@@ -203,8 +204,8 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,
-                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "quickstart",
-                                         "shakespeare-char", "chatgot-small-char", "series",
+                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "hydra-mor",
+                                         "quickstart", "shakespeare-char", "chatgot-small-char", "series",
                                          "series-classify", "llama-8b-qlora"),
                          [](const auto& info) {
                            std::string name = info.param;

@@ -351,7 +351,8 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"documents", "num_key_value_heads: 2", {"data.document_mask=true"}},
         Family{"adapters", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4"}},
         Family{"nf4", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4", "adapter.base=nf4"}},
-        Family{"ccgqa", kCompressed}, Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
+        Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"}, Family{"ccgqa", kCompressed},
+        Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
         Family{"ccgqaHeadConv",
                kCompressed,
                {"model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"}},
@@ -389,6 +390,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"gpt2",
                            "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+                    Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"},
                     Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
