@@ -268,14 +268,17 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
   if (part.transposed) std::swap(shape.front(), shape.back());
   // Rows before this part: multiples of the heads' widths or of the mlp's.
   const auto& stored = parameter.parameter->nf4;
-  if (stored && stored->parts.size() > 1) {
-    const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
-    form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
-  } else if (!stored && !split && part.first_row > 0)
+  if (!stored && !split && part.first_row > 0)
     form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
   if (part.transposed) form.push_back(".transposed = true");
   if (a_layer && parameter.parameter->first_layer > 0)
     form.push_back(fmt::format(".first_layer = {}", parameter.parameter->first_layer));
+  if (a_layer && parameter.parameter->layer_step > 1)
+    form.push_back(fmt::format(".layer_step = {}", parameter.parameter->layer_step));
+  if (stored && stored->parts.size() > 1) {
+    const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
+    form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
+  }
   if (split && part.first_row > 0) form.push_back(fmt::format(".first_row = {}", part.first_row));
   std::string name = fmt::format("add(\"{}\"", part.name),
               tensor = stored ? nf4(parameter) : tensors_of(parameter);
@@ -349,10 +352,10 @@ void LayoutText::divided() {
 
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 void LayoutText::flop() {
-  std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
+  std::map<double, std::string, std::greater<>> weights;  // by the flop that each has
   for (const ir::Value& value : compiled_.graph.values) {
     if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
-    std::string& sum = weights[value.parameter->flop];
+    std::string& sum = weights[value.parameter->flop * value.parameter->token_share];
     const std::string slots =
         value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
     sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
@@ -361,7 +364,7 @@ void LayoutText::flop() {
   }
   std::string sum;
   for (const auto& [flop, elements] : weights)
-    sum += fmt::format("{}.0 * static_cast<double>({}) + ", flop, elements);
+    sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
   out_.line(
       fmt::format("// For mfu: {} flop a weight of matmuls, and attention's over the keys that a query sees.",
                   weights.size() == 1 ? "6" : "2 to 6"));

@@ -81,7 +81,7 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
     return ops::attention_decode(b, q, k, v, {build.layer(io.keys), build.layer(io.values)},
                                  build.positions(), scale, rules_of(build), "attn.mixed");
   return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness_of_rank(),
-                        kAttentionSite, "attn.mixed", build.documents());
+                        build.site(kAttentionSite), "attn.mixed", build.documents());
 }
 
 OutputProjection declare_output(Declarer& d, const spec::Model& m, double residual_deviation) {

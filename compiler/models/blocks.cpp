@@ -26,6 +26,7 @@ Use Build::own_ids() const {
 }
 
 Use Build::positions() const {
+  if (chosen_positions.value != ir::kNoValue) return chosen_positions;
   if (phase == Phase::decode) return fixed(model.interface.cache.positions);
   return generates() ? Use{} : fixed(model.interface.positions);
 }
@@ -78,7 +79,7 @@ Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias,
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {
   const double p = build.model.spec.model.dropout;
   if (!build.trains() || p == 0) return x;
-  return ops::dropout(b, x, p, build.randomness_of_stream(), site, name);
+  return ops::dropout(b, x, p, build.randomness_of_stream(), build.site(site), name);
 }
 
 namespace {
@@ -124,7 +125,7 @@ Use change_of(ops::RegionBuilder& b, const Build& build, const Adapter& adapter,
     b.asked_for_by(kAdapterDropout);
     const ops::Randomness random =
         division == Division::inputs ? build.randomness_of_rank() : build.randomness();
-    x = ops::dropout(b, x, spec.adapter.dropout, random, kAdapterSite + adapter.site,
+    x = ops::dropout(b, x, spec.adapter.dropout, random, build.site(kAdapterSite + adapter.site),
                      name + ".adapter_input");
   }
   b.asked_for_by("adapter.r");

@@ -83,6 +83,8 @@ struct Interface {
   ir::ValueId own_seed = ir::kNoValue;     // u32 []: of what drops out of what only the rank has
   ir::ValueId first_row = ir::kNoValue;    // i32 []: of its rows of the residual stream; where these drop out
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
+  // With model.mod, i32 [B,T], a slot for each routed layer: the choice of the last micro-batch, ops::TokenChoice.
+  ir::ValueId places = ir::kNoValue;
   ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
   ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding
@@ -103,7 +105,7 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
                     ir::DType storage = ir::DType::f32);
 
 // "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
-// To be differentiated. A loop over layers ends before layer `cut`, so that passes may treat those behind it
+// To be differentiated. A loop over layers ends before iteration `cut`, so that passes may treat those behind it
 // in another way; 0: the layers need no cut.
 void build_micro_step(Model& model, int cut = 0);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.

@@ -82,6 +82,19 @@ Use own_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::st
 Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
 // x[..,C] * factor[..], a number a row, which has no gradient.
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
+// x[..,C] . weight[C] + bias[1], f32 [..]. `detached`: no gradient reaches x.
+Use row_dot(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name, bool detached = false);
+// x[..,C] * sigmoid(score[..]).
+Use gate_rows(RegionBuilder&, Use x, Use score, const std::string& name);
+// Of each sequence's T tokens the K chosen ones, i32 [B,K] ascending, and the place there of each token, i32
+// [B,T], -1 of one that is not chosen.
+struct TokenChoice {
+  Use tokens, places;
+};
+// Those with the highest scores [B,T], of equal ones the earlier. `places`: an existing value for these.
+TokenChoice choose_tokens(RegionBuilder&, Use scores, ir::Dim chosen, Use places = {});
+Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);    // [B,T,..] -> [B,K,..]
+Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // and back, 0 elsewhere
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.

@@ -248,7 +248,7 @@ double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
     if (value.parameter && is_multiplied_by(compiled_, value))
-      flop += value.parameter->flop *
+      flop += value.parameter->flop * value.parameter->token_share *
               static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
   return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);
