@@ -209,8 +209,7 @@ void differentiate_region(Walk& walk, const ir::Region& forward, const std::vect
     written_here.insert(node->outputs.begin(), node->outputs.end());
     const ops::OpInfo& op = ops::op_info(node->op);
     if (!op.gradient) continue;
-    const bool is_loss = node->op == ir::Op::mean_loss;
-    if (!is_loss &&
+    if (!op.is_loss &&
         std::ranges::none_of(node->outputs, [&](Use output) { return gradient.of(output).has_value(); })) {
       continue;
     }

@@ -36,12 +36,12 @@ void demand(const std::string& stage, const std::vector<std::string>& problems) 
 
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
-  passes::Kept kept{
-      {c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
-       c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
-       c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
-       c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm},
-      passes::statistics(c.graph)};
+  passes::Kept kept{{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
+                     c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
+                     c.interface.objective.losses, c.interface.objective.base_losses,
+                     c.interface.objective.distance, c.interface.objective.distances, c.metrics.step_loss,
+                     c.metrics.grad_norm, c.metrics.aux_loss, c.metrics.mean_depth},
+                    passes::statistics(c.graph)};
   kept.by_host.merge(passes::sharded_gradients(c.graph, c.pack));
   return kept;
 }
@@ -152,12 +152,11 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   const std::optional<models::Generation> generation =
       options.generation ? options.generation : generation_of_replies(spec);
   models::Model model = models::declare_model(c.graph, c.spec, generation, precision_of(spec).activations);
-  c.interface = model.interface;
   passes::RecomputeChoice recompute_in_loops = c.recompute;
   recompute_in_loops.layers = spec::iterations_of(spec, c.recompute.layers);
   models::build_micro_step(model, recompute_in_loops.layers);
   models::build_evaluate(model);
-  if (c.interface.logits != ir::kNoValue) models::build_generate(model);
+  if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   if (generation) {
     models::build_prefill(model);
     models::build_decode(model);
@@ -165,6 +164,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec::has_objective(spec)) models::build_score(model);
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
+  c.interface = model.interface;
   after("graph");
 
   // its gradients and its update
@@ -252,7 +252,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
   if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
-    passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
+    passes::overlap_reduction(c.graph, c.pack, c.decisions);
     after("overlap");
   }
   if ((c.pack.shards_weights || spec.optimizations.offload.weights > 0) && !target.is_cpu()) {

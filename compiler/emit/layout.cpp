@@ -122,6 +122,8 @@ void LayoutText::results() {
   place("results.step_loss", m.step_loss);
   place("results.grad_norm", m.grad_norm);
   place("results.learning_rate", m.learning_rate);
+  place("results.aux_loss", m.aux_loss);
+  place("results.mean_depth", m.mean_depth);
   place("results.loss_scale", m.loss_scale);
   place("results.skipped", m.skipped);
   place("results.eval_loss", compiled_.interface.eval_loss);

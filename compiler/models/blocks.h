@@ -86,6 +86,18 @@ struct WithEarlier {
 // starts. `name`: of the history, one for each place in a block.
 WithEarlier with_earlier(ops::RegionBuilder&, const Build&, Use x, int64_t count, const std::string& name);
 
+// A number of the layer that the region is at, f32 [], to which a step's micro-batches add; the update zeroes
+// it. `sums` is declared by who asks first.
+Use sum_of_layer(const Build&, LayerSums& sums, const std::string& name);
+// Adds weight * sum of rows, f32 [..], to what training minimizes beside the loss of the targets: the mean of
+// the step's micro-batches. Neither the step's loss nor an evaluation's has it. In the first `warmup_steps`
+// the weight grows to its whole. Nothing where the function does not train; at most once a layer.
+void auxiliary_loss(ops::RegionBuilder&, const Build&, Use rows, double weight, int64_t warmup_steps);
+// Adds factor * sum of rows, f32 [..], to what is logged of a step: the mean of its micro-batches. Nothing
+// where the function does not train; at most once a layer.
+void layer_statistic(ops::RegionBuilder&, const Build&, Use rows, double factor, LayerSums& sums,
+                     const std::string& name);
+
 // The origin of what drops out of an adapter's input.
 inline constexpr const char* kAdapterDropout = "adapter.dropout";
 

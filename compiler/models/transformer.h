@@ -59,6 +59,11 @@ struct ObjectiveInterface {
   EncoderInterface encoder;              // where there is one
 };
 
+// Numbers that layers add up over a step's micro-batches: f32 [N], and a view of it with a slot a layer.
+struct LayerSums {
+  ir::ValueId all = ir::kNoValue, of_layer = ir::kNoValue;
+};
+
 // Values outside the network that its functions share.
 struct Interface {
   ir::ValueId tokens = ir::kNoValue;  // i32 [B,T]
@@ -70,7 +75,11 @@ struct Interface {
   ir::ValueId inv_count = ir::kNoValue;  // f32 []: 1 / targets that count in the whole optimizer step
   // f32 [], in fp16 only: multiplies the gradient of the loss, see optimizers/loss_scale.h
   ir::ValueId loss_scale = ir::kNoValue;
-  ir::ValueId loss = ir::kNoValue;       // f32 []: sum over the micro-batches so far
+  ir::ValueId loss = ir::kNoValue;  // f32 []: sum over the micro-batches so far
+  // Of models whose blocks add to what training minimizes, declared as they are built.
+  LayerSums aux_losses;
+  LayerSums depths;  // of models whose tokens take passes of their own number: their mean depth
+  ir::ValueId step = ir::kNoValue;       // i32 []: steps done; where the weight of these grows with it
   ir::ValueId eval_loss = ir::kNoValue;  // f32 []: of the last evaluated batch
   ir::ValueId eval_hits = ir::kNoValue;  // f32 []: targets of it that were predicted; classification only
   ir::ValueId rng_step = ir::kNoValue;   // u32 []: counts micro-batches; dropout's random bits depend on it

@@ -95,6 +95,10 @@ struct TokenChoice {
 TokenChoice choose_tokens(RegionBuilder&, Use scores, ir::Dim chosen, Use places = {});
 Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);    // [B,T,..] -> [B,K,..]
 Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // and back, 0 elsewhere
+// x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
+Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);
+// into += factor * sum of rows, f32 [..]: for logs.
+void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
@@ -178,6 +182,17 @@ Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, U
 // `gradient_scale` (f32 [], or no value for 1) multiplies the gradient only.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {},
                Use weights = {});
+// The weight of a loss that blocks add. `step`: i32 [], optimizer steps done; in the first `warmup_steps`
+// steps the weight grows with them to its whole.
+struct AuxiliaryWeight {
+  double weight = 1;
+  int64_t warmup_steps = 0;
+  Use step;  // no value where it is whole from the start
+  bool accumulate = true;
+};
+// loss += weight * sum of rows, f32 [..], into the given scalar. `gradient_scale`: as of mean_loss().
+void auxiliary_loss(RegionBuilder&, Use rows, const AuxiliaryWeight& weight, Use loss,
+                    Use gradient_scale = {});
 // x [B,N,d], N vectors a set: their mean cosine distance of two, f32 [B], and of each one to the others, f32
 // [B,N].
 struct Distances {

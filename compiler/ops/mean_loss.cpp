@@ -53,6 +53,7 @@ extern const OpInfo kMeanLoss{.op = ir::Op::mean_loss,
                               .formula = "loss += inv_count * sum of losses",
                               .inputs = {"losses", "inv_count", "gradient_scale", "weights"},
                               .outputs = {"loss"},
+                              .is_loss = true,
                               .body = mean_loss_body,
                               .gradient = mean_loss_gradient,
                               .reference = mean_loss_reference};

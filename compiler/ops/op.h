@@ -35,6 +35,8 @@ struct OpInfo {
   // The outputs behind the first are a value a row. Kernels store them in every function, also where nobody
   // reads them: then training, evaluation and generation run the same kernel.
   bool stores_statistics = false;
+  // A term of what training minimizes: its gradient is not that of anything that reads its output.
+  bool is_loss = false;
   // The op that computes the first output from the inputs and these statistics, where that is less work.
   std::optional<ir::Op> from_statistics = {};
   // The formula where a node's attributes leave something of it out.

@@ -295,6 +295,21 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   return s;
 }
 
+// What the layers have together, f32 []; the next step's start anew.
+ir::ValueId take_sums(ops::RegionBuilder& b, const models::LayerSums& sums, const std::string& name) {
+  if (sums.all == ir::kNoValue) return ir::kNoValue;
+  b.enter("optimizer", "train.loss");
+  const Use all{sums.all, {}}, total = b.fresh(name, {}, DType::f32, Role::state);
+  const Node node{.inputs = {all}, .outputs = {total, all}};
+  BodyBuilder k(b.graph(), node, {});
+  k.columns(b.graph().value(sums.all).shape);
+  k.store_row(0, k.sum(k.full(0)));
+  k.store(1, k.constant(0));
+  b.emit_body(node, "sum_of_layers", k.take(),
+              fmt::format("{} = sum of all layers', which start anew", name));
+  return total.value;
+}
+
 void advance(ops::RegionBuilder& b, Use step) {
   b.enter("optimizer", "train.max_steps");
   Node node{.inputs = {step}, .outputs = {step}};
@@ -331,7 +346,8 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   std::vector<ir::Region> between;
   ops::RegionBuilder b(model.graph, first);
 
-  const Use step = b.fresh("step", {}, DType::i32, Role::state);
+  const Use step = model.interface.step != ir::kNoValue ? Use{model.interface.step, {}}
+                                                        : b.fresh("step", {}, DType::i32, Role::state);
   Use rank;
   if (pack.sharing_ranks > 1) rank = b.fresh("rank", {}, DType::i32, Role::state);
   const Use square = gradient_square(b, model, pack, rank);
@@ -340,6 +356,8 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
+  const ir::ValueId aux_loss = take_sums(b, model.interface.aux_losses, "aux_loss"),
+                    mean_depth = take_sums(b, model.interface.depths, "mean_depth");
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
   std::vector<Use> places;
@@ -385,7 +403,8 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   for (ir::Region& region : between) function.regions.push_back(std::move(region));
   if (!last.nodes.empty()) function.regions.push_back(std::move(last));
   for (ir::Region& region : gather_parts(model.graph, pack)) function.regions.push_back(std::move(region));
-  Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
+  Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value, aux_loss,
+                  mean_depth};
   if (scaled) {
     metrics.loss_scale = scaled->scale.value;
     metrics.skipped = scaled->skipped.value;

@@ -17,7 +17,7 @@ using ir::Region;
 using ir::Use;
 using ir::ValueId;
 
-// Removes and returns the sum of all gradients and the loss from the update.
+// Removes and returns the sum of all gradients and the losses from the update.
 Node take_sum(ir::Graph& graph, const std::set<ValueId>& gradients) {
   for (Region& region : graph.function("update").regions) {
     const auto found = std::ranges::find_if(region.nodes, [&](const Node& node) {
@@ -33,7 +33,7 @@ Node take_sum(ir::Graph& graph, const std::set<ValueId>& gradients) {
 
 }  // namespace
 
-void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ValueId loss, Log& log) {
+void overlap_reduction(ir::Graph& graph, const models::Pack& pack, Log& log) {
   std::set<ValueId> gradients;
   for (const models::ParameterGroup& group : pack.groups)
     gradients.insert(storage_of(graph, group.gradients));
@@ -43,7 +43,10 @@ void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ValueId loss,
     node.inputs = node.outputs = uses;
     return std::vector{node};
   };
-  const int sums = FinishedGradients(graph, gradients).place(sum, {{loss, {}}});  // which is there by then
+  std::vector<Use> losses;  // which are there by then
+  for (const Use use : whole.outputs)
+    if (!gradients.contains(storage_of(graph, use.value))) losses.push_back(use);
+  const int sums = FinishedGradients(graph, gradients).place(sum, losses);
   log.push_back({"ranks", fmt::format("gradients are summed over ranks as soon as they are finished, beside "
                                       "the rest of the backward pass: {} sums in its text",
                                       sums)});

@@ -62,7 +62,7 @@ void sum_partial_gradients(ir::Graph& graph, int64_t ranks);
 // ranks of gradients and the loss move from the update into the backward pass: behind the last node that
 // writes a gradient, those of a layer together in one node. The Program may run them beside what follows.
 // Bits do not change.
-void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ir::ValueId loss, Log& log);
+void overlap_reduction(ir::Graph& graph, const models::Pack& pack, Log& log);
 
 struct GradientShards {
   bool accumulates = false;  // over micro-batches

@@ -36,6 +36,12 @@ Json schedule_json(const spec::Spec& spec) {
   return json;
 }
 
+Json loss_json(const models::Interface& interface) {
+  Json json = {{"value", interface.loss}};
+  if (interface.aux_losses.all != ir::kNoValue) json["auxiliary"] = interface.aux_losses.of_layer;
+  return json;
+}
+
 // The forward graph alone, as the model builder makes it, without the padding that a GPU's has.
 Json job_json(spec::Spec spec, int threads) {
   spec.target = "cpu";
@@ -55,7 +61,7 @@ Json job_json(spec::Spec spec, int threads) {
   }
   return {{"threads", threads},
           {"graph", graph_json(graph)},
-          {"loss", {{"value", model.interface.loss}}},
+          {"loss", loss_json(model.interface)},
           {"accumulation", spec::micro_batches_of_step(spec)},
           {"optimizer",
            {{"name", spec::to_string(o.name)},
@@ -246,13 +252,15 @@ class BatchTensors {
       add(interface.targets, SafetensorsDtype::f32, batch.float_targets.data());
     add(interface.inv_count, SafetensorsDtype::f32, &inverses_[s]);
     add(interface.objective.weights, SafetensorsDtype::f32, batch.weights.data());
+    add(interface.step, SafetensorsDtype::i32, &numbers_[s]);
     add(interface.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
   }
 
   const driver::Compiled& compiled_;
   const Batches& batches_;
-  std::vector<float> inverses_;   // a step
-  std::vector<int32_t> numbers_;  // a micro-batch, counted through all steps: rng_step
+  std::vector<float> inverses_;  // a step
+  std::vector<int32_t>
+      numbers_;  // a micro-batch, counted through all steps: rng_step; the first ones count steps
 };
 
 }  // namespace

@@ -82,6 +82,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
+  if (op == "statistic") return;  // is logged alone
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
@@ -127,6 +128,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   if (op == "mean_loss") {
     attributes.erase("accumulate");
     if (inputs.size() > 2) inputs.erase(inputs.begin() + 2);  // the loss scale changes no loss
+  }
+  if (op == "auxiliary_loss") {
+    attributes.erase("accumulate");
+    inputs.resize(2);
   }
   if (op == "dropout" || op == "attention")
     inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
@@ -197,7 +202,8 @@ Json graph_json(const ir::Graph& graph) {
       shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (!used.contains(value.id)) continue;
-    if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
+    if (value.role == ir::Role::state)
+      role = value.name == "rng_step" || value.name == "step" ? "input" : "activation";
     // Only parameters and inputs are known by name there, and those names are unique here.
     const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
     values.push_back({{"id", value.id},

@@ -95,6 +95,9 @@ class Comparison {
     // Of fewer targets than a step's, and after one update more: it has a yardstick of its own.
     add_numbers("loss", of_losses,
                 {{"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true}});
+    if (ours_.steps[0].aux_loss)
+      add_numbers("aux_loss", least_.loss,
+                  of_steps("aux_loss", [](const Step& step) { return step.aux_loss.value_or(0); }));
     add_numbers("grad_norm", least_.norm,
                 of_steps("grad_norm", [](const Step& step) { return step.grad_norm; }));
     // By step, each with loss and norm; the evaluation comes last.

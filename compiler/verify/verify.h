@@ -31,7 +31,7 @@ namespace hydrac::verify {
 
 // ||ours - reference|| / ||reference|| of one tensor, all its slots together.
 struct Difference {
-  std::string what;  // "loss", "grad_norm", "choices", "gradient", "parameter", "frozen"
+  std::string what;  // "loss", "aux_loss", "grad_norm", "choices", "gradient", "parameter", "frozen"
   std::string name;
   double relative = 0;
   double tolerance = 0;

@@ -62,10 +62,10 @@ class Training {
     for (Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
     double total = 0;
     for (const auto& batch : batches_) {
-      const at::Tensor loss =
+      const Runner::Losses losses =
           runner_.forward([&](int value, int slot) { return source(batch, value, slot); });
-      loss.backward();
-      total += loss.item<double>();
+      losses.total().backward();
+      total += losses.loss.item<double>();
     }
     if (job_.max_grad_norm > 0) clip_gradients(parameters_, gradient_norm(parameters_), job_.max_grad_norm);
     optimizer.step(job_.optimizer.learning_rate * learning_rate_factor(job_.schedule, step));

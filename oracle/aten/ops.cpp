@@ -120,9 +120,22 @@ at::Tensor cross_entropy(const OpCall& call) {
   return rows.reshape(targets.sizes());
 }
 
+at::Tensor token_score(const OpCall& call) {
+  const at::Tensor score = (call.input(0) * call.input(1)).sum(-1), bias = call.optional_input(2);
+  return bias.defined() ? score + bias : score;
+}
+
 at::Tensor mean_loss(const OpCall& call) {
   const at::Tensor &rows = call.input(0), weights = call.optional_input(2);
   return (weights.defined() ? rows * weights : rows).sum() * call.input(1).reshape({});
+}
+
+// Step n = 1, 2, ... has n / warmup_steps of the weight at most; input 1 counts the steps before it.
+at::Tensor auxiliary_loss(const OpCall& call) {
+  const double warmup = call.attr("warmup_steps");
+  double weight = call.attr("weight");
+  if (warmup > 0) weight *= std::min(1.0, (call.input(1).item<double>() + 1) / warmup);
+  return call.input(0).sum() * weight;
 }
 
 at::Tensor mse(const OpCall& call) {
@@ -184,7 +197,9 @@ const std::vector<OpDefinition>& op_table() {
        {"label_smoothing", "ignore_index", "softcap"},
        cross_entropy,
        Casting::float32},
+      {"token_score", 3, {}, {}, token_score, Casting::float32},
       {"mean_loss", 2, {}, {}, mean_loss, Casting::float32, 1},
+      {"auxiliary_loss", 2, {"weight", "warmup_steps"}, {}, auxiliary_loss, Casting::float32},
       {"mse", 2, {}, {}, mse, Casting::float32},
       {"row_dot", 3, {"detached"}, {}, row_dot, Casting::float32},
       {"choose_tokens", 2, {"chosen"}, {}, choose_tokens},

@@ -53,7 +53,9 @@ void RandomData::learn(const Node& node) {
   if (node.op == "cross_entropy") note(node, 1, Use::indices, shape(node, 0).back());
   if (node.op == "mean_loss") note(node, 1, Use::inverse_count, product(shape(node, 0)));
   if (node.op == "linear" || node.op == "layernorm") note(node, 2, Use::bias);
+  if (node.op == "token_score") note(node, 2, Use::bias);
   if (node.op == "dropout") note(node, 1, Use::step_counter);
+  if (node.op == "auxiliary_loss") note(node, 1, Use::step_counter);
   if (node.op == "attention") note(node, 3, Use::step_counter);
   if (node.op == "attention") note(node, 4, Use::documents);
   if (node.op == "rope") note(node, 3, Use::positions);

@@ -1,5 +1,6 @@
 #include "oracle/aten/runner.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/split_with_sizes.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -36,6 +37,9 @@ void Runner::list_calls() {
 
 void Runner::find_last_readers() {
   std::set<int> kept = {first_slot_[graph_.loss]};
+  if (graph_.auxiliary)
+    for (int slot = 0; slot < graph_.values[*graph_.auxiliary].slots; ++slot)
+      kept.insert(first_slot_[*graph_.auxiliary] + slot);
   for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
     for (const auto& input : call->node->inputs)
       if (input && kept.insert(index(*input, call->layer)).second)
@@ -109,7 +113,20 @@ at::Tensor Runner::run(Call& call) {
   }
 }
 
-at::Tensor Runner::forward(const Source& source, const Observer& observe) {
+at::Tensor Runner::Losses::total() const {
+  return auxiliary.defined() ? loss + auxiliary : loss;
+}
+
+// Undefined where nothing wrote it.
+at::Tensor Runner::take_loss(int slot) {
+  at::Tensor loss = std::exchange(tensors_[slot], at::Tensor());
+  if (!loss.defined()) return loss;
+  if (loss.numel() != 1)
+    throw JobError(fmt::format("the loss has {} elements; it must be a scalar", loss.numel()));
+  return loss.reshape({});
+}
+
+Runner::Losses Runner::forward(const Source& source, const Observer& observe) {
   for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value)
     for (int slot = 0; slot < graph_.values[value].slots; ++slot)
       if (graph_.values[value].role != Role::activation)
@@ -122,10 +139,13 @@ at::Tensor Runner::forward(const Source& source, const Observer& observe) {
     if (observe) observe(output.value, output.slot(call.layer), result);
     for (const int tensor : call.released) tensors_[tensor] = at::Tensor();
   }
-  at::Tensor loss = std::exchange(tensors_[first_slot_[graph_.loss]], at::Tensor());
-  if (loss.numel() != 1)
-    throw JobError(fmt::format("the loss has {} elements; it must be a scalar", loss.numel()));
-  return loss.reshape({});
+  Losses losses{take_loss(first_slot_[graph_.loss]), {}};
+  if (!graph_.auxiliary) return losses;
+  for (int slot = 0; slot < graph_.values[*graph_.auxiliary].slots; ++slot) {
+    const at::Tensor term = take_loss(first_slot_[*graph_.auxiliary] + slot);
+    if (term.defined()) losses.auxiliary = losses.auxiliary.defined() ? losses.auxiliary + term : term;
+  }
+  return losses;
 }
 
 }  // namespace hydrac::oracle

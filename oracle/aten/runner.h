@@ -24,10 +24,16 @@ class Runner {
   Runner(const Graph& graph, Mode mode, std::uint32_t seed,
          std::optional<at::ScalarType> autocast = std::nullopt);
 
-  // Returns the loss, a scalar. Activations are let go after their last reader, as they are in a program
+  // Scalars; auxiliary, the sum of all terms, is undefined where the graph has none.
+  struct Losses {
+    at::Tensor loss, auxiliary;
+    at::Tensor total() const;  // what training minimizes
+  };
+
+  // Activations are let go after their last reader, as they are in a program
   // whose variables go out of scope. Throws JobError, naming the op, its region and layer, when an op fails
   // or its result has another shape than the graph says.
-  at::Tensor forward(const Source& source, const Observer& observe = {});
+  Losses forward(const Source& source, const Observer& observe = {});
 
   // What the step's micro-batches had becomes part of the scales of 8-bit matmuls.
   void next_step() { fp8_.next_step(); }
@@ -60,6 +66,7 @@ class Runner {
   void find_splits();
   at::Tensor run(Call& call);
   at::Tensor compute(Call& call, const std::vector<at::Tensor>& inputs);
+  at::Tensor take_loss(int slot);
   at::Tensor take_piece(Call& call, const at::Tensor& whole);
 
   const Graph& graph_;

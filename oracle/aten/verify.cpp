@@ -118,25 +118,29 @@ class Verification {
   // gradients overflow, and tries the next with half the scale, we try the same step again.
   // Returns the step's loss.
   double find_gradients(int step) {
-    double loss = forward_and_backward(step, /*observed=*/step == 0 && !job_.dump.empty());
+    StepLosses losses = forward_and_backward(step, /*observed=*/step == 0 && !job_.dump.empty());
     while (arithmetic_.autocast == at::kHalf && !gradients_are_finite()) {
       loss_scale_ /= 2;
       if (loss_scale_ < 1)
         throw JobError(
             fmt::format("step {} overflows under autocast to fp16 whatever the loss is scaled by", step));
       forget_gradients();
-      loss = forward_and_backward(step, /*observed=*/false);
+      losses = forward_and_backward(step, /*observed=*/false);
     }
-    store_number(fmt::format("loss.s{}", step), loss);
-    if (loss_scale_ == 1) return loss;
+    store_number(fmt::format("loss.s{}", step), losses.loss);
+    if (job_.graph.auxiliary) store_number(fmt::format("aux_loss.s{}", step), losses.auxiliary);
+    if (loss_scale_ == 1) return losses.loss;
     for (const Parameter& parameter : parameters_)
       if (parameter.gradient().defined()) parameter.gradient().mul_(1 / loss_scale_);
-    return loss;
+    return losses.loss;
   }
 
-  // Returns the sum of the micro-batches' losses; the gradients are loss_scale_ times theirs.
-  double forward_and_backward(int step, bool observed) {
-    double total = 0;
+  // Summed over the micro-batches; the gradients are loss_scale_ times those of both together.
+  struct StepLosses {
+    double loss = 0, auxiliary = 0;
+  };
+  StepLosses forward_and_backward(int step, bool observed) {
+    StepLosses sums;
     for (int micro = 0; micro < job_.accumulation; ++micro) {
       const auto get = [&](int value, int slot) { return source(value, slot, step, micro); };
       const auto dump = [&](int value, int slot, const at::Tensor& tensor) {
@@ -144,12 +148,14 @@ class Verification {
         if (std::count(job_.dump.begin(), job_.dump.end(), written.name))
           store("act." + slot_name(written, slot), tensor);
       };
-      const at::Tensor loss =
+      const Runner::Losses losses =
           runner_.forward(get, observed && micro == 0 ? Runner::Observer(dump) : Runner::Observer());
-      total += loss.item<double>();
-      if (loss.requires_grad()) (loss_scale_ == 1 ? loss : loss * loss_scale_).backward();
+      sums.loss += losses.loss.item<double>();
+      if (losses.auxiliary.defined()) sums.auxiliary += losses.auxiliary.item<double>();
+      const at::Tensor total = losses.total();
+      if (total.requires_grad()) (loss_scale_ == 1 ? total : total * loss_scale_).backward();
     }
-    return total;
+    return sums;
   }
 
   // The loss of the first micro-batch of all, as the parameters are now.
@@ -161,7 +167,7 @@ class Verification {
       const std::string own = declared.name + ".evaluation";
       return tensors_.find(own) ? stored(own, declared) : source(value, slot, 0, 0);
     };
-    return runner.forward(get).item<double>();
+    return runner.forward(get).loss.item<double>();
   }
 
   // Adds normally distributed errors to whatever is not exactly zero, as the rows of tokens that do not occur

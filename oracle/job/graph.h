@@ -63,6 +63,9 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Region> regions;
   int loss = 0;  // index into values: a scalar
+  // Index into values: scalars of which every slot that a node writes is a term of what training minimizes
+  // beside the loss.
+  std::optional<int> auxiliary;
 };
 
 }  // namespace hydrac::oracle

@@ -61,10 +61,10 @@ Value read_value(JsonReader& in) {
 
 using IdMap = std::map<std::int64_t, int>;
 
-int index_of(JsonReader& in, const IdMap& ids) {
-  const std::int64_t id = in.integer("value", INT64_MIN, INT64_MAX);
+int index_of(JsonReader& in, const IdMap& ids, const std::string& key = "value") {
+  const std::int64_t id = in.integer(key, INT64_MIN, INT64_MAX);
   const auto found = ids.find(id);
-  if (found == ids.end()) throw JobError(fmt::format("{}: there is no value {}", in.place("value"), id));
+  if (found == ids.end()) throw JobError(fmt::format("{}: there is no value {}", in.place(key), id));
   return found->second;
 }
 
@@ -193,6 +193,7 @@ Graph read_graph(JsonReader& job) {
 
   JsonReader loss = job.object("loss");
   graph.loss = index_of(loss, ids);
+  if (loss.has("auxiliary")) graph.auxiliary = index_of(loss, ids, "auxiliary");
   loss.expect_no_more();
   FlowCheck(graph).run();
   return graph;

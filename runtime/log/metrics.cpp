@@ -47,6 +47,8 @@ std::span<const MetricField> metric_fields() {
   constexpr double seconds = 1e-3, percent = 100, mebibytes = 1024;  // of milliseconds, shares and GiB
   static constexpr MetricField fields[] = {
       {"loss", "train/loss", &MetricsRecord::loss},
+      {"aux_loss", "train/aux_loss", &MetricsRecord::aux_loss},
+      {"mean_depth", "train/mean_depth", &MetricsRecord::mean_depth},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
       {"eval_accuracy", "eval/accuracy", &MetricsRecord::eval_accuracy},
       {"eval_perplexity", "eval/perplexity", &MetricsRecord::eval_perplexity},

@@ -41,6 +41,8 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
     if (value) parts.push_back({fmt::format(format, *value), rank});
   };
   add("  loss {:.4f}", record.loss, 5);
+  add("  aux {:.4f}", record.aux_loss, 0);
+  add("  depth {:.2f}", record.mean_depth, 0);
   add("  eval {:.4f}", record.eval_loss, 3);
   add("  accuracy {:.3f}", record.eval_accuracy, 3);
   add("  reward {:.3f}", record.reward, 4);

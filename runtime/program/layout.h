@@ -88,6 +88,8 @@ struct ResultPlaces {
   Place step_loss;      // of the whole optimizer step
   Place grad_norm;      // before clipping
   Place learning_rate;  // that this step used
+  Place aux_loss;       // of all blocks; where they add to what training minimizes
+  Place mean_depth;     // of all tokens and blocks; of a mixture of recursions
   Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
   Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only
   Place loss;           // of the micro-batches of the step so far

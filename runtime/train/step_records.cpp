@@ -35,6 +35,8 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   record.loss = readable(result.loss);
   record.grad_norm = readable(result.grad_norm);
   record.learning_rate = readable(result.learning_rate);
+  if (result.aux_loss) record.aux_loss = readable(*result.aux_loss);
+  if (result.mean_depth) record.mean_depth = readable(*result.mean_depth);
   if (result.loss_scale) {
     record.loss_scale = readable(*result.loss_scale);
     record.skipped_steps = static_cast<double>(skipped.total);

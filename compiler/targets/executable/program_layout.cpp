@@ -121,6 +121,8 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.step_loss = place(m.step_loss);
   places.grad_norm = place(m.grad_norm);
   places.learning_rate = place(m.learning_rate);
+  places.aux_loss = place(m.aux_loss);
+  places.mean_depth = place(m.mean_depth);
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);
   places.loss = place(compiled_.interface.loss);

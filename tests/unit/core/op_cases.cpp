@@ -485,6 +485,15 @@ void add_losses(std::vector<OpCase>& cases) {
     hits.has_gradient = false;
     cases.push_back(std::move(hits));
   }
+  cases.push_back({"statistic",
+                   {x({2, 3})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false);
+                   },
+                   false});
+  const auto score = [](RegionBuilder& b, const Uses& in) { ops::token_score(b, in[0], in[1], in[2], "y"); };
+  cases.push_back({"token_score", {x({2, 3, 5}), parameter({5}), parameter({1})}, score});
+  cases.push_back({"token_scoreWithoutBias", {x({2, 3, 5}), parameter({5}), absent()}, score});
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
@@ -507,6 +516,17 @@ void add_losses(std::vector<OpCase>& cases) {
                   }};
   weighted.unit_gradient = true;
   cases.push_back(weighted);
+  for (const bool grows : {false, true}) {
+    OpCase auxiliary{grows ? "auxiliary_lossOfWarmup" : "auxiliary_loss",
+                     {x({2, 3}), grows ? ids({}, {2}) : absent()},
+                     [grows](RegionBuilder& b, const Uses& in) {
+                       const ops::AuxiliaryWeight weight{
+                           .weight = 0.5, .warmup_steps = grows ? 4 : 0, .step = in[1], .accumulate = false};
+                       ops::auxiliary_loss(b, in[0], weight, b.fresh("loss", {}));
+                     }};
+    auxiliary.unit_gradient = true;
+    cases.push_back(auxiliary);
+  }
   for (const int64_t vectors : {2, 3, 5}) {
     cases.push_back({"pairwise_cosine_distanceOf" + std::to_string(vectors),
                      {x({4, vectors, 7})},

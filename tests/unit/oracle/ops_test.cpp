@@ -400,6 +400,28 @@ TEST_F(OneOp, MeanLossOfWeightedRows) {
   expect_near(value("mean_loss", kNone, {rows, inverse, weights}, {}), {3});
 }
 
+TEST_F(OneOp, TokenScoreIsALinearLayerToOneNumber) {
+  const int x = job.input("x", {1, 2, 3}, {1, 2, 3, -1, 0, 0.5}),
+            weight = job.parameter("w", {3}, {2, -1, 4}), bias = job.parameter("b", {1}, {0.25});
+  expect_near(value("token_score", kNone, {x, weight, bias}, {1, 2}), {12.25, 0.25});
+  expect_near(outcome.at("grad.b.0"), {2});
+}
+
+TEST_F(OneOp, AuxiliaryLossIsTheWeightedSum) {
+  const int rows = job.input("rows", {2, 2}, {1, 2, 3, 4});
+  expect_near(value("auxiliary_loss", {{"weight", 0.5}, {"warmup_steps", 0}}, {rows, kLeftOut}, {}), {5});
+}
+
+TEST_F(OneOp, AuxiliaryLossGrowsWithTheSteps) {
+  const int rows = job.input("rows", {2, 2}, {1, 2, 3, 4}), step = job.integer_input("step", {}, {2});
+  expect_near(value("auxiliary_loss", {{"weight", 0.5}, {"warmup_steps", 6}}, {rows, step}, {}), {2.5});
+}
+
+TEST_F(OneOp, AuxiliaryLossIsWholeBehindItsWarmup) {
+  const int rows = job.input("rows", {2, 2}, {1, 2, 3, 4}), step = job.integer_input("step", {}, {2});
+  expect_near(value("auxiliary_loss", {{"weight", 0.5}, {"warmup_steps", 2}}, {rows, step}, {}), {5});
+}
+
 // Vectors at angles of 60, 90 and 150 degrees to each other, of any length; and equal ones.
 TEST_F(OneOp, PairwiseCosineDistanceIsTheMeanOverPairs) {
   const int x = job.parameter("x", {2, 3, 2}, {2, 0, 0.5, std::sqrt(0.75), 0, 3, 1, 1, 2, 2, 3, 3});
