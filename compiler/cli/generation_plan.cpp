@@ -31,9 +31,6 @@ int64_t positive_option(const Arguments& arguments, const std::string& option, i
 }  // namespace
 
 models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& needs) {
-  if (spec::routes_tokens(spec))
-    throw runtime::InputError(
-        "a model that routes tokens (model.mod) cannot generate text yet: its router needs the whole sequence");
   spec.train.micro_batch_size = spec.train.gradient_accumulation_steps = 1;
   spec.parallel.data = spec.parallel.tensor = 1;
   spec.objective.name = spec::ObjectiveName::none;

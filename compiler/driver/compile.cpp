@@ -188,6 +188,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // passes
   if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
+  if (spec::routes_tokens(spec)) explain_routing(spec, c.decisions);
   if (spec.data.document_mask) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
     explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);

@@ -123,6 +123,7 @@ void LayoutText::results() {
   place("results.grad_norm", m.grad_norm);
   place("results.learning_rate", m.learning_rate);
   place("results.aux_loss", m.aux_loss);
+  place("results.predictor_accuracy", m.predictor_accuracy);
   place("results.mean_depth", m.mean_depth);
   place("results.loss_scale", m.loss_scale);
   place("results.skipped", m.skipped);

@@ -50,10 +50,11 @@ Use history_of(const Build& build, const ir::Shape& x, int64_t rows, const std::
     history.shape[1] = {rows, ""};
     history.dtype = keys.dtype;
     history.role = ir::Role::state;
-    history.slots = keys.slots;
+    history.slots = static_cast<int>(build.model.spec.model.num_hidden_layers) /
+                    build.model.parameters.layers_of_iteration;
     found->second = build.model.graph.add(std::move(history));
   }
-  return build.layer(found->second);
+  return {found->second, {true, build.first_iteration()}};
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Build {
   int first_layer = 0;       // that the region's first iteration computes with the nodes at hand
   bool adapted = true;       // false: without the model's adapters
   Use chosen_positions = {};  // i32 [B,T], where the tokens are some of a sequence: their positions in it
+  Use places_in_cache = {};   // i32 [S,1]: of new tokens, where the cache does not have all of a sequence
 
   bool trains() const { return phase == Phase::train; }
   bool generates() const { return phase >= Phase::generate; }
@@ -54,6 +55,8 @@ struct Build {
   int64_t tensor_ranks() const { return model.spec.parallel.tensor; }
   // Whether each of these has rows of its own of the residual stream, [Tokens, C] instead of [B,T,C].
   bool divides_stream() const { return !generates() && models::divides_stream(model.spec); }
+  // The iteration that first_layer is in: of what has a slot for one layer of each.
+  int first_iteration() const { return first_layer / model.parameters.layers_of_iteration; }
   // No value where a sequence is one document.
   Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
   // No value where a sequence's tokens are those from 0 on.

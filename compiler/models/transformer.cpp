@@ -70,6 +70,23 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   return io;
 }
 
+// A value with a slot a layer, or one more. Where layers are of different kinds, those of one kind have a value of
+// their own, as parameters have.
+ValueId add_layers(Model& model, const ir::Value& all) {
+  const int step = model.parameters.layers_of_iteration;
+  std::vector<SlotRun> runs;
+  for (int first = 0; first < step; ++first) {
+    ir::Value value = all;
+    if (first > 0) value.name += "." + std::to_string(first);
+    value.slots = (all.slots - first + step - 1) / step;
+    const int slots = value.slots;
+    runs.push_back({first, step, slots, model.graph.add(std::move(value))});
+  }
+  const ValueId id = runs[0].value;
+  if (step > 1) model.parameters.runs[id] = std::move(runs);
+  return id;
+}
+
 ir::Region& add_region(ir::Function& function, const std::string& name, int layers) {
   function.regions.push_back({name, layers, false, false, {}});
   return function.regions.back();
@@ -125,7 +142,8 @@ void add_routed_block(const Build& build, ir::Region& region, ValueId residual, 
   const Use x = taken(block, stream, route.choice, "chosen");
   Build chosen = build;
   chosen.tokens = block.shape(x)[1];
-  chosen.chosen_positions = route.choice.tokens;
+  chosen.chosen_positions = route.positions;
+  chosen.places_in_cache = route.places_in_cache;
   block.enter("norm", "model.norm");
   const Use attention_input = norm(block, build, x, build.layer(p.attn_norm_weight),
                                    build.layer(p.attn_norm_bias), "attn_normed");
@@ -139,26 +157,17 @@ void add_routed_block(const Build& build, ir::Region& region, ValueId residual, 
   add_norm_of_layer(block, build, next, normed, 1);
 }
 
-// The stream, or its norm: a slot in front of each layer and one behind the last. Where layers are of different
-// kinds, those of one kind have a value of their own, as parameters have.
+// The stream, or its norm: a slot in front of each layer and one behind the last.
 ValueId add_stream(const Build& build, const std::string& name, bool exact) {
-  Model& model = build.model;
-  const ir::Dim C{model.spec.model.hidden_size, "C"};
-  const int slots = static_cast<int>(model.spec.model.num_hidden_layers) + 1,
-            step = model.parameters.layers_of_iteration;
-  std::vector<SlotRun> runs;
-  for (int first = 0; first < step; ++first) {
-    ir::Value value;
-    value.name = first == 0 ? name : name + "." + std::to_string(first);
-    value.shape = build.divides_stream() ? ir::Shape{stream_rows(model.spec), C}
-                                         : ir::Shape{build.batch, build.tokens, C};
-    value.exact = exact;
-    value.slots = (slots - first + step - 1) / step;
-    runs.push_back({first, step, value.slots, model.graph.add(std::move(value))});
-  }
-  const ValueId id = runs[0].value;
-  if (step > 1) model.parameters.runs[id] = std::move(runs);
-  return id;
+  const spec::Spec& spec = build.model.spec;
+  const ir::Dim C{spec.model.hidden_size, "C"};
+  ir::Value value;
+  value.name = name;
+  value.shape = build.divides_stream() ? ir::Shape{stream_rows(spec), C}
+                                       : ir::Shape{build.batch, build.tokens, C};
+  value.exact = exact;
+  value.slots = static_cast<int>(spec.model.num_hidden_layers) + 1;
+  return add_layers(build.model, value);
 }
 
 // What the blocks make: the stream behind each of them (slots), and the normed output of the last.
@@ -342,9 +351,13 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
       generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec),
       {spec.model.head_dim, "D"}};
   const auto of_layers = [&](const std::string& name) {
-    const ValueId id = declare(graph, name, shape, storage, Role::state);
-    graph.value(id).slots = static_cast<int>(spec.model.num_hidden_layers);
-    return id;
+    ir::Value value;
+    value.name = name;
+    value.shape = shape;
+    value.dtype = storage;
+    value.role = Role::state;
+    value.slots = static_cast<int>(spec.model.num_hidden_layers);
+    return add_layers(model, value);
   };
   io.keys = of_layers("cache.keys");
   io.values = of_layers("cache.values");
@@ -358,7 +371,7 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
   Model model{spec, graph, parameters, declare_interface(graph, spec)};
   if (cache)
     declare_cache(model, *cache, storage);
-  else if (is_language_model(spec) && !spec::routes_tokens(spec))
+  else if (is_language_model(spec))
     declare_generate(model);
   if (spec::has_objective(spec)) declare_objective(model, cache ? cache->text_rows : 1, storage);
   return model;

@@ -78,6 +78,7 @@ struct Interface {
   ir::ValueId loss = ir::kNoValue;  // f32 []: sum over the micro-batches so far
   // Of models whose blocks add to what training minimizes, declared as they are built.
   LayerSums aux_losses;
+  LayerSums predictor_hits;  // of models that route tokens: the share of them that is predicted rightly
   LayerSums depths;  // of models whose tokens take passes of their own number: their mean depth
   ir::ValueId step = ir::kNoValue;       // i32 []: steps done; where the weight of these grows with it
   ir::ValueId eval_loss = ir::kNoValue;  // f32 []: of the last evaluated batch

@@ -25,6 +25,27 @@ TokenChoice choose_tokens(RegionBuilder& b, Use scores, ir::Dim chosen, Use plac
   return {tokens, places};
 }
 
+// The same of a predictor's choice.
+TokenChoice predicted_tokens(RegionBuilder& b, Use logits) {
+  const ir::Shape shape = b.shape(logits);
+  const Use places = b.fresh("places", shape, ir::DType::i32);
+  b.emit_node(ir::Op::predicted_places, {logits}, {places});
+  const Use tokens = b.fresh("chosen_tokens", shape, ir::DType::i32);
+  b.emit_node(ir::Op::chosen_tokens, {places}, {tokens});
+  return {tokens, places};
+}
+
+Use chosen_flags(RegionBuilder& b, Use places, const std::string& name) {
+  const ir::Shape& shape = b.shape(places);
+  return b.emit(ir::Op::chosen_flags, {places}, name, {shape[0], shape[1], {1, "1"}});
+}
+
+Use places_before(RegionBuilder& b, Use flags, const std::string& name) {
+  const Use places = b.fresh(name, {b.shape(flags)[0], {1, "1"}}, ir::DType::i32);
+  b.emit_node(ir::Op::places_before, {flags}, {places});
+  return places;
+}
+
 namespace {
 
 using ir::ExprType;
@@ -60,7 +81,33 @@ ir::Body chosen_places_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// Of the places of a sequence's tokens one is the row's.
+ir::Body predicted_places_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = over_sequences(graph, node);
+  const Term is_before = k.position(k.column(0)) < k.position(k.row(1));
+  const Term other = k.named("other_logit", k.load(0, {k.row(0), k.column(0)}));
+  const Term before = count(k, "chosen_before", is_before && k.constant(0) < other);
+  k.store_row(0, select(k.constant(0) < k.per_row(0), before, k.constant(-1, ExprType::i32)));
+  return k.take();
+}
+
+ir::Body chosen_flags_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k(graph, node, graph.value(node.inputs[0]).shape);
+  const Term is_chosen = k.constant(0, ExprType::i32) <= k.per_row(0);
+  k.store_row_at(0, {k.row(0), k.row(1), ir::Affine{}}, select(is_chosen, k.constant(1), k.constant(0)));
+  return k.take();
+}
+
+ir::Body places_before_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = over_sequences(graph, node);
+  const int64_t rows = graph.value(node.inputs[0]).shape[1].size;
+  const Term is_before =
+      k.position(k.column(0)) < k.constant(static_cast<double>(rows - 1), ExprType::i64, "kNewest");
+  const Term flag = k.load(0, {k.row(0), k.column(0), ir::Affine{}});
+  k.store_row(0, k.named("before", convert(k.sum(select(is_before, flag, k.constant(0))), ExprType::i32)));
+  return k.take();
+}
+
+// Of the places of a sequence's tokens one is the row's, or none.
 ir::Body chosen_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = over_sequences(graph, node);
   const Term place = k.named("place", k.load(0, {k.row(0), k.column(0)}));
@@ -88,6 +135,26 @@ void chosen_places_reference(const ir::Node& node, const std::vector<Tensor64>& 
     double place = 0;
     for (int64_t i = b * t; i < (b + 1) * t; ++i)
       out[0].data[i] = in[0].data[i] < static_cast<double>(node.integer("chosen")) ? place++ : -1;
+  }
+}
+
+void predicted_places_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t t = in[0].shape[1];
+  for (int64_t b = 0; b < in[0].shape[0]; ++b) {
+    double place = 0;
+    for (int64_t i = b * t; i < (b + 1) * t; ++i) out[0].data[i] = in[0].data[i] > 0 ? place++ : -1;
+  }
+}
+
+void chosen_flags_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  for (size_t i = 0; i < in[0].data.size(); ++i) out[0].data[i] = in[0].data[i] >= 0 ? 1 : 0;
+}
+
+void places_before_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t rows = in[0].shape[1];
+  for (int64_t s = 0; s < in[0].shape[0]; ++s) {
+    const auto first = in[0].data.begin() + s * rows;
+    out[0].data[s] = std::accumulate(first, first + rows - 1, 0.0);
   }
 }
 
@@ -121,5 +188,24 @@ extern const OpInfo kChosenTokens{.op = ir::Op::chosen_tokens,
                                   .outputs = {"tokens"},
                                   .body = chosen_tokens_body,
                                   .reference = chosen_tokens_reference};
+extern const OpInfo kPredictedPlaces{
+    .op = ir::Op::predicted_places,
+    .formula = "place = how many tokens before it have a logit above 0, -1 where it has not itself",
+    .inputs = {"logits"},
+    .outputs = {"places"},
+    .body = predicted_places_body,
+    .reference = predicted_places_reference};
+extern const OpInfo kChosenFlags{.op = ir::Op::chosen_flags,
+                                 .formula = "flag = 1 where place >= 0, else 0",
+                                 .inputs = {"places"},
+                                 .outputs = {"flags"},
+                                 .body = chosen_flags_body,
+                                 .reference = chosen_flags_reference};
+extern const OpInfo kPlacesBefore{.op = ir::Op::places_before,
+                                  .formula = "place = sum of flags before the newest",
+                                  .inputs = {"flags"},
+                                  .outputs = {"places"},
+                                  .body = places_before_body,
+                                  .reference = places_before_reference};
 
 }  // namespace hydrac::ops

@@ -25,7 +25,8 @@ void check_layers(Draft& draft) {
 }
 
 void check_capacity(Draft& draft) {
-  if (!draft.usable({"train.sequence_len"}) || chosen_tokens(draft.spec) > 0) return;
+  if (!draft.usable({"train.sequence_len"})) return;
+  if (draft.spec.model.mod.capacity * static_cast<double>(draft.spec.train.sequence_len) >= 1) return;
   draft.report(Kind::mod_without_tokens, {kCapacity, "train.sequence_len"},
                fmt::format("capacity ({}) of a sequence of {} tokens is less than a token",
                            draft.spec.model.mod.capacity, draft.spec.train.sequence_len),
@@ -53,12 +54,9 @@ void check_others(Draft& draft) {
        "a routed layer has some tokens of a sequence, and document_mask counts all of them",
        "write document_mask: false" + or_remove},
       {has_objective(spec), "objective.name",
-       "replies are sampled with a cache, which model.mod does not have yet", "remove objective" + or_remove},
+       "replies are scored beside each other in a sequence, and a routed layer chooses among the tokens of all", "remove objective" + or_remove},
       {spec.parallel.tensor > 1, "parallel.tensor",
-       "ranks that share layers (parallel.tensor) cannot route tokens yet", "write tensor: 1" + or_remove},
-      {spec.model.input == Input::tokens && spec.sample.max_new_tokens > 0, "sample.max_new_tokens",
-       "a model that routes tokens (model.mod) cannot generate text yet: its router needs the whole sequence",
-       "write sample: {max_new_tokens: 0}"}};
+       "ranks that share layers (parallel.tensor) cannot route tokens yet", "write tensor: 1" + or_remove}};
   for (const Refused& refusal : refusals)
     if (refusal.applies && draft.usable({refusal.key}))
       draft.report(Kind::mod_unsupported, {refusal.key, kCapacity}, refusal.what, refusal.instead);

@@ -143,11 +143,12 @@ inline bool routes_tokens(const SpecKeys& spec) {
   return spec.model.mod.capacity > 0;
 }
 
-// How many of a sequence's tokens these are. A product that rounding left below a whole number is that number.
+// How many of a sequence's tokens these are, one at least. A product that rounding left below a whole number is that
+// number.
 inline int64_t chosen_tokens(const SpecKeys& spec) {
   constexpr double kRounding = 1e-9;
-  return static_cast<int64_t>(spec.model.mod.capacity * static_cast<double>(spec.train.sequence_len) +
-                              kRounding);
+  const double tokens = spec.model.mod.capacity * static_cast<double>(spec.train.sequence_len);
+  return std::max<int64_t>(1, static_cast<int64_t>(tokens + kRounding));
 }
 
 // Layers of one iteration of a loop over them: as many as are of different kinds.

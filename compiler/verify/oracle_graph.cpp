@@ -82,7 +82,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
-  if (op == "statistic") return;  // is logged alone
+  if (op == "statistic" || op == "choice_hits") return;  // are logged alone
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;

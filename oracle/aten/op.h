@@ -89,12 +89,12 @@ at::Tensor pairwise_cosine_distance(const OpCall& call);
 at::Tensor adapter_matrix(const OpCall& call);
 
 // So has what chooses tokens.
-at::Tensor row_dot(const OpCall& call);
 at::Tensor choose_tokens(const OpCall& call);
 at::Tensor chosen_tokens(const OpCall& call);
 at::Tensor take_tokens(const OpCall& call);
 at::Tensor spread_tokens(const OpCall& call);
 at::Tensor gate_rows(const OpCall& call);
+at::Tensor choice_loss(const OpCall& call);
 
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);

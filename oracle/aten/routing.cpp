@@ -1,11 +1,19 @@
 // Layers that compute some tokens of a sequence: their choice, their rows, and the scores' part in what they add.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "oracle/aten/op.h"
@@ -32,17 +40,20 @@ std::vector<std::int64_t> places_of_highest(const double* scores, std::int64_t t
   return places;
 }
 
-}  // namespace
-
-at::Tensor row_dot(const OpCall& call) {
-  const at::Tensor x = call.attr("detached") != 0 ? call.input(0).detach() : call.input(0);
-  const at::Tensor y = (x * call.input(1)).sum(-1), bias = call.optional_input(2);
-  return bias.defined() ? y + bias : y;
+// As a program does it that need not say which of equal scores is higher.
+at::Tensor places_by_topk(const at::Tensor& scores, std::int64_t chosen) {
+  const at::Tensor tokens = std::get<0>(at::sort(std::get<1>(at::topk(scores.detach(), chosen, 1)), 1));
+  const at::Tensor places = at::arange(chosen, tokens.options()).expand(tokens.sizes());
+  return at::full(scores.sizes(), -1, tokens.options()).scatter(1, tokens, places);
 }
+
+}  // namespace
 
 // scores[B, T] -> the place of each of the `chosen` highest among these, in the order of tokens, and -1 of the
 // others. Where the job says what was chosen, [layers, B, T], that is the result, and the difference is counted.
 at::Tensor choose_tokens(const OpCall& call) {
+  if (call.mode == Mode::training)
+    return places_by_topk(call.input(0), static_cast<std::int64_t>(call.attr("chosen")));
   const at::Tensor scores = call.input(0).detach().to(at::kCPU, at::kDouble).contiguous();
   const auto chosen = static_cast<std::int64_t>(call.attr("chosen"));
   const std::int64_t tokens = scores.size(1);
@@ -65,14 +76,12 @@ at::Tensor choose_tokens(const OpCall& call) {
 
 // places[B, T] -> the token that has each place, [B, K].
 at::Tensor chosen_tokens(const OpCall& call) {
-  const at::Tensor places = call.input(0).to(at::kCPU, at::kLong).contiguous();
-  at::Tensor tokens = at::zeros(call.output_shape(), at::kLong);
-  const auto of = places.accessor<std::int64_t, 2>();
-  auto to = tokens.accessor<std::int64_t, 2>();
-  for (std::int64_t b = 0; b < places.size(0); ++b)
-    for (std::int64_t t = 0; t < places.size(1); ++t)
-      if (of[b][t] >= 0) to[b][of[b][t]] = t;
-  return tokens.to(call.input(0).device());
+  const at::Tensor& places = call.input(0);
+  const std::int64_t tokens = places.size(1);
+  const at::Tensor numbers = at::arange(tokens, places.options().dtype(at::kLong)).expand(places.sizes());
+  const at::Tensor behind_all = at::full_like(numbers, tokens);
+  return std::get<0>(at::sort(at::where(places >= 0, numbers, behind_all), 1))
+      .narrow(1, 0, call.output_shape()[1]);
 }
 
 at::Tensor take_tokens(const OpCall& call) {
@@ -89,6 +98,12 @@ at::Tensor spread_tokens(const OpCall& call) {
 
 at::Tensor gate_rows(const OpCall& call) {
   return call.input(0) * at::sigmoid(call.input(1)).unsqueeze(-1);
+}
+
+// -log of the probability that sigmoid(logit) gives to what was chosen.
+at::Tensor choice_loss(const OpCall& call) {
+  const at::Tensor& logits = call.input(0);
+  return at::softplus(at::where(call.input(1) >= 0, -logits, logits), 1, 1000);
 }
 
 }  // namespace hydrac::oracle

@@ -89,6 +89,7 @@ struct ResultPlaces {
   Place grad_norm;      // before clipping
   Place learning_rate;  // that this step used
   Place aux_loss;       // of all blocks; where they add to what training minimizes
+  Place predictor_accuracy;  // of all tokens and routed layers; of a mixture of depths
   Place mean_depth;     // of all tokens and blocks; of a mixture of recursions
   Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
   Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only

@@ -247,7 +247,6 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
     command.push_back("optimizations.optimizer_state=int8");
   if (std::string(GetParam().name).starts_with("Weighted"))
     command.insert(command.end(), {"objective.name=polychromic", "objective.max_new_tokens=16"});
-  if (std::string(GetParam().name).starts_with("Mod")) command.push_back("sample.max_new_tokens=0");
   if (std::string(GetParam().name).ends_with("Regression")) command.push_back("data.target=[y, z]");
   if (std::string(GetParam().name) == "SeriesClassification") command.push_back("data.target=[y]");
   const Outcome outcome = place.run(command);

@@ -122,6 +122,7 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.grad_norm = place(m.grad_norm);
   places.learning_rate = place(m.learning_rate);
   places.aux_loss = place(m.aux_loss);
+  places.predictor_accuracy = place(m.predictor_accuracy);
   places.mean_depth = place(m.mean_depth);
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);

@@ -578,18 +578,36 @@ void add_routing(std::vector<OpCase>& cases) {
                    false});
   cases.push_back(
       {"chosen_tokens", {places}, counts(ir::Op::chosen_tokens, {}, {{2, ""}, {3, ""}}), false});
-  cases.push_back({"row_dot", {x({2, 3, 5}), parameter({5}), absent()}, [](RegionBuilder& b, const Uses& in) {
-                     ops::row_dot(b, in[0], in[1], in[2], "y");
-                   }});
-  cases.push_back({"row_dotBias",
-                   {x({2, 3, 5}), parameter({5}), parameter({1})},
-                   [](RegionBuilder& b, const Uses& in) { ops::row_dot(b, in[0], in[1], in[2], "y"); }});
   CaseInput seen = x({2, 3, 5}, Kind::constant);
   seen.values.assign(30, 0);
   for (size_t i = 0; i < seen.values.size(); ++i) seen.values[i] = std::sin(static_cast<double>(i));
-  cases.push_back({"row_dotDetached",
+  cases.push_back({"token_scoreDetached",
                    {seen, parameter({5}), parameter({1})},
-                   [](RegionBuilder& b, const Uses& in) { ops::row_dot(b, in[0], in[1], in[2], "y", true); }});
+                   [](RegionBuilder& b, const Uses& in) { ops::token_score(b, in[0], in[1], in[2], "y", true); }});
+  cases.push_back({"predicted_places",
+                   {given({2, 5}, {3, -1, 0.5, 0, 1e-3, -2, -1, 4, -40, 40})},
+                   counts(ir::Op::predicted_places, {}, all),
+                   false});
+  cases.push_back(
+      {"chosen_tokensFewerThanPlaces", {places}, counts(ir::Op::chosen_tokens, {}, all), false});
+  cases.push_back({"chosen_flags",
+                   {places},
+                   [](RegionBuilder& b, const Uses& in) { ops::chosen_flags(b, in[0], "y"); },
+                   false});
+  cases.push_back({"places_before",
+                   {given({2, 4, 1}, {1, 0, 1, 1, 0, 0, 0, 1})},
+                   [](RegionBuilder& b, const Uses& in) { ops::places_before(b, in[0], "y"); },
+                   false});
+  const CaseInput logits = given({2, 5}, {3, -1, 0.5, -40, 40, 0, -2, 40, 1e-3, -3});
+  cases.push_back({"choice_loss", {x({2, 5}), places}, [](RegionBuilder& b, const Uses& in) {
+                     ops::choice_loss(b, in[0], in[1], "y");
+                   }});
+  cases.push_back({"choice_lossOfLargeLogits", {logits, places},
+                   [](RegionBuilder& b, const Uses& in) { ops::choice_loss(b, in[0], in[1], "y"); }});
+  cases.push_back({"choice_hits",
+                   {logits, places},
+                   [](RegionBuilder& b, const Uses& in) { ops::choice_hits(b, in[0], in[1], "y"); },
+                   false});
   cases.push_back({"gate_rows", {x({2, 3, 5}), x({2, 3})}, [](RegionBuilder& b, const Uses& in) {
                      ops::gate_rows(b, in[0], in[1], "y");
                    }});

@@ -88,6 +88,7 @@ TEST_F(CudaKernels, OfGenerationDoNotSpill) {
        spec::Precision::bf16},
       {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, attention_kind: ccgqa",
        {64, 8, 64, 64}},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, mod: {capacity: 0.125}", {64, 8, 64, 64}},
   };
   const std::vector<int> known = device_code::nvrtc_capabilities();
   std::set<int> seen;
