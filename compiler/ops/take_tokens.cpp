@@ -57,13 +57,14 @@ ir::Body take_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   return moved.k.take();
 }
 
+// A factor of the row, and no choice between two columns: loops over columns are then vectorized as those without
+// it are, and add up in the same order.
 ir::Body spread_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   Moved moved(graph, node);
   ir::BodyBuilder& k = moved.k;
   const ir::Term place = k.named("place", k.per_row(2)), zero = k.constant(0, ir::ExprType::i32);
-  const ir::Term is_elsewhere = k.named("is_elsewhere", place < zero);
-  const ir::Term value = moved.row_of_x(max(place, zero));
-  moved.store(select(is_elsewhere, k.constant(0), value));
+  const ir::Term kept = k.named("kept", select(place < zero, k.constant(0), k.constant(1)));
+  moved.store(moved.row_of_x(max(place, zero)) * kept);
   return k.take();
 }
 
@@ -95,7 +96,7 @@ extern const OpInfo kTakeTokens{.op = ir::Op::take_tokens,
                                 .gradient = moved_back<ir::Op::spread_tokens>,
                                 .reference = moved_reference<1>};
 extern const OpInfo kSpreadTokens{.op = ir::Op::spread_tokens,
-                                  .formula = "y[t] = x[places[t]], 0 where t has no place",
+                                  .formula = "y[t] = x[places[t]] kept, kept = [places[t] >= 0]",
                                   .inputs = {"x", "tokens", "places"},
                                   .outputs = {"y"},
                                   .body = spread_tokens_body,
