@@ -64,7 +64,7 @@ ir::Body spread_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder& k = moved.k;
   const ir::Term place = k.named("place", k.per_row(2)), zero = k.constant(0, ir::ExprType::i32);
   const ir::Term kept = k.named("kept", select(place < zero, k.constant(0), k.constant(1)));
-  moved.store(moved.row_of_x(max(place, zero)) * kept);
+  moved.store(moved.row_of_x(k.named("from", max(place, zero))) * kept);
   return k.take();
 }
 

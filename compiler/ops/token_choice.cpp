@@ -112,7 +112,7 @@ ir::Body chosen_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = over_sequences(graph, node);
   const Term place = k.named("place", k.load(0, {k.row(0), k.column(0)}));
   const Term is_here = place == convert(k.position(k.row(1)), ExprType::i32);
-  const Term token = convert(convert(k.position(k.column(0)), ExprType::i32), ExprType::f32);
+  const Term token = convert(k.position(k.column(0)), ExprType::f32);
   k.store_row(0, k.named("token", convert(k.sum(select(is_here, token, k.constant(0))), ExprType::i32)));
   return k.take();
 }
