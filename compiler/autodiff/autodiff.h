@@ -1,6 +1,7 @@
 // Reverse-mode differentiation of a function of the graph: the walk only; each op's rule lives with the op.
 //
-// Before: `function` holds forward regions whose last one computes the scalar loss; others may add terms to it
+// Before: `function` holds forward regions whose last one computes the scalar loss; others may add terms to
+// it
 //         (ops::OpInfo::is_loss).
 // After:  for every forward region in which something trains or passes a gradient on to what does, last to
 //         first, there is a backward region (loops run downwards), and every trained parameter has its

@@ -368,9 +368,10 @@ void LayoutText::flop() {
   std::string sum;
   for (const auto& [flop, elements] : weights)
     sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
-  out_.line(fmt::format("// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
-                        weights.size() == 1 ? "6" : "2 to 6",
-                        spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with" : ""));
+  out_.line(fmt::format(
+      "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
+      weights.size() == 1 ? "6" : "2 to 6",
+      spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with" : ""));
   out_.line(fmt::format(
       "layout.flop_per_target = {}{:#};", sum,
       static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));

@@ -88,8 +88,9 @@ struct WholePlace {
 
 struct ParameterInfo {
   Init init;
-  bool decay = false;   // takes weight decay
-  // Of a parameter of some layers: the layer that slot 0 belongs to, and how many layers on the next slot's is.
+  bool decay = false;  // takes weight decay
+  // Of a parameter of some layers: the layer that slot 0 belongs to, and how many layers on the next slot's
+  // is.
   int first_layer = 0, layer_step = 1;
   double token_share = 1;  // of all tokens, those that it is multiplied with
   // Of a token and a weight that is multiplied: 2 forward, 2 for the gradient of what it is multiplied by, 2

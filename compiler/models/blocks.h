@@ -25,8 +25,8 @@ struct Build {
   Model& model;
   ir::Dim batch, tokens;
   Phase phase = Phase::evaluate;
-  int first_layer = 0;       // that the region's first iteration computes with the nodes at hand
-  bool adapted = true;       // false: without the model's adapters
+  int first_layer = 0;        // that the region's first iteration computes with the nodes at hand
+  bool adapted = true;        // false: without the model's adapters
   Use chosen_positions = {};  // i32 [B,T], where the tokens are some of a sequence: their positions in it
   Use places_in_cache = {};   // i32 [S,1]: of new tokens, where the cache does not have all of a sequence
 

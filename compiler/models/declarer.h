@@ -1,7 +1,7 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
 // describe their parameters with. Those that train.freeze names become values of their own: a parameter of
-// which some layers are frozen or routed, or whose weights some layers find in the host's memory, is one value for
-// each run of layers that are alike. Beside adapters all are frozen.
+// which some layers are frozen or routed, or whose weights some layers find in the host's memory, is one
+// value for each run of layers that are alike. Beside adapters all are frozen.
 #pragma once
 #include <map>
 #include <optional>
@@ -65,8 +65,8 @@ class Declarer {
     bool operator==(const Kind&) const = default;
   };
   std::vector<Kind> kinds_of(const ir::Value& value) const;  // of its slots
-  // A value for each run of slots that are alike, of a parameter with a slot a layer or a single one. `place`: of
-  // the layers at this place of an iteration alone. Returns the first run's.
+  // A value for each run of slots that are alike, of a parameter with a slot a layer or a single one.
+  // `place`: of the layers at this place of an iteration alone. Returns the first run's.
   ir::ValueId add(const ir::Value& value, const std::vector<Kind>& kinds, std::optional<int> place = {});
   Adapter declare_adapter(const ir::Value& weight, const std::vector<ir::CheckpointPart>& targets);
 

@@ -92,9 +92,8 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
 void declare_router(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
   p.router_weight = d.vector_of_routed("router.weight", C, {Init::Kind::normal, m.initializer_range},
                                        "model.layers.{}.router.weight");
-  p.predictor_weight =
-      d.vector_of_routed("predictor.weight", C, {Init::Kind::normal, m.initializer_range},
-                         "model.layers.{}.router.predictor.weight");
+  p.predictor_weight = d.vector_of_routed("predictor.weight", C, {Init::Kind::normal, m.initializer_range},
+                                          "model.layers.{}.router.predictor.weight");
   p.predictor_bias = d.vector_of_routed("predictor.bias", {1, "1"}, {Init::Kind::zeros},
                                         "model.layers.{}.router.predictor.bias");
 }

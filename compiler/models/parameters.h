@@ -39,8 +39,9 @@ struct Parameters {
   ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
-  ir::ValueId router_weight = ir::kNoValue;  // [C], of routed layers, as are those of
-  ir::ValueId predictor_weight = ir::kNoValue, predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
+  ir::ValueId router_weight = ir::kNoValue;                          // [C], of routed layers, as are those of
+  ir::ValueId predictor_weight = ir::kNoValue,
+              predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
   std::map<ir::ValueId, std::vector<SlotRun>> runs;

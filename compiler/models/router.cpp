@@ -23,8 +23,8 @@ void train_predictor(ops::RegionBuilder& b, const Build& build, Use x, const ops
                   1 / (tokens * routed), build.model.interface.predictor_hits, "predictor_hits");
 }
 
-// The layer's cache has a sequence's chosen tokens one behind the other. Where "decode" puts the next one is how many
-// there are, which a history of flags says.
+// The layer's cache has a sequence's chosen tokens one behind the other. Where "decode" puts the next one is
+// how many there are, which a history of flags says.
 Route predicted_route(ops::RegionBuilder& b, const Build& build, Use x) {
   Route route;
   route.choice = ops::predicted_tokens(b, predictor_logits(b, build, x));

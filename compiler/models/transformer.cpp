@@ -57,8 +57,7 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.eval_hits = declare(graph, "eval_hits", {}, DType::f32, Role::state);
   if (spec::routes_tokens(spec)) {
     io.places = declare(graph, "router.places", {B, T}, DType::i32, Role::state);
-    graph.value(io.places).slots =
-        static_cast<int>(m.num_hidden_layers) / spec::layers_of_iteration(spec);
+    graph.value(io.places).slots = static_cast<int>(m.num_hidden_layers) / spec::layers_of_iteration(spec);
   }
   io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
@@ -70,8 +69,8 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   return io;
 }
 
-// A value with a slot a layer, or one more. Where layers are of different kinds, those of one kind have a value of
-// their own, as parameters have.
+// A value with a slot a layer, or one more. Where layers are of different kinds, those of one kind have a
+// value of their own, as parameters have.
 ValueId add_layers(Model& model, const ir::Value& all) {
   const int step = model.parameters.layers_of_iteration;
   std::vector<SlotRun> runs;
@@ -145,8 +144,8 @@ void add_routed_block(const Build& build, ir::Region& region, ValueId residual, 
   chosen.chosen_positions = route.positions;
   chosen.places_in_cache = route.places_in_cache;
   block.enter("norm", "model.norm");
-  const Use attention_input = norm(block, build, x, build.layer(p.attn_norm_weight),
-                                   build.layer(p.attn_norm_bias), "attn_normed");
+  const Use attention_input =
+      norm(block, build, x, build.layer(p.attn_norm_weight), build.layer(p.attn_norm_bias), "attn_normed");
   const Branches made = add_branches(block, chosen, x, attention_input);
   block.enter("residual", "model.mod.capacity");
   const Use sum = ops::add(block, made.attention, made.mlp, "branches", "attention");
@@ -163,8 +162,8 @@ ValueId add_stream(const Build& build, const std::string& name, bool exact) {
   const ir::Dim C{spec.model.hidden_size, "C"};
   ir::Value value;
   value.name = name;
-  value.shape = build.divides_stream() ? ir::Shape{stream_rows(spec), C}
-                                       : ir::Shape{build.batch, build.tokens, C};
+  value.shape =
+      build.divides_stream() ? ir::Shape{stream_rows(spec), C} : ir::Shape{build.batch, build.tokens, C};
   value.exact = exact;
   value.slots = static_cast<int>(spec.model.num_hidden_layers) + 1;
   return add_layers(build.model, value);

@@ -91,19 +91,21 @@ struct TokenChoice {
 };
 // Those with the highest scores [B,T], of equal ones the earlier. `places`: an existing value for these.
 TokenChoice choose_tokens(RegionBuilder&, Use scores, ir::Dim chosen, Use places = {});
-// Those with a logit [B,T] above 0, of which a sequence has any number: `tokens` has room for all [B,T], and ends in
-// tokens that nobody has chosen.
+// Those with a logit [B,T] above 0, of which a sequence has any number: `tokens` has room for all [B,T], and
+// ends in tokens that nobody has chosen.
 TokenChoice predicted_tokens(RegionBuilder&, Use logits);
 // 1 of a token with a place, else 0: [B,T] -> [B,T,1].
 Use chosen_flags(RegionBuilder&, Use places, const std::string& name);
-// flags [S,R,1], of a sequence's newest tokens, R of them: how many chosen ones stand before the last, i32 [S,1].
+// flags [S,R,1], of a sequence's newest tokens, R of them: how many chosen ones stand before the last, i32
+// [S,1].
 Use places_before(RegionBuilder&, Use flags, const std::string& name);
-// f32 [B,T]: the cross-entropy of sigmoid(logits) [B,T] against whether a token has a place; 1 where a logit is above
-// 0 if it has, and only then, else 0.
+// f32 [B,T]: the cross-entropy of sigmoid(logits) [B,T] against whether a token has a place; 1 where a logit
+// is above 0 if it has, and only then, else 0.
 Use choice_loss(RegionBuilder&, Use logits, Use places, const std::string& name);
 Use choice_hits(RegionBuilder&, Use logits, Use places, const std::string& name);
-Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);    // [B,T,..] -> [B,K,..]
-Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // and back, 0 elsewhere
+Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // [B,T,..] -> [B,K,..]
+Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
+                  const std::string& name);  // and back, 0 elsewhere
 // x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
 // `detached`: x gets no gradient of it.
 Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name, bool detached = false);

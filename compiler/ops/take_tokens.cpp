@@ -57,8 +57,8 @@ ir::Body take_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   return moved.k.take();
 }
 
-// A factor of the row, and no choice between two columns: loops over columns are then vectorized as those without
-// it are, and add up in the same order.
+// A factor of the row, and no choice between two columns: loops over columns are then vectorized as those
+// without it are, and add up in the same order.
 ir::Body spread_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   Moved moved(graph, node);
   ir::BodyBuilder& k = moved.k;

@@ -1,8 +1,8 @@
 // Of each sequence the k tokens with the highest scores, in the order of their positions; of equal scores the
-// earlier token's counts as higher. Three ops, each a count over a sequence: how many tokens are ahead of each;
-// how many chosen ones stand before a chosen one, its place; which token has each place. They count integers,
-// so that every target makes the same choice of the same scores, and T^2 comparisons a sequence are little beside
-// a block's matmuls. No gradient flows through a choice.
+// earlier token's counts as higher. Three ops, each a count over a sequence: how many tokens are ahead of
+// each; how many chosen ones stand before a chosen one, its place; which token has each place. They count
+// integers, so that every target makes the same choice of the same scores, and T^2 comparisons a sequence are
+// little beside a block's matmuls. No gradient flows through a choice.
 #include <algorithm>
 #include <numeric>
 
@@ -138,7 +138,8 @@ void chosen_places_reference(const ir::Node& node, const std::vector<Tensor64>& 
   }
 }
 
-void predicted_places_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void predicted_places_reference(const ir::Node&, const std::vector<Tensor64>& in,
+                                std::vector<Tensor64>& out) {
   const int64_t t = in[0].shape[1];
   for (int64_t b = 0; b < in[0].shape[0]; ++b) {
     double place = 0;

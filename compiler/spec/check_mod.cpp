@@ -17,11 +17,12 @@ void check_layers(Draft& draft) {
   const auto& m = draft.spec.model;
   if (!draft.usable({"model.mod.every", "model.num_hidden_layers"}) || m.num_hidden_layers % m.mod.every == 0)
     return;
-  draft.report(Kind::mod_divides, {"model.mod.every", "model.num_hidden_layers"},
-               fmt::format("every ({}) must divide num_hidden_layers ({}), so that the last layer of each group is "
-                           "routed",
-                           m.mod.every, m.num_hidden_layers),
-               fmt::format("{} layers would fit", (m.num_hidden_layers / m.mod.every + 1) * m.mod.every));
+  draft.report(
+      Kind::mod_divides, {"model.mod.every", "model.num_hidden_layers"},
+      fmt::format("every ({}) must divide num_hidden_layers ({}), so that the last layer of each group is "
+                  "routed",
+                  m.mod.every, m.num_hidden_layers),
+      fmt::format("{} layers would fit", (m.num_hidden_layers / m.mod.every + 1) * m.mod.every));
 }
 
 void check_capacity(Draft& draft) {
@@ -45,7 +46,8 @@ void check_others(Draft& draft) {
   const std::string or_remove = ", or remove model.mod";
   const std::vector<Refused> refusals = {
       {mixes_tokens(spec), "model.attention_kind",
-       "a routed layer has some tokens of a sequence, and ccgqa's convolutions and value_shift read the ones before",
+       "a routed layer has some tokens of a sequence, and ccgqa's convolutions and value_shift read the ones "
+       "before",
        "write attention_kind: gqa" + or_remove},
       {spec.model.sliding_window > 0, "model.sliding_window",
        "a routed layer has some tokens of a sequence, among which a window would reach further",
@@ -54,7 +56,9 @@ void check_others(Draft& draft) {
        "a routed layer has some tokens of a sequence, and document_mask counts all of them",
        "write document_mask: false" + or_remove},
       {has_objective(spec), "objective.name",
-       "replies are scored beside each other in a sequence, and a routed layer chooses among the tokens of all", "remove objective" + or_remove},
+       "replies are scored beside each other in a sequence, and a routed layer chooses among the tokens of "
+       "all",
+       "remove objective" + or_remove},
       {spec.parallel.tensor > 1, "parallel.tensor",
        "ranks that share layers (parallel.tensor) cannot route tokens yet", "write tensor: 1" + or_remove}};
   for (const Refused& refusal : refusals)

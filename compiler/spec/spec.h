@@ -143,8 +143,8 @@ inline bool routes_tokens(const SpecKeys& spec) {
   return spec.model.mod.capacity > 0;
 }
 
-// How many of a sequence's tokens these are, one at least. A product that rounding left below a whole number is that
-// number.
+// How many of a sequence's tokens these are, one at least. A product that rounding left below a whole number
+// is that number.
 inline int64_t chosen_tokens(const SpecKeys& spec) {
   constexpr double kRounding = 1e-9;
   const double tokens = spec.model.mod.capacity * static_cast<double>(spec.train.sequence_len);

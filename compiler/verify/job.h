@@ -15,7 +15,8 @@ namespace hydrac::verify {
 std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, const ir::Value& parameter,
                                  int slot);
 
-// What routers chose of each micro-batch's tokens, by the name that the oracle's input has; empty without any.
+// What routers chose of each micro-batch's tokens, by the name that the oracle's input has; empty without
+// any.
 using Choices = std::map<std::string, std::vector<int32_t>>;
 
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, the batches, and what the

@@ -16,8 +16,8 @@
 //   error may go the other way: of normally distributed numbers with a relative error of e, e / pi change
 //   their sign.
 //
-// Where routers choose tokens (model.mod), the oracle computes those that the program chose, since two scores may
-// be closer than rounding; "choices" is the share of all tokens that it would have treated otherwise.
+// Where routers choose tokens (model.mod), the oracle computes those that the program chose, since two scores
+// may be closer than rounding; "choices" is the share of all tokens that it would have treated otherwise.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,4 +1,5 @@
-// Layers that compute some tokens of a sequence: their choice, their rows, and the scores' part in what they add.
+// Layers that compute some tokens of a sequence: their choice, their rows, and the scores' part in what they
+// add.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -49,8 +50,9 @@ at::Tensor places_by_topk(const at::Tensor& scores, std::int64_t chosen) {
 
 }  // namespace
 
-// scores[B, T] -> the place of each of the `chosen` highest among these, in the order of tokens, and -1 of the
-// others. Where the job says what was chosen, [layers, B, T], that is the result, and the difference is counted.
+// scores[B, T] -> the place of each of the `chosen` highest among these, in the order of tokens, and -1 of
+// the others. Where the job says what was chosen, [layers, B, T], that is the result, and the difference is
+// counted.
 at::Tensor choose_tokens(const OpCall& call) {
   if (call.mode == Mode::training)
     return places_by_topk(call.input(0), static_cast<std::int64_t>(call.attr("chosen")));

@@ -188,7 +188,7 @@ void divide(ProgramLayout& layout, const T* whole, const T* own, const Division&
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;
-  int first_layer = 0;    // of the slots: their layers are first_layer, first_layer + layer_step, ..
+  int first_layer = 0;  // of the slots: their layers are first_layer, first_layer + layer_step, ..
   int layer_step = 1;
   size_t part = 0;        // of 4-bit codes
   int64_t first_row = 0;  // of SplitTensors, instead of `offset`: where it begins in the whole parameter

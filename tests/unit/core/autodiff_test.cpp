@@ -116,10 +116,14 @@ INSTANTIATE_TEST_SUITE_P(
                      ", head_conv: false, channel_conv: false, qk_mean: false, l2_norm: false, value_shift: "
                      "false}"),
                kTrain},
-        Config{"Mod", MODEL("num_key_value_heads: 2, qk_norm: true, mod: {capacity: 0.6, every: 3, predictor_weight: 0}"),
-               kTrain},
+        Config{
+            "Mod",
+            MODEL(
+                "num_key_value_heads: 2, qk_norm: true, mod: {capacity: 0.6, every: 3, predictor_weight: 0}"),
+            kTrain},
         Config{"ModOfEverySecondLayerWithDropout",
-               "hidden_size: 8, num_hidden_layers: 4, num_attention_heads: 2, intermediate_size: 6, vocab_size: 11, "
+               "hidden_size: 8, num_hidden_layers: 4, num_attention_heads: 2, intermediate_size: 6, "
+               "vocab_size: 11, "
                "norm: layernorm, position: learned, dropout: 0.2, mod: {capacity: 0.6, predictor_weight: 0}",
                kTrain},
         Config{"LlamaUntied",

@@ -160,7 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
                "vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2, head_conv: false}",
                "sequence_len: 2, micro_batch_size: 3"},
         Config{"Mod",
-               "hidden_size: 24, num_hidden_layers: 4, num_attention_heads: 3, intermediate_size: 17, vocab_size: 31, "
+               "hidden_size: 24, num_hidden_layers: 4, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, "
                "mod: {capacity: 0.3}",
                "sequence_len: 37, micro_batch_size: 2, gradient_accumulation_steps: 2"},
         Config{"WindowsAndSoftcaps",

@@ -417,7 +417,8 @@ TEST_F(OneOp, TokenScoreMayGiveItsInputNoGradient) {
 
 TEST_F(OneOp, TheTokensWithTheHighestScoresHavePlacesInTheirOrder) {
   const int scores = job.input("scores", {2, 4}, {0.5, 2, 0.5, 0.5, -1, -3, -1, -1});
-  expect_near(value("choose_tokens", {{"chosen", 2}}, {scores, kLeftOut}, {2, 4}), {0, 1, -1, -1, 0, -1, 1, -1});
+  expect_near(value("choose_tokens", {{"chosen", 2}}, {scores, kLeftOut}, {2, 4}),
+              {0, 1, -1, -1, 0, -1, 1, -1});
 }
 
 TEST_F(OneOp, AGivenChoiceOfTheLayerIsTakenAndCompared) {
@@ -433,7 +434,8 @@ TEST_F(OneOp, ChosenTokensHaveThePlaces) {
 }
 
 TEST_F(OneOp, TakenTokensAreRows) {
-  const int x = job.parameter("x", {1, 3, 2}, {1, 2, 3, 4, 5, 6}), tokens = job.integer_input("t", {1, 2}, {0, 2});
+  const int x = job.parameter("x", {1, 3, 2}, {1, 2, 3, 4, 5, 6}),
+            tokens = job.integer_input("t", {1, 2}, {0, 2});
   expect_near(value("take_tokens", kNone, {x, tokens}, {1, 2, 2}), {1, 2, 5, 6});
   expect_near(outcome.at("grad.x.0"), {1, 1, 0, 0, 1, 1});
 }
@@ -451,7 +453,8 @@ TEST_F(OneOp, GatedRowsAreTimesASigmoid) {
 TEST_F(OneOp, ChoiceLossIsBinaryCrossEntropy) {
   const int logits = job.input("logits", {1, 3}, {std::log(3), std::log(3), 0});
   const int places = job.integer_input("places", {1, 3}, {0, -1, 1});
-  expect_near(value("choice_loss", kNone, {logits, places}, {1, 3}), {std::log(4.0 / 3), std::log(4), std::log(2)});
+  expect_near(value("choice_loss", kNone, {logits, places}, {1, 3}),
+              {std::log(4.0 / 3), std::log(4), std::log(2)});
 }
 
 TEST_F(OneOp, AuxiliaryLossIsTheWeightedSum) {
