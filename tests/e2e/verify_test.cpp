@@ -198,7 +198,7 @@ const Case kCases[] = {
      "sequence_len: 64, micro_batch_size: 16", "", "type: lora, r: 4, dropout: 0.1"},
     {"ModOfSeriesRegression",
      "num_hidden_layers: 4, input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
-     "attention_mask: none, mod: {capacity: 0.5}",
+     "attention_mask: none, mod: {capacity: 0.25}",
      "sequence_len: 16, micro_batch_size: 3"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
