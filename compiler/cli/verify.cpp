@@ -69,9 +69,9 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   Computed computed;
   {
     const BuiltProgram built = build_program(spec);
-    verify::initialize(*built.program);
-    verify::write_verify_job(job_dir, *built.program, batches);
     computed.training = verify::train(*built.program, batches);
+    verify::initialize(*built.program);
+    verify::write_verify_job(job_dir, *built.program, batches, computed.training.choices);
     if (!built.machine) return computed;
     computed.repetitions.push_back(
         verify::compare_bits("two runs", computed.training, verify::train(*built.program, batches)));

@@ -153,7 +153,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   const std::optional<models::Generation> generation =
       options.generation ? options.generation : generation_of_replies(spec);
   models::Model model = models::declare_model(c.graph, c.spec, generation, precision_of(spec).activations);
-  models::build_micro_step(model, c.recompute.layers);
+  passes::RecomputeChoice recompute_in_loops = c.recompute;
+  recompute_in_loops.layers = spec::iterations_of(spec, c.recompute.layers);
+  models::build_micro_step(model, recompute_in_loops.layers);
   models::build_evaluate(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   if (generation) {
@@ -187,11 +189,12 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // passes
   if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
+  if (spec::routes_tokens(spec)) explain_routing(spec, c.decisions);
   if (spec.data.document_mask) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
     explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
   if (c.interface.cache.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);
-  passes::recompute(c.graph, c.recompute, c.decisions);
+  passes::recompute(c.graph, recompute_in_loops, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
   after("precision");

@@ -22,6 +22,20 @@ void explain_documents(const targets::Target& target, passes::Log& log) {
        "at once, and cuDNN, know one document a sequence"});
 }
 
+void explain_routing(const spec::Spec& spec, passes::Log& log) {
+  const double kinds = spec::layers_of_iteration(spec),
+               chosen = static_cast<double>(spec::chosen_tokens(spec)),
+               share = chosen / static_cast<double>(spec.train.sequence_len);
+  log.push_back(
+      {"router",
+       fmt::format(
+           "{} of {} layers compute {} of a sequence's {} tokens: of what the flop of all layers would be "
+           "with all tokens, matmuls have {:.1f}%, and attention over keys {:.1f}%",
+           spec.model.num_hidden_layers / spec::layers_of_iteration(spec), spec.model.num_hidden_layers,
+           chosen, spec.train.sequence_len, 100 * (kinds - 1 + share) / kinds,
+           100 * (kinds - 1 + share * share) / kinds)});
+}
+
 namespace {
 
 // Of Muon's group, what a rank orthogonalizes.

@@ -13,6 +13,9 @@ namespace hydrac::driver {
 // What documents decide.
 void explain_documents(const targets::Target& target, passes::Log& log);
 
+// What layers that compute some tokens save.
+void explain_routing(const spec::Spec& spec, passes::Log& log);
+
 // What ZeRO-1 does.
 void explain_shared_update(const ir::Graph& graph, const models::Pack& pack, passes::Log& log);
 

@@ -41,7 +41,9 @@ passes::FusedMatmuls matmul_fusion(const spec::Spec& spec, const passes::Recompu
   static const std::vector<std::string> kAll = {"*"};
   const auto& o = spec.optimizations;
   // A layer whose norms are computed again, from sums that are too, has them in kernels of their own.
-  const int again = !recompute.block ? 0 : recompute.layers > 0 ? recompute.layers : INT_MAX;
+  const int again = !recompute.block       ? 0
+                    : recompute.layers > 0 ? spec::iterations_of(spec, recompute.layers)
+                                           : INT_MAX;
   return {.chip = targets::find(spec.target)->chip(),
           .wherever_possible = o.fused_matmuls == spec::FusedMatmuls::all,
           .sums_rows_from = again,

@@ -125,6 +125,7 @@ void LayoutText::results() {
   place("results.grad_norm", m.grad_norm);
   place("results.learning_rate", m.learning_rate);
   place("results.aux_loss", m.aux_loss);
+  place("results.predictor_accuracy", m.predictor_accuracy);
   place("results.mean_depth", m.mean_depth);
   place("results.loss_scale", m.loss_scale);
   place("results.skipped", m.skipped);
@@ -302,14 +303,17 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
   if (part.transposed) std::swap(shape.front(), shape.back());
   // Rows before this part: multiples of the heads' widths or of the mlp's.
   const auto& stored = parameter.parameter->nf4;
-  if (stored && stored->parts.size() > 1) {
-    const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
-    form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
-  } else if (!stored && !split && part.first_row > 0)
+  if (!stored && !split && part.first_row > 0)
     form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
   if (part.transposed) form.push_back(".transposed = true");
   if (a_layer && parameter.parameter->first_layer > 0)
     form.push_back(fmt::format(".first_layer = {}", parameter.parameter->first_layer));
+  if (a_layer && parameter.parameter->layer_step > 1)
+    form.push_back(fmt::format(".layer_step = {}", parameter.parameter->layer_step));
+  if (stored && stored->parts.size() > 1) {
+    const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
+    form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
+  }
   if (split && part.first_row > 0) form.push_back(fmt::format(".first_row = {}", part.first_row));
   std::string name = fmt::format("add(\"{}\"", part.name),
               tensor = stored ? nf4(parameter) : tensors_of(parameter);
@@ -383,11 +387,11 @@ void LayoutText::divided() {
 
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 void LayoutText::flop() {
-  std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
+  std::map<double, std::string, std::greater<>> weights;  // by the flop that each has
   for (const ir::Value& value : compiled_.graph.values) {
     const int times = value.parameter ? targets::times_multiplied(compiled_, value) : 0;
     if (times == 0) continue;
-    std::string& sum = weights[times * value.parameter->flop];
+    std::string& sum = weights[times * value.parameter->flop * value.parameter->token_share];
     const std::string slots =
         value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
     sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
@@ -397,11 +401,13 @@ void LayoutText::flop() {
   const int64_t passes = compiled_.spec.model.mor.recursions;
   std::string sum;
   for (const auto& [flop, elements] : weights)
-    sum += fmt::format("{}.0 * static_cast<double>({}) + ", flop, elements);
+    sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
+  const std::string more = passes > 1                             ? fmt::format(" ({} passes through the mlp's)", passes)
+                           : spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with"
+                                                                 : "";
   out_.line(fmt::format(
       "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
-      weights.size() == 1 || passes > 1 ? "6" : "2 to 6",
-      passes > 1 ? fmt::format(" ({} passes through the mlp's)", passes) : ""));
+      weights.size() == 1 || passes > 1 ? "6" : "2 to 6", more));
   out_.line(fmt::format(
       "layout.flop_per_target = {}{:#};", sum,
       static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));

@@ -88,8 +88,11 @@ struct WholePlace {
 
 struct ParameterInfo {
   Init init;
-  bool decay = false;   // takes weight decay
-  int first_layer = 0;  // of a parameter of some layers: the layer that slot 0 belongs to
+  bool decay = false;  // takes weight decay
+  // Of a parameter of some layers: the layer that slot 0 belongs to, and how many layers on the next slot's
+  // is.
+  int first_layer = 0, layer_step = 1;
+  double token_share = 1;  // of all tokens, those that it is multiplied with
   // Of a token and a weight that is multiplied: 2 forward, 2 for the gradient of what it is multiplied by, 2
   // for its own. A frozen one has less.
   int flop = 6;
@@ -186,7 +189,9 @@ struct Region {
   bool reverse = false;
   bool backward = false;
   std::vector<Node> nodes;
-  int first_layer = 0;  // of the model, that iteration 0 is: what kernels count layers from
+  // Which iteration of all of the model's layers iteration 0 is: what kernels count from. An iteration is a
+  // layer, or several of different kinds (spec::layers_of_iteration).
+  int first_layer = 0;
 };
 
 // An entry point: regions that run one after another. Values are shared between functions.

@@ -26,6 +26,7 @@ Use Build::own_ids() const {
 }
 
 Use Build::positions() const {
+  if (chosen_positions.value != ir::kNoValue) return chosen_positions;
   if (phase == Phase::decode) return fixed(model.interface.cache.positions);
   return generates() ? Use{} : fixed(model.interface.positions);
 }
@@ -49,10 +50,11 @@ Use history_of(const Build& build, const ir::Shape& x, int64_t rows, const std::
     history.shape[1] = {rows, ""};
     history.dtype = keys.dtype;
     history.role = ir::Role::state;
-    history.slots = keys.slots;
+    history.slots = static_cast<int>(build.model.spec.model.num_hidden_layers) /
+                    build.model.parameters.layers_of_iteration;
     found->second = build.model.graph.add(std::move(history));
   }
-  return build.layer(found->second);
+  return {found->second, {true, build.first_iteration()}};
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias,
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {
   const double p = build.model.spec.model.dropout;
   if (!build.trains() || p == 0) return x;
-  return ops::dropout(b, x, p, build.randomness_of_stream(), site, name);
+  return ops::dropout(b, x, p, build.randomness_of_stream(), build.site(site), name);
 }
 
 namespace {
@@ -124,7 +126,7 @@ Use change_of(ops::RegionBuilder& b, const Build& build, const Adapter& adapter,
     b.asked_for_by(kAdapterDropout);
     const ops::Randomness random =
         division == Division::inputs ? build.randomness_of_rank() : build.randomness();
-    x = ops::dropout(b, x, spec.adapter.dropout, random, kAdapterSite + adapter.site,
+    x = ops::dropout(b, x, spec.adapter.dropout, random, build.site(kAdapterSite + adapter.site),
                      name + ".adapter_input");
   }
   b.asked_for_by("adapter.r");

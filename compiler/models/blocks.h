@@ -10,13 +10,25 @@ using ir::Use;
 // one document each.
 enum class Phase { train, evaluate, generate, prefill, decode };
 
+// Places in the model that drop out; each has random bits of its own.
+enum Site : int64_t {
+  kEmbeddingSite,
+  kAttentionSite,
+  kAttentionResidualSite,
+  kMlpResidualSite,
+  kAdapterSite  // and behind it
+};
+inline constexpr int64_t kSitesOfLayer = 64;
+
 // One function's construction: the sequences and tokens that it runs on, and what it is for.
 struct Build {
   Model& model;
   ir::Dim batch, tokens;
   Phase phase = Phase::evaluate;
-  int first_layer = 0;  // of a loop region
-  bool adapted = true;  // false: without the model's adapters
+  int first_layer = 0;        // that the region's first iteration computes with the nodes at hand
+  bool adapted = true;        // false: without the model's adapters
+  Use chosen_positions = {};  // i32 [B,T], where the tokens are some of a sequence: their positions in it
+  Use places_in_cache = {};   // i32 [S,1]: of new tokens, where the cache does not have all of a sequence
 
   bool trains() const { return phase == Phase::train; }
   bool generates() const { return phase >= Phase::generate; }
@@ -27,12 +39,24 @@ struct Build {
     return model.parameters.at(value, {true, first_layer + offset});
   }
   Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
+  // Whether that layer, or one further on, computes only tokens that its router chooses: the last of each
+  // iteration.
+  bool is_routed(int ahead = 0) const {
+    const int step = model.parameters.layers_of_iteration;
+    return step > 1 && (first_layer + ahead) % step == step - 1;
+  }
+  // Places that drop out, of the layers of an iteration one after another.
+  int64_t site(int64_t of_layer) const {
+    return of_layer + first_layer % model.parameters.layers_of_iteration * kSitesOfLayer;
+  }
   Use ids() const;
   // f32, 1 where the rank has the token in its part of the vocabulary, else 0.
   Use own_ids() const;
   int64_t tensor_ranks() const { return model.spec.parallel.tensor; }
   // Whether each of these has rows of its own of the residual stream, [Tokens, C] instead of [B,T,C].
   bool divides_stream() const { return !generates() && models::divides_stream(model.spec); }
+  // The iteration that first_layer is in: of what has a slot for one layer of each.
+  int first_iteration() const { return first_layer / model.parameters.layers_of_iteration; }
   // No value where a sequence is one document.
   Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
   // No value where a sequence's tokens are those from 0 on.
@@ -51,15 +75,6 @@ struct Build {
     const ir::ValueId own = model.interface.own_seed;
     return {fixed(model.interface.rng_step), fixed(own == ir::kNoValue ? model.interface.rng_seed : own)};
   }
-};
-
-// Places in the model that drop out; each has random bits of its own.
-enum Site : int64_t {
-  kEmbeddingSite,
-  kAttentionSite,
-  kAttentionResidualSite,
-  kMlpResidualSite,
-  kAdapterSite  // and behind it
 };
 
 Use optional(Use use);  // with value kNoValue: no operand

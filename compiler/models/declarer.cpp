@@ -23,9 +23,8 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
     for (const Names& part : names)
       value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
   }
-  ir::Value whole = value;
-  const ValueId id = add(std::move(value));
-  if (in_block) matrices_.emplace_back(id, std::move(whole));
+  const ValueId id = add(value, kinds_of(value));
+  if (in_block) matrices_.emplace_back(id, std::move(value));
   return id;
 }
 
@@ -40,7 +39,7 @@ ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init 
                           slots - 1, slots - 1});
   }
   divide(value, names, division);
-  return add(std::move(value));
+  return add(value, kinds_of(value));
 }
 
 // The value becomes a rank's part.
@@ -103,47 +102,73 @@ std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::v
 
 namespace {
 
+// Of all tokens, those that routed layers compute.
+double routed_share(const spec::Spec& spec) {
+  return static_cast<double>(spec::chosen_tokens(spec)) / static_cast<double>(spec.train.sequence_len);
+}
+
 ir::Dim ranks(size_t adapters, int64_t rank) {
   return {static_cast<int64_t>(adapters) * rank, adapters == 1 ? "Rank" : std::to_string(adapters) + "Rank"};
 }
 
 // The slots of `run` as a parameter of their own.
-ir::Value part_of(const ir::Value& whole, const SlotRun& run, int slots) {
+ir::Value part_of(const ir::Value& whole, const SlotRun& run) {
   ir::Value part = whole;
   if (run.first > 0) part.name += "." + std::to_string(run.first);
-  part.slots = slots;
+  part.slots = run.slots;
   part.parameter->first_layer = run.first;
+  part.parameter->layer_step = run.step;
   part.parameter->checkpoint.clear();
   for (CheckpointPart names : whole.parameter->checkpoint) {
-    names.first_slot = std::max(names.first_slot - run.first, 0);
-    names.last_slot = std::min(names.last_slot - run.first, slots - 1);
-    if (names.first_slot <= names.last_slot) part.parameter->checkpoint.push_back(std::move(names));
+    const CheckpointPart all = names;
+    names.first_slot = run.slots;
+    for (int slot = 0; slot < run.slots; ++slot) {
+      const int of_whole = run.first + slot * run.step;
+      if (of_whole < all.first_slot || of_whole > all.last_slot) continue;
+      names.first_slot = std::min(names.first_slot, slot);
+      names.last_slot = slot;
+    }
+    if (names.first_slot < run.slots) part.parameter->checkpoint.push_back(std::move(names));
   }
   return part;
 }
 
 }  // namespace
 
-ValueId Declarer::add(ir::Value value) {
-  struct Kind {
-    bool is_frozen, on_host;
-    bool operator==(const Kind&) const = default;
-  };
+std::vector<Declarer::Kind> Declarer::kinds_of(const ir::Value& value) const {
   const int64_t on_device = value.slots - spec_.optimizations.offload.weights;
   std::vector<Kind> kinds;
   for (int slot = 0; slot < value.slots; ++slot)
     kinds.push_back({is_frozen(spec_, value, slot), slot >= on_device && !value.parameter->matrices.empty()});
+  return kinds;
+}
+
+ValueId Declarer::add(const ir::Value& value, const std::vector<Kind>& kinds, std::optional<int> place) {
+  const int step = value.slots > 1 ? spec::layers_of_iteration(spec_) : 1;
   std::vector<SlotRun> runs;
-  for (int first = 0, end = 0; first < value.slots; first = end) {
-    while (end < value.slots && kinds[end] == kinds[first]) ++end;
-    ir::Value part = part_of(value, {first}, end - first);
-    if (kinds[first].is_frozen) part.role = ir::Role::frozen;
-    part.parameter->on_host = kinds[first].on_host;
-    runs.push_back({first, graph_.add(std::move(part))});
+  for (int begin = place.value_or(0); begin < (place ? *place + 1 : step); ++begin) {
+    for (int first = begin, end = begin; first < value.slots; first = end) {
+      while (end < value.slots && kinds[end] == kinds[first]) end += step;
+      SlotRun run{first, step, (end - first) / step};
+      ir::Value part = part_of(value, run);
+      if (kinds[first].is_frozen) part.role = ir::Role::frozen;
+      part.parameter->on_host = kinds[first].on_host;
+      if (step > 1 && begin == step - 1) part.parameter->token_share = routed_share(spec_);
+      run.value = graph_.add(std::move(part));
+      runs.push_back(run);
+    }
   }
   const ValueId id = runs[0].value;
-  if (runs.size() > 1) runs_[id] = std::move(runs);
+  if (runs.size() > 1 || place) runs_[id] = std::move(runs);
   return id;
+}
+
+ValueId Declarer::vector_of_routed(const std::string& name, ir::Dim size, Init init,
+                                   const std::string& name_there) {
+  const auto layers = static_cast<int>(spec_.model.num_hidden_layers);
+  ir::Value value = parameter(name, {std::move(size)}, layers, init, false);
+  value.parameter->checkpoint = parts(value, {{name_there, ""}}, false);
+  return add(value, kinds_of(value), spec::layers_of_iteration(spec_) - 1);
 }
 
 std::map<ValueId, Adapter> Declarer::declare_adapters() {
@@ -209,8 +234,8 @@ Adapter Declarer::declare_adapter(const ir::Value& weight, const std::vector<Che
   // Ranks compute terms of the gradient of what none has a part of: of their own rows, or outputs.
   ir::Value& whole = a.parameter->split ? b : a;
   whole.parameter->partial_gradient = divides_stream();
-  adapter.a = graph_.add(std::move(a));
-  adapter.b = graph_.add(std::move(b));
+  adapter.a = add(a, std::vector<Kind>(static_cast<size_t>(a.slots)));
+  adapter.b = add(b, std::vector<Kind>(static_cast<size_t>(b.slots)));
   return adapter;
 }
 

@@ -1,7 +1,7 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
 // describe their parameters with. Those that train.freeze names become values of their own: a parameter of
-// which some layers are frozen, or whose weights some layers find in the host's memory, is one value for each
-// run of layers that are alike. Beside adapters all are frozen.
+// which some layers are frozen or routed, or whose weights some layers find in the host's memory, is one
+// value for each run of layers that are alike. Beside adapters all are frozen.
 #pragma once
 #include <map>
 #include <optional>
@@ -42,6 +42,9 @@ class Declarer {
   ir::ValueId vector(const std::string& name, ir::Dim size, int slots, ir::Init init,
                      const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {},
                      Division division = Division::none);
+  // The same with a slot for each routed layer (model.mod). `name_there`: in checkpoints of hydrac's models.
+  ir::ValueId vector_of_routed(const std::string& name, ir::Dim size, ir::Init init,
+                               const std::string& name_there);
   // Ranks compute terms of its gradient each: what they have of it is to be summed.
   void mark_partial_gradient(ir::ValueId parameter);
 
@@ -57,7 +60,14 @@ class Declarer {
   std::vector<ir::CheckpointPart> parts(const ir::Value& value, const std::vector<Names>& names,
                                         bool transposed) const;
   void divide(ir::Value& value, const std::vector<Names>& names, Division division) const;
-  ir::ValueId add(ir::Value value);
+  struct Kind {
+    bool is_frozen = false, on_host = false;
+    bool operator==(const Kind&) const = default;
+  };
+  std::vector<Kind> kinds_of(const ir::Value& value) const;  // of its slots
+  // A value for each run of slots that are alike, of a parameter with a slot a layer or a single one.
+  // `place`: of the layers at this place of an iteration alone. Returns the first run's.
+  ir::ValueId add(const ir::Value& value, const std::vector<Kind>& kinds, std::optional<int> place = {});
   Adapter declare_adapter(const ir::Value& weight, const std::vector<ir::CheckpointPart>& targets);
 
   ir::Graph& graph_;

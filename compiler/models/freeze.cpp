@@ -112,7 +112,8 @@ class FreezeCheck {
 std::string tensor_name(const ir::Value& parameter, const ir::CheckpointPart& part, int slot) {
   std::string name = part.name;
   if (const size_t at = name.find("{}"); at != std::string::npos)
-    name.replace(at, 2, std::to_string(parameter.parameter->first_layer + slot));
+    name.replace(at, 2,
+                 std::to_string(parameter.parameter->first_layer + slot * parameter.parameter->layer_step));
   return name;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 
 #include "models/attention.h"
 #include "models/declarer.h"
@@ -101,6 +102,15 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
   if (bias) p.mlp_norm_bias = norm("mlp_norm", layers, llama, gpt2, true);
 }
 
+void declare_router(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
+  p.router_weight = d.vector_of_routed("router.weight", C, {Init::Kind::normal, m.initializer_range},
+                                       "model.layers.{}.router.weight");
+  p.predictor_weight = d.vector_of_routed("predictor.weight", C, {Init::Kind::normal, m.initializer_range},
+                                          "model.layers.{}.router.predictor.weight");
+  p.predictor_bias = d.vector_of_routed("predictor.bias", {1, "1"}, {Init::Kind::zeros},
+                                        "model.layers.{}.router.predictor.bias");
+}
+
 void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.head == spec::Head::language_model) {
     p.head_weight = m.tie_word_embeddings ? p.token_embedding
@@ -185,6 +195,8 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
   if (spec::has_recursions(spec)) declare_recursions(declarer, parameters, m, C, layers);
   declare_norms(declarer, parameters, m, C, layers);
+  parameters.layers_of_iteration = spec::layers_of_iteration(spec);
+  if (spec::routes_tokens(spec)) declare_router(declarer, parameters, m, C);
   declare_head(declarer, parameters, m, C, vocab);
   parameters.adapters = declarer.declare_adapters();
   parameters.runs = declarer.take_runs();
@@ -194,19 +206,20 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
 ir::Use Parameters::at(ValueId value, ir::Slot slot) const {
   const auto found = runs.find(value);
   if (found == runs.end()) return {value, slot};
-  auto run = std::ranges::upper_bound(found->second, slot.index, {}, &SlotRun::first);
-  --run;
-  return {run->value, {slot.per_layer, slot.index - run->first}};
+  for (const SlotRun& run : found->second) {
+    if (run.has(slot.index)) return {run.value, {slot.per_layer, (slot.index - run.first) / run.step}};
+  }
+  throw std::logic_error("a layer has no such value");
 }
 
 // A block reads the norm before attention of the layer behind it.
-std::vector<int> Parameters::first_layers() const {
-  std::set<int> layers = {0};
+std::vector<int> Parameters::first_iterations() const {
+  std::set<int> iterations = {0};
   for (const auto& [value, parts] : runs) {
     const int ahead = value == attn_norm_weight || value == attn_norm_bias ? 1 : 0;
-    for (const SlotRun& run : parts) layers.insert(std::max(run.first - ahead, 0));
+    for (const SlotRun& run : parts) iterations.insert(std::max(run.first - ahead, 0) / layers_of_iteration);
   }
-  return {layers.begin(), layers.end()};
+  return {iterations.begin(), iterations.end()};
 }
 
 namespace {

@@ -14,15 +14,20 @@ namespace hydrac::models {
 
 class Attention;
 
-// Slots of a parameter, from `first` to the next run, that are a value of their own: its slot 0 is `first`.
+// Slots of a parameter, or of another value with one a layer, that are a value of their own: `first`, first +
+// step, .. are its slots 0, 1, ..
 struct SlotRun {
-  int first = 0;
+  int first = 0, step = 1, slots = 1;
   ir::ValueId value = ir::kNoValue;
+
+  bool has(int slot) const {
+    return slot >= first && (slot - first) % step == 0 && (slot - first) / step < slots;
+  }
 };
 
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
-// Matrices are [out, in]. Of a parameter whose layers are not all frozen or all trained, it is the value of
-// the first run of layers that are alike; at() finds the others.
+// Matrices are [out, in]. Of a parameter whose layers are not all alike (frozen or trained, dense or routed),
+// it is the value of the first run of those that are; at() finds the others.
 struct Parameters {
   ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
   ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
@@ -40,6 +45,9 @@ struct Parameters {
     ir::ValueId router_weight = ir::kNoValue, router_bias = ir::kNoValue;
     std::vector<ir::ValueId> embeddings;
   } recursions;
+  ir::ValueId router_weight = ir::kNoValue;                          // [C], of routed layers, as are those of
+  ir::ValueId predictor_weight = ir::kNoValue,
+              predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
   std::map<ir::ValueId, std::vector<SlotRun>> runs;
@@ -47,8 +55,9 @@ struct Parameters {
 
   // `slot` counts those of the whole parameter; that of any other value stays as it is.
   ir::Use at(ir::ValueId value, ir::Slot slot) const;
-  // The layers, counted from 0, with which a block's parameters become others, ascending and with 0 first.
-  std::vector<int> first_layers() const;
+  int layers_of_iteration = 1;
+  // The iterations of a loop over all layers with which parameters become others, ascending and with 0 first.
+  std::vector<int> first_iterations() const;
 };
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);

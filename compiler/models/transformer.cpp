@@ -3,6 +3,7 @@
 #include "ir/body_builder.h"
 #include "models/attention.h"
 #include "models/blocks.h"
+#include "models/router.h"
 
 namespace hydrac::models {
 
@@ -54,6 +55,10 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
   if (m.head == spec::Head::classification)
     io.eval_hits = declare(graph, "eval_hits", {}, DType::f32, Role::state);
+  if (spec::routes_tokens(spec)) {
+    io.places = declare(graph, "router.places", {B, T}, DType::i32, Role::state);
+    graph.value(io.places).slots = static_cast<int>(m.num_hidden_layers) / spec::layers_of_iteration(spec);
+  }
   io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {
@@ -64,39 +69,115 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   return io;
 }
 
+// A value with a slot a layer, or one more. Where layers are of different kinds, those of one kind have a
+// value of their own, as parameters have.
+ValueId add_layers(Model& model, const ir::Value& all) {
+  const int step = model.parameters.layers_of_iteration;
+  std::vector<SlotRun> runs;
+  for (int first = 0; first < step; ++first) {
+    ir::Value value = all;
+    if (first > 0) value.name += "." + std::to_string(first);
+    value.slots = (all.slots - first + step - 1) / step;
+    const int slots = value.slots;
+    runs.push_back({first, step, slots, model.graph.add(std::move(value))});
+  }
+  const ValueId id = runs[0].value;
+  if (step > 1) model.parameters.runs[id] = std::move(runs);
+  return id;
+}
+
 ir::Region& add_region(ir::Function& function, const std::string& name, int layers) {
   function.regions.push_back({name, layers, false, false, {}});
   return function.regions.back();
 }
 
-// The stream behind attention -> behind the mlp, into the stream's use `next`.
-Use add_mlp(ops::RegionBuilder& b, const Build& build, Use middle, Use next) {
-  if (spec::has_recursions(build.model.spec)) return add_recursions(b, build, middle, next);
-  const Parameters& p = build.model.parameters;
-  b.enter("norm", "model.norm");
-  const Use mlp_input =
-      norm(b, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
-  const Use from_mlp = mlp_block(b, build, whole_rows(b, build, mlp_input, true, "mlp_input"), "mlp");
-  b.enter("residual", "model.hidden_size");
-  b.into(next);
-  return ops::add(b, middle, from_mlp, "residual");
+// What a block's first part makes of a stream x, and the stream behind it.
+struct Attended {
+  Use added, stream;
+};
+
+Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use attention_input) {
+  const Use added = attention_block(block, build, attention_input);
+  block.enter("residual", "model.hidden_size");
+  const Use stream = ops::add(block, x, added, "residual_mid");
+  if (block.value(x).exact) block.exact(stream);
+  return {added, stream};
 }
 
-// One layer, of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
+// What its second part makes of that stream.
+Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
+  const Parameters& p = build.model.parameters;
+  block.enter("norm", "model.norm");
+  const Use mlp_input =
+      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  return mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"), "mlp");
+}
+
+// The stream behind attention -> behind the mlp, into the stream's use `next`.
+Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next) {
+  if (spec::has_recursions(build.model.spec)) return add_recursions(block, build, middle, next);
+  const Use from_mlp = mlp_of(block, build, middle);
+  block.enter("residual", "model.hidden_size");
+  block.into(next);
+  return ops::add(block, middle, from_mlp, "residual");
+}
+
+// A layer's norm before attention, of the stream x; it stands at the end of the layer before.
+void add_norm_of_layer(ops::RegionBuilder& block, const Build& build, Use x, ValueId normed, int ahead) {
+  const Parameters& p = build.model.parameters;
+  block.enter("norm", "model.norm");
+  block.into(build.layer(normed, ahead));
+  norm(block, build, x, build.layer(p.attn_norm_weight, ahead), build.layer(p.attn_norm_bias, ahead),
+       "normed");
+}
+
+// One layer of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
 void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
-  Model& model = build.model;
-  const Parameters& p = model.parameters;
-  ops::RegionBuilder block(model.graph, region);
+  ops::RegionBuilder block(build.model.graph, region);
   block.enter("norm", "model.norm");
   const Use attention_input = whole_rows(block, build, build.layer(normed), true, "attn_input");
-  const Use from_attention = attention_block(block, build, attention_input);
-  block.enter("residual", "model.hidden_size");
-  const Use middle = ops::add(block, build.layer(residual), from_attention, "residual_mid");
-  if (model.graph.value(residual).exact) block.exact(middle);
+  const Use middle = add_attention(block, build, build.layer(residual), attention_input).stream;
   const Use next = add_mlp(block, build, middle, build.layer(residual, 1));
+  if (!build.is_routed(1)) add_norm_of_layer(block, build, next, normed, 1);
+}
+
+// The same of a layer that computes the tokens its router chooses. Their sum of both parts, times the score's
+// sigmoid, is added to the stream; the others pass by. Their norm is taken of them alone.
+void add_routed_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
+  const Parameters& p = build.model.parameters;
+  ops::RegionBuilder block(build.model.graph, region);
+  const Use stream = build.layer(residual);
+  const Route route = route_tokens(block, build, stream);
+  const Use x = taken(block, stream, route.choice, "chosen");
+  Build chosen = build;
+  chosen.tokens = block.shape(x)[1];
+  chosen.chosen_positions = route.positions;
+  chosen.places_in_cache = route.places_in_cache;
   block.enter("norm", "model.norm");
-  block.into(build.layer(normed, 1));
-  norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");
+  const Use attention_input =
+      norm(block, build, x, build.layer(p.attn_norm_weight), build.layer(p.attn_norm_bias), "attn_normed");
+  const Attended attended = add_attention(block, chosen, x, attention_input);
+  const Use from_mlp = mlp_of(block, chosen, attended.stream);
+  block.enter("residual", "model.mod.capacity");
+  const Use sum = ops::add(block, attended.added, from_mlp, "branches", "attention");
+  const Use gated = ops::gate_rows(block, sum, route.score, "gated");
+  const Use added = ops::spread_tokens(block, gated, route.choice, "spread");
+  block.into(build.layer(residual, 1));
+  const Use next = ops::add(block, stream, added, "residual");
+  add_norm_of_layer(block, build, next, normed, 1);
+}
+
+// The stream, or its norm: a slot in front of each layer and one behind the last.
+ValueId add_stream(const Build& build, const std::string& name, bool exact) {
+  const spec::Spec& spec = build.model.spec;
+  const ir::Dim C{spec.model.hidden_size, "C"};
+  ir::Value value;
+  value.name = name;
+  value.shape =
+      build.divides_stream() ? ir::Shape{stream_rows(spec), C} : ir::Shape{build.batch, build.tokens, C};
+  value.exact = exact;
+  value.slots = static_cast<int>(spec.model.num_hidden_layers) + 1;
+  return add_layers(build.model, value);
 }
 
 // What the blocks make: the stream behind each of them (slots), and the normed output of the last.
@@ -107,44 +188,39 @@ struct Hidden {
 
 // From the inputs to the normed output of the last layer. The function's regions are "input" and
 // "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike; a loop
-// begins at layer `cut` too.
+// begins at iteration `cut` too.
 Hidden hidden_states(const Build& build, ir::Function& function, int cut = 0) {
   Model& model = build.model;
-  const Parameters& p = model.parameters;
-  const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
-  const ir::Dim C{model.spec.model.hidden_size, "C"};
-  const ir::Shape shape = build.divides_stream() ? ir::Shape{stream_rows(model.spec), C}
-                                                 : ir::Shape{build.batch, build.tokens, C};
-
+  const int step = model.parameters.layers_of_iteration;
+  const int layers = static_cast<int>(model.spec.model.num_hidden_layers), iterations = layers / step;
   const bool exact_residual = model.spec.optimizations.residual == spec::ResidualType::fp32;
-  auto stream = [&](const std::string& name, bool exact) {
-    ir::Value value;
-    value.name = name;
-    value.shape = shape;
-    value.exact = exact;
-    value.slots = layers + 1;
-    return model.graph.add(std::move(value));
-  };
-  const ValueId residual = stream("residual", exact_residual), normed = stream("normed", false);
+  const std::vector<int> starts = [&] {
+    std::vector<int> all = model.parameters.first_iterations();
+    if (const auto at = std::ranges::lower_bound(all, cut);
+        cut < iterations && (at == all.end() || *at != cut))
+      all.insert(at, cut);
+    return all;
+  }();
+  const ValueId residual = add_stream(build, "residual", exact_residual),
+                normed = add_stream(build, "normed", false);
 
   ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
   const Use first = embed(input, build, build.fixed(residual));
   input.enter("norm", "model.norm");
   input.into(build.fixed(normed));
-  norm(input, build, first, build.fixed(p.attn_norm_weight), build.fixed(p.attn_norm_bias), "normed");
+  norm(input, build, first, build.fixed(model.parameters.attn_norm_weight),
+       build.fixed(model.parameters.attn_norm_bias), "normed");
 
-  std::vector<int> starts = p.first_layers();
-  if (const auto at = std::ranges::lower_bound(starts, cut);
-      cut < layers && (at == starts.end() || *at != cut))
-    starts.insert(at, cut);
   for (size_t i = 0; i < starts.size(); ++i) {
-    const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : layers;
+    const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : iterations;
     const std::string name = starts.size() == 1 ? "block" : "block" + std::to_string(first);
-    Build part = build;
-    part.first_layer = first;
     ir::Region& region = add_region(function, name, end - first);
     region.first_layer = first;
-    add_block(part, region, residual, normed);
+    for (int block = 0; block < step; ++block) {
+      Build part = build;
+      part.first_layer = first * step + block;
+      (part.is_routed() ? add_routed_block : add_block)(part, region, residual, normed);
+    }
   }
   return {residual, build.fixed(normed, layers)};
 }
@@ -289,9 +365,13 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
     shape[2] = {generation.page_tokens, "Pagetokens"};
   }
   const auto of_layers = [&](const std::string& name) {
-    const ValueId id = declare(graph, name, shape, storage, Role::state);
-    graph.value(id).slots = static_cast<int>(spec.model.num_hidden_layers);
-    return id;
+    ir::Value value;
+    value.name = name;
+    value.shape = shape;
+    value.dtype = storage;
+    value.role = Role::state;
+    value.slots = static_cast<int>(spec.model.num_hidden_layers);
+    return add_layers(model, value);
   };
   io.keys = of_layers("cache.keys");
   io.values = of_layers("cache.values");

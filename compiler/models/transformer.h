@@ -84,7 +84,8 @@ struct Interface {
   ir::ValueId loss = ir::kNoValue;  // f32 []: sum over the micro-batches so far
   // Of models whose blocks add to what training minimizes, declared as they are built.
   LayerSums aux_losses;
-  LayerSums depths;  // of models whose tokens take passes of their own number: their mean depth
+  LayerSums predictor_hits;  // of models that route tokens: the share of them that is predicted rightly
+  LayerSums depths;          // of models whose tokens take passes of their own number: their mean depth
   ir::ValueId step = ir::kNoValue;       // i32 []: steps done; where the weight of these grows with it
   ir::ValueId eval_loss = ir::kNoValue;  // f32 []: of the last evaluated batch
   ir::ValueId eval_hits = ir::kNoValue;  // f32 []: targets of it that were predicted; classification only
@@ -98,7 +99,10 @@ struct Interface {
   ir::ValueId own_seed = ir::kNoValue;     // u32 []: of what drops out of what only the rank has
   ir::ValueId first_row = ir::kNoValue;    // i32 []: of its rows of the residual stream; where these drop out
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
-  ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
+  // With model.mod, i32 [B,T], a slot for each routed layer: the choice of the last micro-batch,
+  // ops::TokenChoice.
+  ir::ValueId places = ir::kNoValue;
+  ir::ValueId prompt = ir::kNoValue;    // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
   ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding
   CacheInterface cache;                 // of programs that generate with one, which have no `prompt`
@@ -118,8 +122,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
                     ir::DType storage = ir::DType::f32);
 
 // "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
-// To be differentiated. A loop over layers ends before layer `cut`, so that passes may treat those behind it
-// in another way; 0: the layers need no cut.
+// To be differentiated. A loop over layers ends before iteration `cut`, so that passes may treat those behind
+// it in another way; 0: the layers need no cut.
 void build_micro_step(Model& model, int cut = 0);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.
 void advance_randomness(Model& model);

@@ -83,7 +83,8 @@ Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::st
 // x[..,C] * factor[..], a number a row, which has no gradient.
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
 // x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
-Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);
+// `detached`: x gets no gradient of it.
+Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name, bool detached = false);
 // A mixture of recursions: logit [..] -> depth and weight, f32 [..] both. See ops/recursion_depth.cpp.
 struct Depths {
   Use depth;   // 0 to recursions - 1: after this pass the token is done
@@ -99,6 +100,30 @@ Use recursion_loss(RegionBuilder&, Use logit, const RecursionLossWeights&, const
 Use masked_add(RegionBuilder&, Use x, Use y, Use depth, int64_t pass, const std::string& name);
 // x[..,C] (1 + weight[..] - stop(weight[..])): x, which passes a gradient to the weight.
 Use straight_through(RegionBuilder&, Use x, Use weight, const std::string& name);
+// x[..,C] * sigmoid(score[..]).
+Use gate_rows(RegionBuilder&, Use x, Use score, const std::string& name);
+// Of each sequence's T tokens the K chosen ones, i32 [B,K] ascending, and the place there of each token, i32
+// [B,T], -1 of one that is not chosen.
+struct TokenChoice {
+  Use tokens, places;
+};
+// Those with the highest scores [B,T], of equal ones the earlier. `places`: an existing value for these.
+TokenChoice choose_tokens(RegionBuilder&, Use scores, ir::Dim chosen, Use places = {});
+// Those with a logit [B,T] above 0, of which a sequence has any number: `tokens` has room for all [B,T], and
+// ends in tokens that nobody has chosen.
+TokenChoice predicted_tokens(RegionBuilder&, Use logits);
+// 1 of a token with a place, else 0: [B,T] -> [B,T,1].
+Use chosen_flags(RegionBuilder&, Use places, const std::string& name);
+// flags [S,R,1], of a sequence's newest tokens, R of them: how many chosen ones stand before the last, i32
+// [S,1].
+Use places_before(RegionBuilder&, Use flags, const std::string& name);
+// f32 [B,T]: the cross-entropy of sigmoid(logits) [B,T] against whether a token has a place; 1 where a logit
+// is above 0 if it has, and only then, else 0.
+Use choice_loss(RegionBuilder&, Use logits, Use places, const std::string& name);
+Use choice_hits(RegionBuilder&, Use logits, Use places, const std::string& name);
+Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // [B,T,..] -> [B,K,..]
+Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
+                  const std::string& name);  // and back, 0 elsewhere
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);

@@ -6,8 +6,10 @@
 
 namespace hydrac::ops {
 
-Use token_score(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name) {
-  return b.exact(b.emit(ir::Op::token_score, {x, weight, bias}, name, leading(b.shape(x))));
+Use token_score(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name, bool detached) {
+  ir::Attributes attributes;
+  if (detached) attributes["detached"] = true;
+  return b.exact(b.emit(ir::Op::token_score, {x, weight, bias}, name, leading(b.shape(x)), attributes));
 }
 
 namespace {
@@ -55,7 +57,7 @@ ir::Attributes sum_attributes(bool accumulate) {
 void token_score_gradient(Gradient& g, const ir::Node& node) {
   const Use d_score = *g.of(node.outputs[0]), x = node.inputs[0], weight = node.inputs[1],
             bias = node.inputs[2];
-  g.contribute_op(x, ir::Op::token_score_backward, {d_score, weight});
+  if (!node.optional_flag("detached")) g.contribute_op(x, ir::Op::token_score_backward, {d_score, weight});
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node(ir::Op::token_score_weight_gradient, {d_score, x}, {dw.target},

@@ -12,11 +12,12 @@ namespace hydrac::optimizers {
 
 // Scalars the update leaves for the host to report, f32 [] where nothing else is said.
 struct Metrics {
-  ir::ValueId step_loss = ir::kNoValue;      // loss of the whole optimizer step
-  ir::ValueId grad_norm = ir::kNoValue;      // before clipping
-  ir::ValueId learning_rate = ir::kNoValue;  // that this step used
-  ir::ValueId aux_loss = ir::kNoValue;       // of all layers; where blocks add to the loss
-  ir::ValueId mean_depth = ir::kNoValue;     // of all tokens and layers; of a mixture of recursions
+  ir::ValueId step_loss = ir::kNoValue;           // loss of the whole optimizer step
+  ir::ValueId grad_norm = ir::kNoValue;           // before clipping
+  ir::ValueId learning_rate = ir::kNoValue;       // that this step used
+  ir::ValueId aux_loss = ir::kNoValue;            // of all layers; where blocks add to the loss
+  ir::ValueId predictor_accuracy = ir::kNoValue;  // of all tokens and routed layers; of a mixture of depths
+  ir::ValueId mean_depth = ir::kNoValue;          // of all tokens and layers; of a mixture of recursions
   // fp16 only:
   ir::ValueId loss_scale = ir::kNoValue;  // that this step's gradients were multiplied by
   ir::ValueId skipped = ir::kNoValue;     // i32 []: 1 when the gradients overflowed and nothing was updated

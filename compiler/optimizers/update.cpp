@@ -357,6 +357,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
   const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   const ir::ValueId aux_loss = take_sums(b, model.interface.aux_losses, "aux_loss"),
+                    predictor_accuracy = take_sums(b, model.interface.predictor_hits, "predictor_accuracy"),
                     mean_depth = take_sums(b, model.interface.depths, "mean_depth");
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
@@ -403,8 +404,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   for (ir::Region& region : between) function.regions.push_back(std::move(region));
   if (!last.nodes.empty()) function.regions.push_back(std::move(last));
   for (ir::Region& region : gather_parts(model.graph, pack)) function.regions.push_back(std::move(region));
-  Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value, aux_loss,
-                  mean_depth};
+  Metrics metrics{scalars.step_loss.value,     scalars.grad_norm.value,
+                  scalars.learning_rate.value, aux_loss,
+                  predictor_accuracy,          mean_depth};
   if (scaled) {
     metrics.loss_scale = scaled->scale.value;
     metrics.skipped = scaled->skipped.value;

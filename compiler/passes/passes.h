@@ -23,7 +23,7 @@ struct RecomputeChoice {
   bool mlp = false;      // everything inside the mlp block
   bool qk_norm = false;  // normed and rotated queries and keys, where queries and keys are normed
   bool block = false;    // everything but the residual stream between layers
-  int layers = 0;        // the model's first ones, which do so; 0: all
+  int layers = 0;        // the model's first ones, which do so; 0: all. For the pass: iterations of loops
   bool any() const { return norm || act || attn || mlp || qk_norm || block; }
   bool operator==(const RecomputeChoice&) const = default;
 };

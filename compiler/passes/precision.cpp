@@ -25,7 +25,8 @@ class Lowering {
 
   void run() {
     for (Value& value : graph_.values) {
-      if (value.role == Role::activation && !value.exact) value.dtype = storage_;
+      const bool is_number = value.dtype == ir::DType::f32;  // and no index
+      if (value.role == Role::activation && is_number && !value.exact) value.dtype = storage_;
     }
     for (ir::Function& function : graph_.functions) {
       if (function.name == "update") continue;

@@ -29,6 +29,7 @@ void check(Draft& draft) {
   check_tensor(draft);
   check_fetched(draft);
   check_objective(draft);
+  check_mod(draft);
   check_target(draft);
   advise(draft);
 }

@@ -18,6 +18,7 @@ void check_schedule(Draft& draft);    // a part of it, which waits for the data 
 void check_tensor(Draft& draft);      // check_tensor.cpp: ranks that share layers
 void check_fetched(Draft& draft);     // check_fetched.cpp: weights that layers fetch
 void check_objective(Draft& draft);   // check_objective.cpp: replies that are sampled
+void check_mod(Draft& draft);         // check_mod.cpp: layers that compute some tokens
 void check_target(Draft& draft);      // check_target.cpp: what the target can do
 void advise(Draft& draft);            // advice.cpp: warnings
 void advise_no_effect(Draft& draft);  // no_effect.cpp: a part of them

@@ -35,6 +35,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        {"model.ccgqa.compression", "model.ccgqa.conv_kernel", "model.ccgqa.head_conv",
         "model.ccgqa.channel_conv", "model.ccgqa.qk_mean", "model.ccgqa.l2_norm", "model.ccgqa.temperature",
         "model.ccgqa.value_shift"}},
+      {m.mod.capacity == 0, "mod.capacity is 0", {"model.mod.every", "model.mod.predictor_weight"}},
       {!m.ccgqa.head_conv && !m.ccgqa.channel_conv, "there is no convolution", {"model.ccgqa.conv_kernel"}},
       {!m.ccgqa.l2_norm, "l2_norm is false", {"model.ccgqa.temperature"}},
       {!has_recursions(spec),

@@ -141,9 +141,40 @@ inline bool has_windows(const SpecKeys& spec) {
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
+// Whether some layers compute only the tokens that a router chooses.
+inline bool routes_tokens(const SpecKeys& spec) {
+  return spec.model.mod.capacity > 0;
+}
+
+// How many of a sequence's tokens these are, one at least. A product that rounding left below a whole number
+// is that number.
+inline int64_t chosen_tokens(const SpecKeys& spec) {
+  constexpr double kRounding = 1e-9;
+  const double tokens = spec.model.mod.capacity * static_cast<double>(spec.train.sequence_len);
+  return std::max<int64_t>(1, static_cast<int64_t>(tokens + kRounding));
+}
+
+// Layers of one iteration of a loop over them: as many as are of different kinds.
+inline int layers_of_iteration(const SpecKeys& spec) {
+  return routes_tokens(spec) ? static_cast<int>(spec.model.mod.every) : 1;
+}
+
+// Iterations that have the model's first `layers`; others of the last one's layers are among them then.
+inline int iterations_of(const SpecKeys& spec, int layers) {
+  const int step = layers_of_iteration(spec);
+  return (layers + step - 1) / step;
+}
+
 // Whether tokens take passes of their own number through a block's mlp.
 inline bool has_recursions(const SpecKeys& spec) {
   return spec.model.mor.recursions > 1;
+}
+
+// Whether tokens see others by something else than attention: convolutions, shifted values.
+inline bool mixes_tokens(const SpecKeys& spec) {
+  const auto& parts = spec.model.ccgqa;
+  return spec.model.attention_kind == AttentionKind::ccgqa &&
+         (parts.head_conv || parts.channel_conv || parts.value_shift);
 }
 
 // Whether the mlp has two input projections. A function's parameters say so.

@@ -271,8 +271,8 @@ class BatchTensors {
 
 }  // namespace
 
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
-                      const Batches& batches) {
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
+                      const Choices& choices) {
   const driver::Compiled& c = program.compiled();
   Json job = job_json(c.spec, c.threads);
   job["dtype"] = "float64";
@@ -290,6 +290,11 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   const BatchTensors inputs(c, batches);
   std::vector<runtime::TensorToWrite> tensors = start.take();
   inputs.append_to(tensors);
+  for (const auto& [name, places] : choices) {
+    const ir::Value& value = c.graph.value(c.interface.places);
+    const ir::Shape shape = {{value.slots, ""}, value.shape[0], value.shape[1]};
+    tensors.push_back(entry(name, runtime::SafetensorsDtype::i32, shape, places.data()));
+  }
   runtime::FileWriter file(dir / "tensors.safetensors");
   runtime::write_safetensors(file, std::move(tensors));
   file.close_durably();

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "targets/executable/executable.h"
@@ -13,9 +15,14 @@ namespace hydrac::verify {
 std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, const ir::Value& parameter,
                                  int slot);
 
-// Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
-// With the second run that yardstick_of() says for the program's spec.
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches);
+// What routers chose of each micro-batch's tokens, by the name that the oracle's input has; empty without
+// any.
+using Choices = std::map<std::string, std::vector<int32_t>>;
+
+// Writes job.json and tensors.safetensors: `program`'s parameters as they are now, the batches, and what the
+// program chose. With the second run that yardstick_of() says for the program's spec.
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
+                      const Choices& choices);
 
 // The same graph to be timed; the oracle draws its own data.
 void write_bench_job(const std::filesystem::path& dir, const spec::Spec& spec, int threads, int64_t steps);

@@ -61,6 +61,11 @@ Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use
           {"outputs", {use_json(output)}}};
 }
 
+// The input that has the choices: no value of the graph.
+ir::ValueId replayed_choice(const ir::Graph& graph) {
+  return static_cast<ir::ValueId>(graph.values.size());
+}
+
 // For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
 // the sums over them.
 void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
@@ -79,7 +84,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
-  if (op == "statistic") return;  // is logged alone
+  if (op == "statistic" || op == "choice_hits") return;  // are logged alone
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
@@ -114,6 +119,7 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     }
   }
   if (op == "value_shift") attributes.erase("inverse");
+  if (op == "take_tokens" || op == "spread_tokens") inputs.resize(2);
   if (op == "rope") {
     attributes.erase("inverse");
     if (attributes.contains("factor")) {
@@ -151,6 +157,14 @@ const ir::Node* tap_sums_of(const ir::Region& region, const ir::Node& node) {
 const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
   return *std::ranges::find_if(region.nodes,
                                [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
+}
+
+// For the oracle a choice is one operation, of the scores and of what the program chose.
+void append_choice(const ir::Graph& graph, const ir::Region& region, const ir::Node& places, Json& nodes) {
+  const auto ranks = std::ranges::find_if(
+      region.nodes, [&](const ir::Node& node) { return node.outputs[0] == places.inputs[0]; });
+  nodes.push_back(node_json("choose_tokens", attributes_json(places),
+                            {ranks->inputs[0], {replayed_choice(graph), {}}}, places.outputs[0]));
 }
 
 // Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
@@ -212,14 +226,27 @@ Json graph_json(const ir::Graph& graph) {
                       {"slots", value.slots},
                       {"role", role}});
     if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
+    const bool is_stream = value.name == "residual" || value.name.starts_with("residual.");
+    if (is_stream && !value.exact) values.back()["narrow"] = 1;
+  }
+  if (const ir::ValueId places = graph.find(kPlaces); places != ir::kNoValue) {
+    const ir::Value& value = graph.value(places);
+    values.push_back({{"id", replayed_choice(graph)},
+                      {"name", kReplayedChoice},
+                      {"dtype", to_string(value.dtype)},
+                      {"shape", {value.slots, value.shape[0].size, value.shape[1].size}},
+                      {"slots", 1},
+                      {"role", "input"}});
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {
     Json nodes = Json::array();
     for (const ir::Node& node : region.nodes) {
-      if (tap_sums_of(region, node)) continue;
+      if (tap_sums_of(region, node) || node.op == ir::Op::score_ranks) continue;
       if (node.op == ir::Op::sum_taps)
         append_convolutions(graph, matmul_of(region, node), node, nodes);
+      else if (node.op == ir::Op::chosen_places)
+        append_choice(graph, region, node, nodes);
       else
         append_node(graph, node, nodes);
     }

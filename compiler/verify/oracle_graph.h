@@ -7,6 +7,9 @@
 
 namespace hydrac::verify {
 
+// What routers chose (models::Interface::places), and what the oracle is told of it.
+inline constexpr const char *kPlaces = "router.places", *kReplayedChoice = "router.choice";
+
 using Json = nlohmann::ordered_json;
 
 // A user's function as data: [op, positions of arguments earlier in the list...]; a number or a parameter's

@@ -95,7 +95,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   if (spec::begins_with_weights(spec))
     overrides.add("model.weights=none");  // which a smaller model has no place for
   if (spec::begins_with_adapter(spec)) overrides.add("adapter.weights=none");
-  overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
+  overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers * spec::layers_of_iteration(spec));
   overrides.shrink("optimizations.offload.weights", spec.optimizations.offload.weights,
                    std::min(kLayers, m.num_hidden_layers));
   // So that there are layers of both kinds, and tokens that the window hides.

@@ -5,6 +5,7 @@
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_checkpoint.h"
+#include "verify/oracle_graph.h"
 
 namespace hydrac::verify {
 
@@ -22,6 +23,17 @@ Tensors read_all(targets::Executable& program, const std::string& prefix, bool f
   return tensors;
 }
 
+// What the last function that ran chose.
+void add_choice(targets::Executable& program, const std::string& when, Choices& choices) {
+  const ir::ValueId places = program.compiled().interface.places;
+  if (places == ir::kNoValue) return;
+  std::vector<int32_t>& all = choices[fmt::format("{}.{}", kReplayedChoice, when)];
+  all.clear();
+  for (int slot = 0; slot < program.compiled().graph.value(places).slots; ++slot) {
+    for (const float place : program.read(places, slot)) all.push_back(static_cast<int32_t>(place));
+  }
+}
+
 void divide(Tensors& tensors, float scale) {
   for (auto& [name, slots] : tensors) {
     for (std::vector<float>& slot : slots) {
@@ -33,10 +45,14 @@ void divide(Tensors& tensors, float scale) {
 }  // namespace
 
 runtime::StepResult take_step(runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
-                              const std::function<void()>& before_update) {
+                              const std::function<void()>& before_update,
+                              const std::function<void(size_t)>& after_micro_step) {
   const runtime::Counters counters = program.counters();
   while (true) {
-    for (const runtime::Batch& batch : micro_batches) program.micro_step(batch, inverse_count(micro_batches));
+    for (size_t m = 0; m < micro_batches.size(); ++m) {
+      program.micro_step(micro_batches[m], inverse_count(micro_batches));
+      after_micro_step(m);
+    }
     before_update();
     program.update();
     const runtime::StepResult result = program.finish_step();
@@ -60,9 +76,12 @@ Training train(targets::Executable& program, const Batches& batches) {
   Training training;
   training.frozen_before = read_all(program, "", true);
   for (const auto& step : batches) {
-    const bool is_first = training.steps.empty();
-    training.steps.push_back(take_step(program.steps(), step, [&] {
-      if (is_first) training.gradients = read_all(program, "d_");
+    const size_t number = training.steps.size();
+    const auto before_update = [&] {
+      if (number == 0) training.gradients = read_all(program, "d_");
+    };
+    training.steps.push_back(take_step(program.steps(), step, before_update, [&](size_t micro_batch) {
+      add_choice(program, fmt::format("s{}.m{}", number, micro_batch), training.choices);
     }));
   }
   if (const std::optional<float> scale = training.steps[0].loss_scale) divide(training.gradients, *scale);
@@ -72,6 +91,7 @@ Training train(targets::Executable& program, const Batches& batches) {
   training.frozen = read_all(program, "", true);
   training.evaluation =
       program.steps().evaluate(batches.at(0).at(0)) * static_cast<double>(inverse_count(batches[0]));
+  add_choice(program, "evaluation", training.choices);
   return training;
 }
 

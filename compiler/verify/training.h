@@ -21,15 +21,17 @@ struct Training {
   Tensors parameters;     // that train, after the last step
   std::map<std::string, int64_t> columns;  // of each of these
   Tensors frozen_before, frozen;
+  Choices choices;
 };
 
 // One optimizer step. In fp16 a step that overflows changes nothing but the loss scale, which is halved; as
 // the oracle does, it is then taken again with the same batches and counters, so that no step is left out of
-// the comparison. `before_update` is called whenever the step's gradients are there. RunError when the step
-// overflows even without a scale.
+// the comparison. `before_update` is called whenever the step's gradients are there, `after_micro_step` with
+// the number of each micro-batch. RunError when the step overflows even without a scale.
 runtime::StepResult take_step(
     runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
-    const std::function<void()>& before_update = [] {});
+    const std::function<void()>& before_update = [] {},
+    const std::function<void(size_t)>& after_micro_step = [](size_t) {});
 
 // The starting values that a run of the program's spec has, from files where it names some. InputError.
 void initialize(targets::Executable& program);

@@ -15,6 +15,8 @@ namespace hydrac::verify {
 
 namespace {
 
+constexpr std::string_view kLoraA = ".lora_a";  // in the names of adapters' A
+
 // Squared norms of a difference and of the reference, and the difference's fourth powers, summed over slots.
 struct Sums {
   double difference = 0, reference = 0, fourth = 0;
@@ -102,6 +104,8 @@ class Comparison {
     std::ranges::stable_sort(differences_, {}, [](const Difference& row) {
       return std::pair(row.name == "evaluation", row.name);
     });
+    if (!ours_.choices.empty())
+      differences_.push_back({"choices", "router", read("choices.differing", 1)[0], least_.choices, {}, 0});
     for (const auto& [name, slots] : ours_.gradients) add_gradient(name, slots);
     for (const auto& [name, slots] : ours_.parameters) add_parameter(name, slots);
     for (const auto& [name, slots] : ours_.frozen) add_frozen(name, slots);
@@ -224,7 +228,8 @@ class Comparison {
   // An adapter's A has no gradient while its B is 0, and then the one that B's first step gives it. So where
   // a column of B has an element whose step is noise, the row of A with that rank is left out too.
   std::vector<bool> is_reached_by_none(const std::string& a, size_t slot, size_t elements) const {
-    const std::string b = a.substr(0, a.size() - 1) + "b";
+    std::string b = a;
+    b[a.find(kLoraA) + kLoraA.size() - 1] = 'b';
     const auto rank = static_cast<size_t>(ours_.columns.at(b)),
                row = static_cast<size_t>(ours_.columns.at(a));
     const std::vector<bool> resolved = is_resolved(b, slot);
@@ -241,7 +246,7 @@ class Comparison {
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot], has_yardstick());
       if (divides_by_gradient_) {
-        const std::vector<bool> kept = name.ends_with(".lora_a")
+        const std::vector<bool> kept = name.find(kLoraA) != std::string::npos
                                            ? is_reached_by_none(name, slot, slots[slot].size())
                                            : is_resolved(name, slot);
         left_out += leave_out(values.ours, kept);

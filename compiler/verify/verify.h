@@ -15,6 +15,9 @@
 //   Yardstick. In 16 bits autocast says so too, and an element whose momentum has become smaller than its
 //   error may go the other way: of normally distributed numbers with a relative error of e, e / pi change
 //   their sign.
+//
+// Where routers choose tokens (model.mod), the oracle computes those that the program chose, since two scores
+// may be closer than rounding; "choices" is the share of all tokens that it would have treated otherwise.
 #pragma once
 #include <optional>
 #include <string>
@@ -28,7 +31,7 @@ namespace hydrac::verify {
 
 // ||ours - reference|| / ||reference|| of one tensor, all its slots together.
 struct Difference {
-  std::string what;  // "loss", "aux_loss", "grad_norm", "gradient", "parameter", "frozen"
+  std::string what;  // "loss", "aux_loss", "grad_norm", "choices", "gradient", "parameter", "frozen"
   std::string name;
   double relative = 0;
   double tolerance = 0;

@@ -42,6 +42,8 @@ Tolerances tolerances(const spec::Spec& spec) {
   Tolerances least = of_precision(spec.optimizations.precision);
   if (optimizers::rounds_stochastically(spec) && !is_narrow(spec.optimizations.precision))
     least.parameter = std::sqrt(least.parameter * kUlp);
+  constexpr double kNearTies = 2e-3, kNarrowNearTies = 5e-2;
+  least.choices = spec::computes_in_32_bits(spec.optimizations.precision) ? kNearTies : kNarrowNearTies;
   if (spec.optimizations.weights == spec::WeightType::bf16) least.rounding = kUlp;
   constexpr double kCode = 0.9 / 64;  // from a code of numbers between 0.1 and 1 to the next
   const bool has_yardstick = !yardstick_of(spec).prefix().empty();

@@ -23,6 +23,9 @@ struct Tolerances {
   // probability d / s, and is then off by s, the way from one code to the next: a mean square of d s. Beside
   // a yardstick 0: its moments have codes too.
   double moment = 0;
+  // Share of the tokens that routers choose from whose scores are closer to the last chosen one's than
+  // rounding.
+  double choices = 0;
   // Of parameters that are rounded at random, relative: the way of one element to its other neighbour. A
   // small tensor may have one by chance where the yardstick has none.
   double rounding = 0;

@@ -29,8 +29,9 @@ at::Tensor run_under_autocast(const OpDefinition& op, const OpCall& call) {
     input = input.to(at::kFloat);
   }
   const OpCall in_float32{call.node, call.graph,  call.mode,     call.seed, call.layer,
-                          inputs,    call.tables, call.autocast, call.fp8};
-  return op.function(in_float32).to(result_type(op, call));
+                          inputs,    call.tables, call.autocast, call.fp8,  call.choices};
+  const at::Tensor result = op.function(in_float32);
+  return result.is_floating_point() ? result.to(result_type(op, call)) : result;
 }
 
 // r - x is exact (r and x are neighbours), and so is x + (r - x) = r.

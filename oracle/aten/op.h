@@ -29,6 +29,11 @@ enum class Casting {
 // call.
 using Tables = std::map<const Node*, std::vector<at::Tensor>>;
 
+// Tokens that routers chose from among, and those of them that would have been chosen otherwise here.
+struct Choices {
+  std::int64_t tokens = 0, differing = 0;
+};
+
 struct OpCall {
   const Node& node;
   const Graph& graph;
@@ -39,6 +44,7 @@ struct OpCall {
   Tables& tables;
   std::optional<at::ScalarType> autocast;  // the 16-bit type to compute with; inputs are float32 numbers
   Fp8Scales* fp8 = nullptr;                // under autocast
+  Choices* choices = nullptr;
 
   // Throws JobError when input i was left out or the job has no tensor for it.
   const at::Tensor& input(std::size_t i) const;
@@ -88,6 +94,13 @@ at::Tensor recursion_weight(const OpCall& call);
 at::Tensor masked_add(const OpCall& call);
 at::Tensor straight_through(const OpCall& call);
 at::Tensor recursion_loss(const OpCall& call);
+// So has what chooses tokens.
+at::Tensor choose_tokens(const OpCall& call);
+at::Tensor chosen_tokens(const OpCall& call);
+at::Tensor take_tokens(const OpCall& call);
+at::Tensor spread_tokens(const OpCall& call);
+at::Tensor gate_rows(const OpCall& call);
+at::Tensor choice_loss(const OpCall& call);
 
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);

@@ -125,7 +125,8 @@ at::Tensor cross_entropy(const OpCall& call) {
 }
 
 at::Tensor token_score(const OpCall& call) {
-  const at::Tensor score = (call.input(0) * call.input(1)).sum(-1), bias = call.optional_input(2);
+  const at::Tensor x = call.attr("detached", 0) != 0 ? call.input(0).detach() : call.input(0);
+  const at::Tensor score = (x * call.input(1)).sum(-1), bias = call.optional_input(2);
   return bias.defined() ? score + bias : score;
 }
 
@@ -207,10 +208,16 @@ const std::vector<OpDefinition>& op_table() {
        {"label_smoothing", "ignore_index", "softcap"},
        cross_entropy,
        Casting::float32},
-      {"token_score", 3, {}, {}, token_score, Casting::float32},
+      {"token_score", 3, {}, {"detached"}, token_score, Casting::float32},
       {"mean_loss", 2, {}, {}, mean_loss, Casting::float32, 1},
       {"auxiliary_loss", 2, {"weight", "warmup_steps"}, {}, auxiliary_loss, Casting::float32},
       {"mse", 2, {}, {}, mse, Casting::float32},
+      {"choose_tokens", 2, {"chosen"}, {}, choose_tokens},
+      {"chosen_tokens", 1, {}, {}, chosen_tokens},
+      {"take_tokens", 2, {}, {}, take_tokens},
+      {"spread_tokens", 2, {}, {}, spread_tokens},
+      {"choice_loss", 2, {}, {}, choice_loss, Casting::float32},
+      {"gate_rows", 2, {}, {}, gate_rows, Casting::narrow},
       {"activation", 1, {}, {}, function_activation},
       {"gated", 1, {}, {}, function_gated},
       {"pointwise_loss", 2, {}, {}, function_loss, Casting::float32},

@@ -48,13 +48,15 @@ std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std
 
 }  // namespace
 
-// The cos and sin inputs are not read: the angles come from the attributes, in float64. The fourth input, the
-// tokens' positions [B, T], may be left out: then token t is at position t.
+// Of the cos and sin inputs nothing but their length is read: the angles come from the attributes, in
+// float64. The fourth input, the tokens' positions [B, T], may be left out: then token t is at position t.
 at::Tensor rope(const OpCall& call) {
   const at::Tensor& x = call.input(0);
   if (x.dim() != 4 || x.size(-1) % 2 != 0) throw JobError("the input must be [B, T, H, D] with an even D");
   std::vector<at::Tensor>& tables = call.tables[&call.node];
-  if (tables.empty()) tables = make_tables(call, x.size(1), x.size(-1), x.options());
+  // Chosen tokens have positions beyond their number: the job's table is as long as a sequence.
+  const std::int64_t length = call.inputs[1].defined() ? call.inputs[1].size(0) : x.size(1);
+  if (tables.empty()) tables = make_tables(call, length, x.size(-1), x.options());
   const at::Tensor positions = call.optional_input(3);
   const auto of_tokens = [&](const at::Tensor& table) {
     if (!positions.defined()) return table;

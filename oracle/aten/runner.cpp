@@ -91,7 +91,7 @@ at::Tensor Runner::take_piece(Call& call, const at::Tensor& whole) {
 
 at::Tensor Runner::compute(Call& call, const std::vector<at::Tensor>& inputs) {
   const OpCall op_call{*call.node, graph_,  mode_,     seed_, call.region->first_layer + call.layer,
-                       inputs,     tables_, autocast_, &fp8_};
+                       inputs,     tables_, autocast_, &fp8_, &choices_};
   if (autocast_) return run_under_autocast(*call.op, op_call);
   return call.split >= 0 ? take_piece(call, op_call.input(0)) : call.op->function(op_call);
 }

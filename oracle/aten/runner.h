@@ -38,6 +38,9 @@ class Runner {
   // What the step's micro-batches had becomes part of the scales of 8-bit matmuls.
   void next_step() { fp8_.next_step(); }
 
+  // Of all forward passes so far.
+  const Choices& choices() const { return choices_; }
+
  private:
   // One node in one layer.
   struct Call {
@@ -76,6 +79,7 @@ class Runner {
   std::vector<Split> splits_;
   Tables tables_;
   Fp8Scales fp8_;
+  Choices choices_;
 };
 
 }  // namespace hydrac::oracle

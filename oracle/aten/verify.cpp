@@ -84,6 +84,10 @@ class Verification {
     }
     for (const Parameter& parameter : parameters_) store("param." + parameter.name, parameter.tensor);
     store_number("loss.evaluation", evaluate());
+    const Choices& choices = runner_.choices();
+    if (choices.tokens > 0)
+      store_number("choices.differing",
+                   static_cast<double>(choices.differing) / static_cast<double>(choices.tokens));
   }
 
  private:
@@ -158,7 +162,12 @@ class Verification {
   double evaluate() const {
     const at::NoGradGuard no_gradients;
     Runner runner(evaluation_graph_, Mode::reference, job_.seed, arithmetic_.autocast);
-    return runner.forward([&](int value, int slot) { return source(value, slot, 0, 0); }).loss.item<double>();
+    const auto get = [&](int value, int slot) {
+      const Value& declared = job_.graph.values[value];
+      const std::string own = declared.name + ".evaluation";
+      return tensors_.find(own) ? stored(own, declared) : source(value, slot, 0, 0);
+    };
+    return runner.forward(get).loss.item<double>();
   }
 
   // Adds normally distributed errors to whatever is not exactly zero, as the rows of tokens that do not occur

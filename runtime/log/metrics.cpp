@@ -48,6 +48,7 @@ std::span<const MetricField> metric_fields() {
   static constexpr MetricField fields[] = {
       {"loss", "train/loss", &MetricsRecord::loss},
       {"aux_loss", "train/aux_loss", &MetricsRecord::aux_loss},
+      {"predictor_accuracy", "train/predictor_accuracy", &MetricsRecord::predictor_accuracy},
       {"mean_depth", "train/mean_depth", &MetricsRecord::mean_depth},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
       {"eval_accuracy", "eval/accuracy", &MetricsRecord::eval_accuracy},

@@ -42,6 +42,7 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
   };
   add("  loss {:.4f}", record.loss, 5);
   add("  aux {:.4f}", record.aux_loss, 0);
+  add("  predicted {:.3f}", record.predictor_accuracy, 0);
   add("  depth {:.2f}", record.mean_depth, 0);
   add("  eval {:.4f}", record.eval_loss, 3);
   add("  accuracy {:.3f}", record.eval_accuracy, 3);

@@ -86,19 +86,20 @@ struct StatePlaces {
 
 // What the functions leave for the host, f32 [] where nothing else is said.
 struct ResultPlaces {
-  Place step_loss;      // of the whole optimizer step
-  Place grad_norm;      // before clipping
-  Place learning_rate;  // that this step used
-  Place aux_loss;       // of all blocks; where they add to what training minimizes
-  Place mean_depth;     // of all tokens and blocks; of a mixture of recursions
-  Place loss_scale;     // that this step's gradients were multiplied by; fp16 only
-  Place skipped;        // i32 []: 1 when the gradients overflowed; fp16 only
-  Place loss;           // of the micro-batches of the step so far
-  Place eval_loss;      // of the batch evaluated last
-  Place eval_hits;      // of its targets, those that were predicted; classification only
-  Place logits;         // f32 [V], then padding; language models only
-  Place prompt_logits;  // f32 [A, V and padding]; with a cache
-  Place next_logits;    // f32 [S, V and padding]; with a cache
+  Place step_loss;           // of the whole optimizer step
+  Place grad_norm;           // before clipping
+  Place learning_rate;       // that this step used
+  Place aux_loss;            // of all blocks; where they add to what training minimizes
+  Place predictor_accuracy;  // of all tokens and routed layers; of a mixture of depths
+  Place mean_depth;          // of all tokens and blocks; of a mixture of recursions
+  Place loss_scale;          // that this step's gradients were multiplied by; fp16 only
+  Place skipped;             // i32 []: 1 when the gradients overflowed; fp16 only
+  Place loss;                // of the micro-batches of the step so far
+  Place eval_loss;           // of the batch evaluated last
+  Place eval_hits;           // of its targets, those that were predicted; classification only
+  Place logits;              // f32 [V], then padding; language models only
+  Place prompt_logits;       // f32 [A, V and padding]; with a cache
+  Place next_logits;         // f32 [S, V and padding]; with a cache
   // With an objective, see StepProgram::score() and reply_distances(): f32 [B,T], [P,N,C], [P] and [P,N].
   Place target_losses, base_target_losses, reply_embeddings, reply_distance, reply_distances;
   // Where decode finds the largest logits: f32 [S,N], i32 [S,N], f32 [S], i32 [S].

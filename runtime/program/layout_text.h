@@ -188,9 +188,12 @@ void divide(ProgramLayout& layout, const T* whole, const T* own, const Division&
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;
-  int first_layer = 0;    // of the slots
+  int first_layer = 0;  // of the slots: their layers are first_layer, first_layer + layer_step, ..
+  int layer_step = 1;
   size_t part = 0;        // of 4-bit codes
   int64_t first_row = 0;  // of SplitTensors, instead of `offset`: where it begins in the whole parameter
+
+  int layer(int slot) const { return first_layer + slot * layer_step; }
 };
 
 // Parameters under their names in a checkpoint, with their shapes there: one, or one a layer.
@@ -218,19 +221,19 @@ class CheckpointNames {
   template <class T>
   void add_layers(int layers, const std::string& name, const Slots<T>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
-    for (int l = 0; l < layers; ++l) add(name_of_layer(name, form.first_layer + l), tensors[l], shape, form);
+    for (int l = 0; l < layers; ++l) add(name_of_layer(name, form.layer(l)), tensors[l], shape, form);
   }
   template <class T>
   void add_layers(int layers, const std::string& name, const SplitTensors<Slots<T>>& of,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l)
-      add(name_of_layer(name, form.first_layer + l), split(of.tensors[l], of.parameter), shape, form);
+      add(name_of_layer(name, form.layer(l)), split(of.tensors[l], of.parameter), shape, form);
   }
   template <class Codes, class Groups>
   void add_layers(int layers, const std::string& name, const Nf4Tensors<Codes, Groups>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l) {
-      NamedTensor result{.name = name_of_layer(name, form.first_layer + l),
+      NamedTensor result{.name = name_of_layer(name, form.layer(l)),
                          .shape = shape,
                          .transposed = form.transposed,
                          .nf4 = tensors.places(l)[form.part]};

@@ -84,6 +84,8 @@ StepResult step_result(const ResultPlaces& places, const std::byte* bytes, int64
   result.grad_norm = scalar<float>(places.grad_norm, bytes, first);
   result.learning_rate = scalar<float>(places.learning_rate, bytes, first);
   if (places.aux_loss) result.aux_loss = scalar<float>(places.aux_loss, bytes, first);
+  if (places.predictor_accuracy)
+    result.predictor_accuracy = scalar<float>(places.predictor_accuracy, bytes, first);
   if (places.mean_depth) result.mean_depth = scalar<float>(places.mean_depth, bytes, first);
   if (places.loss_scale) {
     result.loss_scale = scalar<float>(places.loss_scale, bytes, first);
@@ -96,6 +98,7 @@ ByteRange step_result_range(const ResultPlaces& places) {
   std::vector<int64_t> offsets = {places.step_loss.offset, places.grad_norm.offset,
                                   places.learning_rate.offset};
   if (places.aux_loss) offsets.push_back(places.aux_loss.offset);
+  if (places.predictor_accuracy) offsets.push_back(places.predictor_accuracy.offset);
   if (places.mean_depth) offsets.push_back(places.mean_depth.offset);
   if (places.loss_scale) {
     offsets.push_back(places.loss_scale.offset);

@@ -25,8 +25,9 @@ struct StepResult {
   float loss = 0;       // of the whole optimizer step, per target
   float grad_norm = 0;  // before clipping; of the unscaled gradients
   float learning_rate = 0;
-  std::optional<float> aux_loss;    // what blocks added to what the step minimized; absent: they add nothing
-  std::optional<float> mean_depth;  // of a mixture of recursions: of all tokens and blocks
+  std::optional<float> aux_loss;  // what blocks added to what the step minimized; absent: they add nothing
+  std::optional<float> predictor_accuracy;  // of a mixture of depths: of all tokens and routed layers
+  std::optional<float> mean_depth;          // of a mixture of recursions: of all tokens and blocks
   // The gradients held infinities or NaN because fp16 ran out of range: parameters and optimizer state are as
   // they were before the step. Loss and gradient norm may be no finite numbers then.
   bool skipped = false;

@@ -200,6 +200,26 @@ const Case kCases[] = {
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, "
      "mor: {recursions: 3, aux_warmup_steps: 0}",
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2", "", "type: lora, r: 4, dropout: 0.1"},
+    {"ModOfGroupedQueriesAccumulated",
+     "num_hidden_layers: 4, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, qk_norm: true, mod: {capacity: 0.25}",
+     "sequence_len: 32, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"ModOfEveryThirdLayerOfGpt2TheBlockRecomputed",
+     "num_hidden_layers: 6, num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, dropout: 0.1, "
+     "attention_dropout: 0.1, mod: {capacity: 0.5, every: 3}",
+     "sequence_len: 33, micro_batch_size: 3"},
+    {"ModOfFourLayersOfWhichTheFirstIsRecomputed",
+     "num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 256, dropout: 0.2, mod: {capacity: 0.125}",
+     "sequence_len: 32, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: muon}"},
+    {"ModWithFrozenLayersAndMatrices",
+     "num_hidden_layers: 6, num_attention_heads: 4, vocab_size: 256, mod: {capacity: 0.5}",
+     "sequence_len: 16, micro_batch_size: 2, freeze: ['model.layers.[02].*', 'model.layers.3.mlp.*']"},
+    {"ModUnderAnAdapterInHeadParts",
+     "num_hidden_layers: 4, num_attention_heads: 2, vocab_size: 16411, mod: {capacity: 0.25}",
+     "sequence_len: 64, micro_batch_size: 16", "", "type: lora, r: 4, dropout: 0.1"},
+    {"ModOfSeriesRegression",
+     "num_hidden_layers: 4, input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
+     "attention_mask: none, mod: {capacity: 0.25}",
+     "sequence_len: 16, micro_batch_size: 3"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},
@@ -268,7 +288,7 @@ TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {
   const Outcome outcome =
       place.run({"verify", spec, "--small", "target=cpu", "optimizations.precision=fp32", "--threads", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-  EXPECT_TRUE(outcome.out.starts_with("small: model.num_hidden_layers=2 ")) << outcome.out;
+  EXPECT_TRUE(outcome.out.starts_with("small: model.num_hidden_layers=")) << outcome.out;
   EXPECT_NE(outcome.out.find(" within tolerance of LibTorch in float64, after 3 steps\n"), std::string::npos)
       << outcome.out;
 }
@@ -276,7 +296,7 @@ TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {
 INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
                          testing::Values("gpt2-124m", "hydra-180m", "hydra-100m", "llama-1b", "quickstart",
                                          "shakespeare-char", "chatgot-small-char", "series",
-                                         "series-classify", "llama-8b-lora", "llama-8b-qlora"),
+                                         "series-classify", "hydra-mod", "llama-8b-lora", "llama-8b-qlora"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

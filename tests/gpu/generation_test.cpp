@@ -248,6 +248,8 @@ INSTANTIATE_TEST_SUITE_P(
                           spec::Precision::fp16, 0.01},
                     Model{"ccgqa", kCompressed, spec::Precision::bf16, 0.03},
                     Model{"ccgqaFp32", kCompressed, spec::Precision::fp32, 1e-5},
+                    Model{"mod", "num_key_value_heads: 2, head_dim: 64, mod: {capacity: 0.25}",
+                          spec::Precision::fp32, 1e-5},
                     Model{"windows",
                           "num_key_value_heads: 4, qk_norm: true, sliding_window: 90, "
                           "sliding_window_pattern: 2, attention_softcap: 20",

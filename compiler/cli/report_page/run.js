@@ -12,6 +12,7 @@ const runCharts = [
     text: "mean since the last record; median, 95th percentile and longest of a window"
   },
   {title: "Auxiliary loss", unit: "nats", keys: ["aux_loss"], text: "of all blocks' routers, not part of the loss"},
+  {title: "Accuracy of routers' predictors", unit: "", keys: ["predictor_accuracy"], text: "of all tokens and routed layers"},
   {title: "Mean depth", unit: "passes", keys: ["mean_depth"], text: "of a token behind its first pass"},
   {title: "Gradient norm", unit: "norm", keys: ["grad_norm"], text: "before clipping", log: true},
   {title: "Diversity", unit: "mean cosine distance", keys: ["diversity"], text: "of two replies to a prompt", zero: true},

@@ -124,6 +124,7 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.grad_norm = place(m.grad_norm);
   places.learning_rate = place(m.learning_rate);
   places.aux_loss = place(m.aux_loss);
+  places.predictor_accuracy = place(m.predictor_accuracy);
   places.mean_depth = place(m.mean_depth);
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);
@@ -266,7 +267,7 @@ double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
     if (value.parameter)
-      flop += value.parameter->flop * times_multiplied(compiled_, value) *
+      flop += value.parameter->flop * value.parameter->token_share * times_multiplied(compiled_, value) *
               static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
   return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);

@@ -179,6 +179,11 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 17, "
                "vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2, head_conv: false}",
                "sequence_len: 2, micro_batch_size: 3"},
+        Config{"Mod",
+               "hidden_size: 24, num_hidden_layers: 4, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, "
+               "mod: {capacity: 0.3}",
+               "sequence_len: 37, micro_batch_size: 2, gradient_accumulation_steps: 2"},
         Config{"WindowsAndSoftcaps",
                "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
                "intermediate_size: 17, vocab_size: 97, sliding_window: 50, sliding_window_pattern: 2, "

@@ -349,6 +349,16 @@ INSTANTIATE_TEST_SUITE_P(
             .train = "sequence_len: 9, micro_batch_size: 2",
             .activations = ir::DType::bf16,
             .replies = 2},
+        Config{"Mod",
+               "hidden_size: 24, num_hidden_layers: 4, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, "
+               "mod: {capacity: 0.3}",
+               "sequence_len: 19, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{"ModBf16",
+               "hidden_size: 64, num_hidden_layers: 6, num_attention_heads: 4, intermediate_size: 16, "
+               "vocab_size: 31, "
+               "mod: {capacity: 0.25, every: 3}",
+               "sequence_len: 33, micro_batch_size: 2", ir::DType::bf16},
         Config{"OneToken",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
                "vocab_size: 3, hidden_act: silu",

@@ -107,6 +107,25 @@ void expect_no_spills_of(const Case& c, const targets::Target& target, int64_t p
 }
 
 TEST_F(CudaKernels, OfGenerationDoNotSpill) {
+  const std::string sizes = "hidden_size: 512, num_hidden_layers: 2, vocab_size: 30000, ";
+  const Case cases[] = {
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 128", {1, 1, 64, 64}},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 1, head_dim: 256", {2, 2, 64, 64}},
+      {sizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2",
+       {64, 8, 64, 64}},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
+       {3, 1, 64, 64},
+       spec::Precision::fp32},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 64",
+       {128, 1, 64, 64},
+       spec::Precision::bf16},
+      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 128",
+       {128, 1, 64, 64},
+       spec::Precision::bf16},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, attention_kind: ccgqa",
+       {64, 8, 64, 64}},
+      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, mod: {capacity: 0.125}", {64, 8, 64, 64}},
+  };
   const std::vector<int> known = device_code::nvrtc_capabilities();
   std::set<int> seen;
   for (const targets::Target& target : targets::all()) {
