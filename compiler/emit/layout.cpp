@@ -402,7 +402,7 @@ void LayoutText::flop() {
   std::string sum;
   for (const auto& [flop, elements] : weights)
     sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
-  const std::string more = passes > 1                             ? fmt::format(" ({} passes through the mlp's)", passes)
+  const std::string more = passes > 1 ? fmt::format(" ({} passes through the mlp's)", passes)
                            : spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with"
                                                                  : "";
   out_.line(fmt::format(

@@ -45,7 +45,7 @@ struct Parameters {
     ir::ValueId router_weight = ir::kNoValue, router_bias = ir::kNoValue;
     std::vector<ir::ValueId> embeddings;
   } recursions;
-  ir::ValueId router_weight = ir::kNoValue;                          // [C], of routed layers, as are those of
+  ir::ValueId router_weight = ir::kNoValue;  // [C], of routed layers, as are those of
   ir::ValueId predictor_weight = ir::kNoValue,
               predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
   ir::ValueId head_weight = ir::kNoValue,

@@ -195,8 +195,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
                 {.norm = true}},
         // One kernel over heads of queries and of keys, whose columns have one name.
         Options{"hydra-100m", {"model.ccgqa.channel_conv=false"}, {}},
-        Options{"hydra-100m", {"data.document_mask=true"}, {}},
-        Options{"hydra-mor", {}, {.block = true}},
+        Options{"hydra-100m", {"data.document_mask=true"}, {}}, Options{"hydra-mor", {}, {.block = true}},
         Options{"llama-1b", {"model.position=none", "model.hidden_act=relu2"}, {.act = true}}}) {
     const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute);
     EXPECT_FALSE(resources_of(source_of(model, gpu), gpu.capability).empty()) << options.spec;

@@ -386,6 +386,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
                     Family{"windowsInSomeLayers", "sliding_window: 70, sliding_window_pattern: 2"},
                     Family{"softcaps", "attention_softcap: 5, logit_softcap: 10"},
+                    Family{
+                        "mod", "num_key_value_heads: 2, mod: {capacity: 0.5}", {"model.num_hidden_layers=4"}},
                     Family{"ccgqa", kCompressed}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, ShortPrompts, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
