@@ -36,11 +36,13 @@ class Workload:
 
 DATA = {"data": "parallel.data={n}"}
 ZERO = {f"zero {level}": f"parallel.data={{n}} parallel.zero={level}" for level in (1, 2, 3)}
+BY_NCCL = {"data, nccl": "parallel.data={n} parallel.exchange=nccl"}
+ZERO3_BY_NCCL = {"zero 3, nccl": "parallel.data={n} parallel.zero=3 parallel.exchange=nccl"}
 GPT2, LLAMA = "bench/specs/gpt2-124m.yaml", "bench/specs/llama-1b.yaml"
 WORKLOADS = (
     Workload("gpt2-124m 64x1024", GPT2, DATA, (DDP,)),
-    Workload("gpt2-124m 8x1024", f"{GPT2} train.micro_batch_size=8", DATA, (DDP,)),
-    Workload("llama-1b 2x4096", f"{LLAMA} train.micro_batch_size=2", DATA | ZERO, (DDP, FSDP)),
+    Workload("gpt2-124m 8x1024", f"{GPT2} train.micro_batch_size=8", DATA | BY_NCCL, (DDP,)),
+    Workload("llama-1b 2x4096", f"{LLAMA} train.micro_batch_size=2", DATA | BY_NCCL | ZERO | ZERO3_BY_NCCL, (DDP, FSDP)),
     Workload("llama-1b 4x4096", f"{LLAMA} optimizations.loss=materialized", {"tensor 2": "parallel.data={half} parallel.tensor=2"}),
     Workload(
         "llama-8b 4x4096",
@@ -166,7 +168,7 @@ class Scaling:
 
     @staticmethod
     def show(work: str, division: str, timing: Timing, more: str):
-        print(f"{work:<20} {division:<10} {timing.ms:9.2f} ms, {timing.exposed_ms:6.2f} exposed, {timing.gib:6.2f} GiB, loss {timing.loss:.4f}, {timing.steps} steps  {more}", flush=True)
+        print(f"{work:<20} {division:<12} {timing.ms:9.2f} ms, {timing.exposed_ms:6.2f} exposed, {timing.gib:6.2f} GiB, loss {timing.loss:.4f}, {timing.steps} steps  {more}", flush=True)
 
     def record(self, work: Workload, overrides: str, timing: Timing, **more):
         figures = {"step_ms": round(timing.ms, 2), "exposed_ms": round(timing.exposed_ms, 2), "measured_gib": round(timing.gib, 2), "steps": timing.steps}

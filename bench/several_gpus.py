@@ -28,6 +28,7 @@ CASES = [
     ("muon, frozen layer", f"{GPT2} {SMALL} train.optimizer.name=muon 'train.freeze=[transformer.h.0.*]'", True),
     ("lora", f"{LLAMA} {SMALL} adapter.type=lora", True),
     ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1", False),
+    ("fp32 by NCCL, with biases and positions", f"{GPT2} {SMALL} optimizations.precision=fp32 parallel.exchange=nccl", True),
 ]
 
 # What parallel.zero must not change, to the bit; 2 only where a step is one micro-batch a rank, because it sums each one over
@@ -118,16 +119,22 @@ def check_tensor(runner, report, place: Place, ranks: int, number: int, case: tu
     report.note(what, outcome, f"losses {apart:.1e} from one GPU's; {memory[0]:.3f} GiB, a rank {memory[1]:.3f}")
 
 
+def adds_in_order(spec: str, ranks: int) -> bool:
+    """Whether sums are those of one GPU that adds up: of two ranks, and by copies. NCCL, which is used beside offload too, adds up more in an
+    order of its own."""
+    return ranks == 2 or ("offload" not in spec and "exchange=nccl" not in spec)
+
+
 def check_zero(runner, report, place: Place, ranks: int, family: str, levels: tuple, number: int, case: tuple):
-    """Each level from the start, and from a checkpoint of the level before it; beside 0. NCCL sums the numbers of more than two ranks in
-    an order of its own for each way of dividing them: then a level has its own bits alone."""
+    """Each level from the start, and from a checkpoint of the level before it; beside 0. Where sums are in
+    NCCL's order, which is another one for each way of dividing them, a level has its own bits alone."""
     name, spec, exact = case
     each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
     several = f"parallel.data={ranks}"
     runs = {level: f"{family}-{number}-{level}" for level in (0, *levels)}
     commands = {run: place.words(spec, run, several, f"parallel.zero={level}") for level, run in runs.items()}
     for level in levels:
-        begun = level - 1 if each == 1 and ranks == 2 else level  # sums of two micro-batches are others: a resume would say so
+        begun = level - 1 if each == 1 and adds_in_order(spec, ranks) else level  # sums of two micro-batches are others: a resume would say so
         mixed = f"{family}-{number}-{level}-mixed"
         commands[mixed] = place.words(spec, mixed, several, f"parallel.zero={begun}", "train.max_steps=3")
         commands[f"{mixed}, resumed"] = place.words(spec, mixed, several, f"parallel.zero={level}", "--resume")
@@ -143,7 +150,7 @@ def check_zero(runner, report, place: Place, ranks: int, family: str, levels: tu
         resumed = difference(last[level], place.folder / f"{family}-{number}-{level}-mixed" / "checkpoint-6")
         apart = losses_apart(place.folder / runs[0], place.folder / runs[level])
         alike = 0 if level == 1 or each == 1 else 2  # which sums each micro-batch by itself too
-        other = difference(last[alike], last[level]) if exact and ranks == 2 and level != alike else None
+        other = difference(last[alike], last[level]) if exact and adds_in_order(spec, ranks) and level != alike else None
         if other:
             outcome.problem = outcome.problem or f"not the bits of zero: {alike} with {level}: {other}"
         elif exact and resumed:
@@ -177,7 +184,7 @@ def check_case(runner, report, place: Place, ranks: int, number: int, case: tupl
     apart = losses_apart(place.folder / one, place.folder / two)
     same = difference(last, place.folder / one / "checkpoint-6")
     detail = f"losses {apart:.1e} from one GPU's, " + ("the same bits" if not same else "other bits")
-    if exact and same and ranks == 2:  # NCCL sums more in an order of its own
+    if exact and same and adds_in_order(spec, ranks):
         outcome.problem = outcome.problem or f"not the bits of one GPU that accumulates: {same}"
     if apart > (2e-5 if "fp32" in spec else 5e-3):
         outcome.problem = outcome.problem or f"the losses are {apart:.1e} from one GPU's"
@@ -221,6 +228,9 @@ def end_a_rank(kind: str, run: str, words: list) -> int:
 
 def check_launchers(runner, report, place: Place, ranks: int):
     spec = f"{LLAMA} {SMALL}"
+    own = runner.run("ranks own start", [*place.words(spec, "own-start", f"parallel.data={ranks}", "-q")])
+    if own.problem:
+        return report.note("ranks: hydrac's own start", own)
     launchers = {
         "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--no-python"],
         "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)],
@@ -230,7 +240,7 @@ def check_launchers(runner, report, place: Place, ranks: int):
             continue
         outcome = runner.run(f"ranks {launcher}", [*start, *place.words(spec, launcher, f"parallel.data={ranks}", "-q")])
         if not outcome.problem and not runner.dry:
-            if problem := difference(place.folder / launcher / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
+            if problem := difference(place.folder / launcher / "checkpoint-6", place.folder / "own-start" / "checkpoint-6"):
                 outcome.problem = f"not what hydrac's own start gives: {problem}"
         report.note(f"ranks: started by {launcher}", outcome)
 
@@ -238,7 +248,7 @@ def check_launchers(runner, report, place: Place, ranks: int):
 def check_hosts(runner, report, place: Place, ranks: int):
     """Two torchruns on this machine, as on two: each has half of the GPUs and a loopback address of its own."""
     spec = f"{LLAMA} {SMALL} parallel.data={ranks}"
-    outcome = runner.run("ranks one host", [*place.words(spec, "one-host"), "-q"])
+    outcome = runner.run("ranks one host", [*place.words(f"{spec} parallel.exchange=nccl", "one-host"), "-q"])  # as several hosts do
     if not outcome.problem:
         outcome = runner.run("ranks two hosts", [sys.executable, __file__, "hosts", str(ranks), *place.words(spec, "two-hosts"), "-q"])
     if not outcome.problem and not runner.dry:
@@ -292,8 +302,8 @@ def run_ranks(runner, report, args, hydrac):
         for number, case in enumerate(tensor_cases(ranks)):
             if re.search(args.only, f"tensor {case[0]}"):
                 check_tensor(runner, report, place, ranks, number, case)
-        for check in (check_launchers, check_hosts, check_built, check_ends):
-            if re.search(args.only, "ends launchers hosts built"):
+        for name, check in (("ends", check_ends), ("launchers", check_launchers), ("hosts", check_hosts), ("built", check_built)):
+            if re.search(args.only, name):
                 check(runner, report, place, ranks)
 
 

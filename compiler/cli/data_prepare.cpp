@@ -32,25 +32,53 @@ double fraction(const std::string& option, const std::string& text, double least
   return value;
 }
 
-// What a source is called: data/wiki.jsonl.gz and data/wiki/*.jsonl are wiki.
+// What a source is called: data/wiki.jsonl.gz, data/wiki and data/wiki/*.jsonl are wiki.
 std::string short_name(const std::string& path) {
-  fs::path name = fs::path(path).lexically_normal();
+  fs::path name = folder_name(path);
   while (name.has_parent_path() && name.filename().string().find_first_of("*?[{") != std::string::npos)
     name = name.parent_path();
   const std::string last = name.filename().string();
   const std::string stem = last.substr(0, last.find('.', 1));
-  return stem.empty() || stem.find_first_of("*?[{") != std::string::npos ? path : stem;
+  return stem.empty() || stem.find_first_of("*?[{") != std::string::npos ? folder_name(path).generic_string()
+                                                                         : stem;
+}
+
+bool is_below(const fs::path& file, const fs::path& folder) {
+  const auto [end, behind] = std::ranges::mismatch(folder, file);
+  return end == folder.end();
+}
+
+// All that is text by its name in the folder and those below, sorted by name; what is hidden is not, nor are
+// token shards, tables, and what an earlier preparation left in `output` or beside it.
+std::vector<runtime::InputFile> texts_in(const std::string& folder, const std::string& output) {
+  const fs::path root = fs::weakly_canonical(folder), made = fs::weakly_canonical(folder_name(output));
+  const fs::path unfinished = NewFolder::unfinished_of(made);
+  std::error_code ignored;
+  std::vector<runtime::InputFile> texts;
+  if (!fs::is_empty(folder, ignored)) texts = runtime::expand_patterns({"**"}, folder);
+  std::erase_if(texts, [&](const runtime::InputFile& file) {
+    const runtime::SourceKind kind = runtime::source_kind(file);
+    return kind == runtime::SourceKind::tokens || kind == runtime::SourceKind::csv ||
+           is_below(root / file.name, made) || is_below(root / file.name, unfinished);
+  });
+  if (texts.empty()) throw InputError(fmt::format("{}: there is no text in this folder", folder));
+  for (runtime::InputFile& file : texts)
+    file.name = (fs::path(folder) / file.name).lexically_normal().generic_string();
+  return texts;
 }
 
 std::vector<prepare::Source> sources_of(const Arguments& arguments) {
   std::vector<std::string> paths = arguments.positional;
   paths.insert(paths.end(), arguments.overrides.begin(), arguments.overrides.end());  // folders as lang=en
-  if (paths.empty()) throw InputError("which text? Give files or patterns, as data/*.txt");
+  if (paths.empty()) throw InputError("which text? Give files, folders or patterns, as data/*.txt");
   std::vector<prepare::Source> sources;
   for (const std::string& path : paths) {
     const std::string name = short_name(path);
     const bool alone = std::ranges::count(paths, name, short_name) == 1;
-    sources.push_back({alone ? name : path, runtime::expand_patterns({path}, ".")});
+    std::error_code ignored;
+    sources.push_back({alone ? name : path, fs::is_directory(path, ignored)
+                                                ? texts_in(path, *arguments.value("--output"))
+                                                : runtime::expand_patterns({path}, ".")});
   }
   return sources;
 }

@@ -9,12 +9,14 @@
 #include "cli/build_program.h"
 #include "cli/emitted_files.h"
 #include "cli/program_memory.h"
+#include "cli/reply_encoder.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "emit/folder.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
+#include "runtime/encoder/open_encoder.h"
 #include "runtime/error.h"
 #include "runtime/text/text_corpus.h"
 
@@ -43,16 +45,6 @@ std::optional<std::string> threads_asked_for(const Arguments& arguments) {
   return std::nullopt;
 }
 
-void require_no_encoder(const spec::Spec& spec) {
-  if (!spec::encoder_of_replies(spec)) return;
-  diag::Diagnostics diagnostics;
-  diagnostics.report(diag::Kind::objective_unsupported, spec.where("objective.embed"),
-                     "hydrac emit writes no programs with an encoder of replies",
-                     "write objective.embed=model behind the spec's name");
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
 }  // namespace
 
 emit::Edits edits_of(const Arguments& arguments) {
@@ -63,7 +55,6 @@ emit::Edits edits_of(const Arguments& arguments) {
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
                           const std::filesystem::path& folder) {
   spec::Spec& spec = locked.spec;
-  require_no_encoder(spec);
   std::optional<std::string> threads = threads_asked_for(arguments);
   // Cores that the spec names are as many on every machine.
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !spec.train.cpu_affinity.numbers.empty())
@@ -90,6 +81,9 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
   if (settings.data.document_mask &&
       emit::data_kind(settings.data, planned.compiled.spec) == emit::DataKind::shards)
     settings.data.end_of_text = runtime::open_tokenizer(settings.data)->end_of_text();
+  settings.encoder = encoder_folder(planned.compiled.spec);
+  if (!settings.encoder.folder.empty())
+    settings.encoder.facts = runtime::encoder_facts(settings.encoder.folder);
   settings.choices = locked.choices;
   emit::Files files = emit::emit(planned.compiled, settings, origin);
   if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "cli/inference.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
 #include "driver/generation.h"
+#include "driver/memory_limit.h"
 #include "models/adapter.h"
 #include "runtime/error.h"
 #include "targets/target.h"
@@ -15,11 +19,40 @@ namespace hydrac::cli {
 
 namespace {
 
+// A number of GiB of few digits, and not less than these bytes.
+double gib_that_hold(int64_t bytes) {
+  const double gib = static_cast<double>(bytes) / 0x1p30,
+               digit = std::pow(10.0, std::floor(std::log10(gib)) - 3);
+  return std::ceil(gib / digit) * digit;
+}
+
 // Powers of two from 32, above 128 its multiples.
 int64_t rounded(int64_t tokens) {
   constexpr int64_t least = 32, step = 128;
   if (tokens > step) return (tokens + step - 1) / step * step;
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(tokens, least))));
+}
+
+int64_t pages_of(int64_t tokens) {
+  return (tokens + driver::kPageTokens - 1) / driver::kPageTokens;
+}
+
+// As many pages as sample.cache_memory holds, and no more than all texts have room for. Reported where they
+// do not hold the longest text, of so many tokens.
+int64_t pages_of_pool(const spec::Spec& spec, int64_t sequences, int64_t longest) {
+  const auto bytes = static_cast<int64_t>(spec.sample.cache_memory * 0x1p30);
+  const int64_t page = driver::page_bytes(spec), least = pages_of(longest), pages = bytes / page;
+  if (pages >= least) return std::min(pages, sequences * pages_of(spec.train.sequence_len));
+  diag::Diagnostics diagnostics;
+  diagnostics.report(
+      diag::Kind::cache_too_small, spec.where("sample.cache_memory"),
+      fmt::format("{} of keys and values are {} pages of {} tokens; a text of {} tokens needs {}, {}",
+                  driver::bytes_text(bytes), pages, driver::kPageTokens, longest, least,
+                  driver::bytes_text(least * page)),
+      fmt::format("sample.cache_memory: {:.4g} is the least, 0 gives each text room for the longest",
+                  gib_that_hold(least * page)));
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
 }
 
 int64_t positive_option(const Arguments& arguments, const std::string& option, int64_t fallback) {
@@ -43,6 +76,11 @@ models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& need
   generation.prompt_tokens = fits ? context(needs.longest_prompt) : needs.context_limit;
   generation.prompts = driver::prompts_at_once(spec, generation.sequences, generation.prompt_tokens);
   generation.top = driver::top_logits(spec);
+  if (spec.sample.cache_memory > 0) {
+    const int64_t longest = std::min(needs.longest_prompt + needs.new_tokens, needs.context_limit);
+    generation.pages = pages_of_pool(spec, generation.sequences, longest);
+    generation.page_tokens = driver::kPageTokens;
+  }
   return generation;
 }
 

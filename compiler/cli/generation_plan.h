@@ -21,7 +21,8 @@ struct GenerationNeeds {
 // Makes the spec that of a program that only generates, with train.sequence_len as its context: as long as
 // what is needed, or the limit, and one of few lengths, since each is compiled. Where texts grow past the
 // limit, prompts may have as many tokens, so that texts go on with a part of themselves in view
-// (generate_batch()).
+// (generate_batch()). With sample.cache_memory the cache is a pool of pages; prints and throws Reported where
+// it does not hold the longest text.
 models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& needs);
 
 // With --generate: what optimizations.fit would choose is for training, and is left as it is.

@@ -19,8 +19,12 @@ fs::path folder_name(const fs::path& folder) {
   return name.has_filename() ? name : name.parent_path();  // "out/"
 }
 
-NewFolder::NewFolder(const fs::path& folder) : folder_(folder_name(folder)), unfinished_(folder_) {
-  unfinished_ += ".hydrac-tmp";
+fs::path NewFolder::unfinished_of(fs::path folder) {
+  return folder += ".hydrac-tmp";
+}
+
+NewFolder::NewFolder(const fs::path& folder)
+    : folder_(folder_name(folder)), unfinished_(unfinished_of(folder_)) {
   std::error_code error;
   if (fs::create_directories(unfinished_, error); error)
     runtime::throw_run_error("create the folder", unfinished_, error.value());

@@ -13,6 +13,8 @@ std::filesystem::path folder_name(const std::filesystem::path& folder);
 
 class NewFolder {
  public:
+  static std::filesystem::path unfinished_of(std::filesystem::path folder);  // FOLDER.hydrac-tmp
+
   // Makes FOLDER.hydrac-tmp, or empties the one that a killed process left. RunError where it cannot;
   // InputError where another process is writing it.
   explicit NewFolder(const std::filesystem::path& folder);

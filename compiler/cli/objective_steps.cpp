@@ -17,7 +17,7 @@ constexpr int64_t kBatches = 4;  // different ones
 runtime::ObjectiveSettings settings_of(const spec::Spec& spec) {
   runtime::ObjectiveSettings settings = objective_settings(spec);
   settings.reward = {};
-  if (std::optional<OpenedEncoder> opened = open_reply_encoder(spec)) {
+  if (std::optional<runtime::OpenedEncoder> opened = open_reply_encoder(spec)) {
     settings.encoder = std::move(opened->encoder);
     // Random ids have no text.
     const auto ids = random_prompts(1, spec.objective.max_new_tokens, spec.encoder->vocab_size)[0];

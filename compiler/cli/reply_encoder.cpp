@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/data/hash.h"
+#include "runtime/encoder/open_encoder.h"
 #include "runtime/error.h"
-#include "runtime/text/wordpiece.h"
 #include "runtime/train/initial_weights.h"
 
 namespace hydrac::cli {
@@ -30,8 +28,12 @@ auto at_the_key(const spec::Spec& spec, const Work& work) {
   }
 }
 
-std::string identity_of(const spec::Encoder& encoder, const std::string& tokenizer,
-                        const std::string& weights) {
+}  // namespace
+
+runtime::EncoderFolder encoder_folder(const spec::Spec& spec) {
+  const spec::Encoder* there = spec::encoder_of_replies(spec);
+  if (there == nullptr) return {};
+  const spec::Encoder& encoder = *there;
   const uint64_t shape = runtime::Hash64()
                              .add(static_cast<uint64_t>(encoder.num_attention_heads))
                              .add(static_cast<uint64_t>(encoder.max_tokens))
@@ -39,28 +41,13 @@ std::string identity_of(const spec::Encoder& encoder, const std::string& tokeniz
                              .add(uint64_t{encoder.first_token})
                              .add(fmt::format("{}", encoder.norm_eps))
                              .value();
-  return fmt::format("an encoder with fingerprint {}{}{:016x}", weights, tokenizer, shape);
+  return {encoder.folder, encoder.vocab_size, encoder.first_token, fmt::format("{:016x}", shape), {}};
 }
 
-}  // namespace
-
-std::optional<OpenedEncoder> open_reply_encoder(const spec::Spec& spec) {
-  const spec::Encoder* encoder = spec::encoder_of_replies(spec);
-  if (encoder == nullptr) return std::nullopt;
-  return at_the_key(spec, [&] {
-    const auto tokenizer =
-        std::make_shared<const runtime::WordPiece>(runtime::load_wordpiece(encoder->folder));
-    if (tokenizer->vocab_size() > encoder->vocab_size)
-      throw runtime::InputError(
-          fmt::format("{}: the tokenizer has the id {}, and vocab_size in config.json is {}", encoder->folder,
-                      tokenizer->vocab_size() - 1, encoder->vocab_size));
-    const std::string weights = runtime::WeightFiles(encoder->folder).fingerprint();
-    const auto ids = [tokenizer](std::string_view text, int64_t most) {
-      return tokenizer->encode(text, most);
-    };
-    return std::optional(OpenedEncoder{{encoder->folder, ids, encoder->first_token},
-                                       identity_of(*encoder, tokenizer->fingerprint(), weights)});
-  });
+std::optional<runtime::OpenedEncoder> open_reply_encoder(const spec::Spec& spec) {
+  const runtime::EncoderFolder folder = encoder_folder(spec);
+  if (folder.folder.empty()) return std::nullopt;
+  return at_the_key(spec, [&] { return std::optional(runtime::open_encoder(folder)); });
 }
 
 void require_reply_encoder(const spec::Spec& spec, runtime::StepProgram& program) {

@@ -2,21 +2,20 @@
 // be said at the key's place.
 #pragma once
 #include <optional>
-#include <string>
 
-#include "runtime/train/objective.h"
+#include "runtime/train/reply_encoder.h"
+#include "runtime/train/step_program.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {
 
-struct OpenedEncoder {
-  runtime::ReplyEncoder encoder;
-  std::string identity;  // of what it makes of texts, wherever its folder lies: that of the key in a run's
-};
+// What a program of the spec is made for, without facts: hydrac has read the folder by then. No folder where
+// the spec has no encoder.
+runtime::EncoderFolder encoder_folder(const spec::Spec& spec);
 
 // Opens tokenizer and weights of the spec's encoder, if there is one. Reported where they cannot be read, or
 // the tokenizer does not fit config.json's vocabulary.
-std::optional<OpenedEncoder> open_reply_encoder(const spec::Spec& spec);
+std::optional<runtime::OpenedEncoder> open_reply_encoder(const spec::Spec& spec);
 
 // That its weights are those that the compiled program wants. Reported where they are not.
 void require_reply_encoder(const spec::Spec& spec, runtime::StepProgram& program);

@@ -29,6 +29,18 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
   return text;
 }
 
+// Of a cache in pages.
+std::string cache_summary(const driver::Compiled& c, const std::string& prefix) {
+  const models::CacheInterface& io = c.interface.cache;
+  if (io.page_table == ir::kNoValue) return "";
+  const ir::Shape &keys = c.graph.value(io.keys).shape, &table = c.graph.value(io.page_table).shape;
+  const int64_t bytes = c.plan.placements.at(io.keys).bytes() + c.plan.placements.at(io.values).bytes();
+  return fmt::format(
+      "{}  {:<14} {:>16} bytes   {}, keys and values: {} pages of {} tokens, {} tokens that {} texts share\n",
+      prefix, "pool", bytes, bytes_text(bytes), keys[0].size, keys[2].size, keys[0].size * keys[2].size,
+      table[0].size);
+}
+
 std::string held_by_host(const driver::Compiled& c) {
   const auto& offload = c.spec.optimizations.offload;
   std::vector<std::string> parts;
@@ -47,7 +59,8 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
     if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
   if (c.plan.kept_bytes > 0) bytes[ir::Role::optimizer_state] += c.plan.kept_bytes;
-  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes;
+  bytes[ir::Role::activation] =
+      c.plan.device_bytes() - c.plan.persistent_bytes - c.plan.kept_bytes - c.plan.exchange_bytes;
   return bytes;
 }
 
@@ -80,6 +93,10 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
     text +=
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
+  if (c.plan.exchange_bytes > 0)
+    text += fmt::format("{}  {:<14} {:>16} bytes   {}, of numbers that ranks copy from each other\n", prefix,
+                        "exchange", c.plan.exchange_bytes, bytes_text(c.plan.exchange_bytes));
+  text += cache_summary(c, prefix);
   if (c.plan.host_bytes > 0)
     text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: {}\n", prefix, "host",
                         c.plan.host_bytes, bytes_text(c.plan.host_bytes), held_by_host(c));
@@ -96,7 +113,7 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
             : ", on a GPU of its own",
         is_shared ? fmt::format(", and {} of 1/{} of the parameters", shared_of(c.pack), ranks) : "",
         bytes_text(driver::bytes_sent_per_step(c)), is_shared ? "sums and parameters" : "sums",
-        seconds > 0 ? fmt::format(", about {:.1f} ms of NCCL's time", 1e3 * seconds) : "");
+        seconds > 0 ? fmt::format(", about {:.1f} ms over their links", 1e3 * seconds) : "");
   }
   return text;
 }

@@ -75,7 +75,7 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   if (!leads) locked.choices = runtime::choices_of_rank_0(*ranks);
   if (resume_option(arguments) != runtime::Resume::never) keep_keys_of_checkpoint(*spec);
   // Before data is read: tokenizing a corpus takes minutes.
-  std::optional<OpenedEncoder> encoder = open_reply_encoder(*spec);
+  std::optional<runtime::OpenedEncoder> encoder = open_reply_encoder(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
   if (encoder) {

@@ -44,7 +44,8 @@ std::vector<std::string> overrides_of(const Arguments& arguments) {
                                                              {"--min-p", "min_p"},
                                                              {"--repetition-penalty", "repetition_penalty"},
                                                              {"--stop", "stop"},
-                                                             {"--seed", "seed"}};
+                                                             {"--seed", "seed"},
+                                                             {"--cache-memory", "cache_memory"}};
   std::vector<std::string> overrides = arguments.overrides;
   for (const auto& [option, key] : keys) {
     const std::optional<std::string> value = arguments.value(option);

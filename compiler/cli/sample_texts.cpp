@@ -107,6 +107,9 @@ std::string speed_text(const runtime::GenerateCounts& counts) {
     text += fmt::format(", {:.3f} ms for each of {} steps",
                         1e3 * counts.decode_seconds / static_cast<double>(counts.decode_steps),
                         counts.decode_steps);
+  if (counts.pages > 0)
+    text += fmt::format("; at most {} of {} pages in use, texts put back {} times", counts.most_pages,
+                        counts.pages, counts.texts_put_back);
   return text;
 }
 

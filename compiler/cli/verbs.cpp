@@ -166,7 +166,8 @@ const std::vector<Verb>& verbs() {
        report_verb},
       {"data prepare",
        "PATH ... -o FOLDER",
-       "learn a tokenizer from text, JSONL or JSON, and write the text as token shards that train fast",
+       "learn a tokenizer from text, JSONL or JSON (files, folders, patterns), and write it as token shards "
+       "that train fast",
        {{"--output,-o", "FOLDER", "where to; a folder that is not there yet, or that it has made before"},
         {"--vocab-size", "N", "tokens of the byte-level BPE that is learned; without: 32768"},
         {"--tokenizer", "WHICH", "instead of learning one: byte, char, or the path of a tokenizer.json"},
@@ -203,6 +204,7 @@ const std::vector<Verb>& verbs() {
          "continue many prompts, a line {\"prompt\": \"...\"} each; answers are JSONL too"},
         {"--replies,-n", "N", "texts for each prompt; without: 1"},
         {"--batch", "N", "texts that are generated side by side; without: 16"},
+        {"--cache-memory", "GIB", "as sample.cache_memory=GIB: keys and values in pages that texts share"},
         {"--output,-o", "JSONL", "the file for the answers, a line a prompt; without: standard output"},
         kQuiet,
         {"--logits", "", "print the next token's logits behind the prompt as JSON, and no text"},

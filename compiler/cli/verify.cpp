@@ -13,6 +13,7 @@
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
 #include "spec/print.h"
+#include "verify/depth_margin.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"
@@ -138,14 +139,17 @@ int verify_verb(const Arguments& arguments) {
   std::vector<std::string> options;
   if (!computed.repetitions.empty()) options = {"--device", "auto"};
   verify::run_oracle(oracle, "verify", folder.path(), options);
-  const auto differences = verify::compare(
-      computed.training, runtime::SafetensorsReader(folder.path() / "result.safetensors"), *spec);
+  const runtime::SafetensorsReader reference(folder.path() / "result.safetensors");
+  const auto differences = verify::compare(computed.training, reference, *spec);
 
   const std::string column = yardstick.prefix().substr(0, yardstick.prefix().find('.'));
   fmt::print("{:<10} {:<28} {:>12}{} {:>10}\n", "", "", "difference",
              has_yardstick ? fmt::format(" {:>12}", column) : "", "tolerance");
   for (const verify::Difference& d : differences) print(d, has_yardstick);
   for (const verify::Sameness& same : computed.repetitions) print(same);
+  if (const std::optional<double> margin = verify::depth_margin(reference))
+    fmt::print("{:<10} {:<28} {:>12.2e}  of a pass is the nearest token from another depth\n", "depth",
+               "margin", *margin);
   const auto failed = std::ranges::count_if(differences, [](const auto& d) { return !d.passed(); });
   const bool repeats = std::ranges::all_of(computed.repetitions, &verify::Sameness::passed);
   fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps{}{}\n", spec->name,

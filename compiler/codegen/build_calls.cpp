@@ -80,6 +80,7 @@ program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& 
   a.dropout = node.number("dropout");
   a.rules = ops::attention_rules(node);
   a.dtype = query.dtype;
+  a.fp8 = !a.backward && node.optional_flag("fp8");
   auto strides = [&](ir::Use use) {  // [B,T,H,D], or [B,T,HD]
     const std::vector<int64_t> s = resolved_view(graph, use.value).strides;
     return program::AttentionShape::Strides{s[0], s[1], s.size() == 4 ? s[2] : a.head_dim};
@@ -102,6 +103,7 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
   call.multiplies_matrices = program::multiplies_matrices(node);
+  call.multiplies_fp8 = node.op == ir::Op::attention && node.optional_flag("fp8");
   call.origin = node.origin;
 }
 

@@ -43,6 +43,10 @@ const char* name_of(AttentionKernel kernel) {
       return "gradients";
     case AttentionKernel::head_gradients:
       return "head_gradients";
+    case AttentionKernel::fp8_operands:
+      return "fp8_operands";
+    case AttentionKernel::fp8_forward:
+      return "fp8_forward";
   }
   throw std::logic_error("no such kernel");
 }
@@ -57,7 +61,18 @@ std::string text_of(const AttentionTile& tile) {
 // Whether its blocks do not count sequences: the grid does.
 bool takes_batch_from_grid(AttentionKernel kernel) {
   return kernel == AttentionKernel::forward || kernel == AttentionKernel::query_gradients ||
-         kernel == AttentionKernel::key_gradients;
+         kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::fp8_operands ||
+         kernel == AttentionKernel::fp8_forward;
+}
+
+// Whether it has scores, which masks and score rules are about.
+bool computes_scores(AttentionKernel kernel) {
+  return kernel != AttentionKernel::query_terms && kernel != AttentionKernel::fp8_operands;
+}
+
+// Whether it goes by keys, not by queries.
+bool owns_keys(AttentionKernel kernel) {
+  return kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::fp8_operands;
 }
 
 // Whether a block has a tile of rows and the grid one for each; other kernels' blocks take work while there
@@ -89,12 +104,15 @@ class CudaAttentionText {
                 .tiles = tiles};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
+    if (a.fp8 && !attention_multiplies_fp8(problem_))
+      throw std::logic_error("attention of 8 bits was not checked");
   }
 
   const AttentionShape& shape() const { return shape_; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
   bool owns_heads() const { return attention_owns_heads(problem_); }
+  int64_t fp8_workspace() const { return static_cast<int64_t>(attention_fp8_workspace(problem_)); }
   int64_t sums_rows() const { return attention_sums_rows(problem_); }
 
   struct Tensor {
@@ -112,12 +130,12 @@ class CudaAttentionText {
     kernel.name = function;
     kernel.header = "cuda/attention/attention.cuh";
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
-    const bool computes_scores = which != AttentionKernel::query_terms,
-               drops = computes_scores && this->drops();
-    kernel.takes_layer = drops || (computes_scores && shape_.rules.varies_by_layer());
+    const bool has_scores = computes_scores(which), drops = has_scores && this->drops(),
+               takes_dropout = has_scores && which != AttentionKernel::fp8_forward;
+    kernel.takes_layer = drops || (has_scores && shape_.rules.varies_by_layer());
     kernel.takes_workspace = !workspace.empty();
     for (const Tensor& tensor : tensors) take(kernel, tensor);
-    if (shape_.rules.documents) take(kernel, {"documents", input(5)});
+    if (has_scores && shape_.rules.documents) take(kernel, {"documents", input(5)});
     if (drops) {
       kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
       kernel.text.take("const std::uint32_t*", "rng_step");
@@ -132,8 +150,8 @@ class CudaAttentionText {
     Block& body = kernel.text.body;
     body.line("using Config = {};", config(which));
     define_shape(body, which);
-    if (computes_scores) define_dropout(body, node_, shape_.dropout, "AttentionDropout", "\n      ");
-    body.line("cuda::{}<Config>(shape, {}{});", function, arguments, computes_scores ? ", dropout" : "");
+    if (takes_dropout) define_dropout(body, node_, shape_.dropout, "AttentionDropout", "\n      ");
+    body.line("cuda::{}<Config>(shape, {}{});", function, arguments, takes_dropout ? ", dropout" : "");
     return kernel;
   }
 
@@ -156,7 +174,7 @@ class CudaAttentionText {
                              : sequences * ceiling_quotient(tokens, tile_rows);
       return tile.parts > 1 ? tiles * literal(tile.parts) : tiles;
     };
-    const ir::Dim& heads = which == AttentionKernel::key_gradients ? keys()[2] : query()[2];
+    const ir::Dim& heads = owns_keys(which) ? keys()[2] : query()[2];
     const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(heads), rows = sequences * tokens;
     const Size grid = blocks(rows, sequences);
     if (grid.value != launch.grid) throw std::logic_error("blocks of attention were counted in two ways");
@@ -192,9 +210,8 @@ class CudaAttentionText {
                 size(query()[3]), name_of(attention_family(problem_)),
                 text_of(attention_tile(problem_, which)), mask_type(rules), scores_type(rules), drops());
   }
-  // The query terms know no mask.
   ops::AttentionRules rules_of(AttentionKernel which) const {
-    return which == AttentionKernel::query_terms ? ops::AttentionRules{} : shape_.rules;
+    return computes_scores(which) ? shape_.rules : ops::AttentionRules{};
   }
 
   void define_shape(Block& body, AttentionKernel which) const {
@@ -203,9 +220,11 @@ class CudaAttentionText {
     const bool takes_batch = !rules.documents && !takes_batch_from_grid(which);
     const Code members =
         code("{}, {}, {}, {}f", tokens, size(query()[2]), size(keys()[2]), static_cast<float>(shape_.scale));
-    const Code documents =
-        code("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
-             which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules));
+    const Code documents = code("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
+                                which == AttentionKernel::fp8_forward ? "fp8_queries"
+                                : owns_keys(which)                    ? "keys"
+                                                                      : "queries",
+                                constant_shape(rules));
     codegen::define_shape(body, rules,
                           {takes_batch ? "AttentionShape" : "SequenceShape", "cuda::PackedShape"}, members,
                           tokens, takes_batch ? size(query()[0]).code : Code(), documents);
@@ -232,11 +251,23 @@ CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node,
   const CudaAttentionText text(graph, node, gpu, tiles);
   const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
+  const std::string formula =
+      fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(text.shape().rules));
+  if (text.shape().fp8) {
+    CudaKernel operands =
+        text.kernel(AttentionKernel::fp8_operands, "attention_fp8_operands", {k, v},
+                    code("{}, {},\n      workspace", text.heads(k), text.heads(v)), "float*");
+    operands.comment = "k and v in e4m3, as tiles with scales";
+    CudaKernel forward =
+        text.kernel(AttentionKernel::fp8_forward, "attention_fp8_forward", {q, out, lse},
+                    code("{}, {}, lse,\n      workspace", text.heads(q), text.heads(out)), "const float*");
+    forward.comment = formula + "\nq, k, v and the probabilities in e4m3";
+    return {{std::move(operands), std::move(forward)}, text.fp8_workspace(), 1};
+  }
   CudaKernel kernel = text.kernel(
       AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
       code("{}, {}, {},\n      {}, lse", text.heads(q), text.heads(k), text.heads(v), text.heads(out)));
-  kernel.comment =
-      fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(text.shape().rules));
+  kernel.comment = formula;
   return {{std::move(kernel)}, 0};
 }
 

@@ -33,10 +33,13 @@ class DecodeText {
         rules_(ops::attention_rules(node)),
         queries_(graph.value(node.inputs[0]).shape),
         cache_(graph.value(node.outputs[1]).shape),
+        pages_(ops::page_table(node)),
+        tokens_(pages_ ? size(graph.value(*pages_).shape[1]) * size(cache_[2]) : size(cache_[2])),
         type_(c_type(graph.value(node.inputs[0]).dtype, kCudaDialect)) {
     const auto number = [](const ir::Dim& dim) { return static_cast<int>(dim.size); };
-    problem_ = {number(queries_[0]), number(cache_[2]),   number(queries_[2]),
-                number(cache_[1]),   number(queries_[3]), gpu.sms};
+    problem_ = {number(queries_[0]), static_cast<int>(tokens_.value),
+                number(queries_[2]), number(cache_[1]),
+                number(queries_[3]), gpu.sms};
     launch_ = decode_launch(problem_);
   }
 
@@ -56,9 +59,10 @@ class DecodeText {
     kernel.read(graph_, "k", node_.inputs[1]);
     kernel.read(graph_, "v", node_.inputs[2]);
     kernel.read(graph_, "positions", node_.inputs[3]);
-    if (is_rotated()) {
-      kernel.read(graph_, "cos_table", node_.inputs[6]);
-      kernel.read(graph_, "sin_table", node_.inputs[7]);
+    if (pages_) kernel.read(graph_, "pages", *pages_);
+    if (const auto rotation = ops::rotation_in_decode(node_)) {
+      kernel.read(graph_, "cos_table", rotation->cos);
+      kernel.read(graph_, "sin_table", rotation->sin);
     }
     kernel.write(graph_, "keys", node_.outputs[1]);
     kernel.write(graph_, "values", node_.outputs[2]);
@@ -67,10 +71,11 @@ class DecodeText {
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     set_up(kernel.text, rules_);
     kernel.text.body.line(
-        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, {{{}}}, keys, values, {}, {});",
+        "cuda::attention_decode<Config>(shape, {}, {}, {},\n      positions, {{{}}}, keys, values, {}, "
+        "{}{});",
         heads(node_.inputs[0], "q"), heads(node_.inputs[1], "k"), heads(node_.inputs[2], "v"),
         is_rotated() ? "cos_table, sin_table" : "", heads(node_.outputs[0], "out"),
-        kernel.takes_workspace ? "workspace" : "nullptr");
+        kernel.takes_workspace ? "workspace" : "nullptr", pages_ ? ", pages" : "");
     return kernel;
   }
 
@@ -105,11 +110,15 @@ class DecodeText {
     return fits ? ", 4" : "";
   }
 
-  bool is_rotated() const { return ops::rotates_in_decode(node_); }
+  bool is_rotated() const { return ops::rotation_in_decode(node_).has_value(); }
 
-  std::string rotation() const {
-    if (!is_rotated()) return "";
-    return node_.optional_flag("interleaved") ? ", cuda::Rotation::neighbours" : ", cuda::Rotation::halves";
+  // The last of the configuration's arguments: what is turned, and the tokens of a page.
+  Code rotation_and_pages() const {
+    if (!is_rotated() && !pages_) return {};
+    const char* rotation = !is_rotated()                        ? "none"
+                           : node_.optional_flag("interleaved") ? "neighbours"
+                                                                : "halves";
+    return code(", cuda::Rotation::{}{}", rotation, pages_ ? code(", {}", size(cache_[2])) : Code());
   }
 
   Size size(const ir::Dim& dim) const { return dimensions_.of(dim); }
@@ -119,16 +128,16 @@ class DecodeText {
     kernel.sizes.line(
         "constexpr cuda::DecodeLaunch kLaunch = cuda::decode_launch({{.sequences = {}, .context = {},\n"
         "    .heads = {}, .kv_heads = {}, .head_dim = {}, .multiprocessors = {}}});",
-        size(queries_[0]), size(cache_[2]), size(queries_[2]), size(cache_[1]), size(queries_[3]),
+        size(queries_[0]), tokens_, size(queries_[2]), size(cache_[1]), size(queries_[3]),
         problem_.multiprocessors);
     kernel.sizes.line("constexpr int kThreads = cuda::kDecodeThreads;");
     use_sizes(kernel);
     kernel.body.line("using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}{}>;", type_,
-                     size(queries_[3]), mask_type(rules), scores_type(rules), rotation());
+                     size(queries_[3]), mask_type(rules), scores_type(rules), rotation_and_pages());
     define_shape(kernel.body, rules, {"SequenceShape"},
-                 code("{}, {}, {}, {}f", size(cache_[2]), size(queries_[2]), size(cache_[1]),
+                 code("{}, {}, {}, {}f", tokens_, size(queries_[2]), size(cache_[1]),
                       static_cast<float>(node_.number("scale"))),
-                 size(cache_[2]));
+                 tokens_);
   }
 
   Code heads(ir::Use use, const std::string& name) const {
@@ -140,7 +149,9 @@ class DecodeText {
   const targets::Target& gpu_;
   const Dimensions dimensions_;
   const ops::AttentionRules rules_;
-  const ir::Shape queries_, cache_;  // [S,1,H,D], [S,K,M,D]
+  const ir::Shape queries_, cache_;  // [S,1,H,D], [S,K,M,D] or [Pages,K,N,D]
+  const std::optional<ir::Use> pages_;
+  const Size tokens_;  // that a sequence has room for
   const std::string type_;
   cuda::DecodeProblem problem_{};
   cuda::DecodeLaunch launch_{};
@@ -165,17 +176,20 @@ CudaKernels cuda_cache_append(const ir::Graph& graph, const ir::Node& node, cons
   kernel.read(graph, "k", k);
   kernel.read(graph, "v", v);
   kernel.read(graph, "rows", node.inputs[2]);
+  const bool is_paged = node.inputs.size() > 5;
+  if (is_paged) kernel.read(graph, "pages", node.inputs[5]);
   kernel.write(graph, "keys", keys);
   kernel.write(graph, "values", values);
   constexpr int64_t threads = 256, columns = 8;  // as the template has them
   const int64_t vectors = element_count(prompts) / columns;
   kernel.launch = {(vectors + threads - 1) / threads, static_cast<int>(threads), 0, "kBlocks"};
   kernel.text.sizes = launch_constants(kernel.launch);
-  kernel.text.body.line("cuda::cache_append<{}, {}, {}, {}, {}, {}>({}, {}, rows, keys, values);",
+  kernel.text.body.line("cuda::cache_append<{}, {}, {}, {}, {}, {}{}>({}, {}, rows, keys, values{});",
                         c_type(graph.value(k).dtype, kCudaDialect), size(prompts[0]), size(prompts[1]),
                         size(prompts[2]), size(cache[2]), size(cache[3]),
+                        is_paged ? code(", {}", size(graph.value(node.inputs[5]).shape[1])) : Code(),
                         heads_code(dimensions, graph, k, "k", cache[3]),
-                        heads_code(dimensions, graph, v, "v", cache[3]));
+                        heads_code(dimensions, graph, v, "v", cache[3]), is_paged ? ", pages" : "");
   return {{std::move(kernel)}, 0};
 }
 

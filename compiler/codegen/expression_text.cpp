@@ -175,8 +175,14 @@ Code ExpressionText::definition(ir::ExprId id) const {
     case ExprOp::select:
       return code(Precedence::ternary, "{} ? {} : {}", within(of(expr.args[0]), Precedence::logical_or),
                   of(expr.args[1]), of(expr.args[2]));
-    case ExprOp::convert:
+    case ExprOp::convert: {
+      const ir::Expr& from = body_.exprs[expr.args[0]];
+      if (from.op == ExprOp::position && expr.type == ExprType::i32) {
+        const auto [first, last] = range_of(body_, from.index[0].affine);
+        if (first == last) return code(Precedence::primary, "{}", first);  // of a dimension of one row
+      }
       return code("static_cast<{}>({})", c_type(expr.type), of(expr.args[0]));
+    }
     case ExprOp::random_key:
     case ExprOp::random_16_bits:
     case ExprOp::round_stochastically:

@@ -12,6 +12,7 @@
 #include "driver/asked_matmuls.h"
 #include "driver/decisions.h"
 #include "driver/dump.h"
+#include "driver/exchange.h"
 #include "driver/fit.h"
 #include "driver/floor.h"
 #include "driver/generation.h"
@@ -192,6 +193,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.data.document_mask) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
     explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
+  if (c.interface.cache.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);
   passes::recompute(c.graph, recompute_in_loops, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
@@ -271,8 +273,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   demand("program", ir::verify(c.graph));  // with the scratch memory that kernels ask for
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
+  explain_exchange(c, c.decisions);
   c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)),
-                            moments_kept(c));
+                            moments_kept(c), exchange_bytes(c));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;

@@ -105,6 +105,15 @@ void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph,
                    texts[0].size == 1 ? "a row" : fmt::format("{} rows", texts[0].size), texts[1].size)});
 }
 
+void explain_pages(const models::CacheInterface& io, const ir::Graph& graph, passes::Log& log) {
+  const ir::Shape &keys = graph.value(io.keys).shape, &table = graph.value(io.page_table).shape;
+  log.push_back(
+      {"cache",
+       fmt::format("keys and values lie in {} pages of {} tokens, {} tokens in all, which {} "
+                   "texts share; one of them has up to {} pages",
+                   keys[0].size, keys[2].size, keys[0].size * keys[2].size, table[0].size, table[1].size)});
+}
+
 void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
   const double start = spec.train.optimizer.learning_rate;
   const bool two = spec.train.optimizer.name == spec::Optimizer::muon;

@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 #include "models/encoder.h"
 #include "models/pack.h"
+#include "models/transformer.h"
 #include "passes/passes.h"
 #include "spec/spec.h"
 #include "targets/target.h"
@@ -24,6 +25,9 @@ void explain_shared_layers(const spec::Spec& spec, passes::Log& log);
 // What embeds replies.
 void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
                      passes::Log& log);
+
+// How many tokens a cache in pages holds.
+void explain_pages(const models::CacheInterface& io, const ir::Graph& graph, passes::Log& log);
 
 // What a found learning rate means.
 void explain_found_rate(const spec::Spec& spec, passes::Log& log);

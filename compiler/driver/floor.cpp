@@ -29,7 +29,8 @@ Peaks peaks_of(const targets::Target& target, spec::Precision precision) {
 double floor_seconds(const Peaks& peaks, const program::Call& call) {
   const double memory = peaks.bytes_per_second > 0 ? call.bytes / peaks.bytes_per_second : 0;
   const program::GemmShape* matmul = matmul_of(call);
-  const double flops = matmul && matmul->is_f8() ? peaks.flops_of_8_bits : peaks.flops;
+  const bool is_f8 = matmul ? matmul->is_f8() : call.multiplies_fp8;
+  const double flops = is_f8 ? peaks.flops_of_8_bits : peaks.flops;
   return call.multiplies_matrices && flops > 0 ? std::max(memory, call.flop / flops) : memory;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/top_geometry.h"
+#include "driver/pass_options.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -19,6 +20,12 @@ int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t promp
 int64_t top_logits(const spec::Spec& spec) {
   const bool finds = !targets::find(spec.target)->is_cpu() && cuda::finds_top(models::vocab_rows(spec));
   return finds ? cuda::kTop : 0;
+}
+
+int64_t page_bytes(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  return 2 * m.num_hidden_layers * m.num_key_value_heads * kPageTokens * m.head_dim *
+         size_of(precision_of(spec).activations);
 }
 
 std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) {

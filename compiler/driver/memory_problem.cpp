@@ -219,8 +219,10 @@ std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const C
   if (limit.allows(bytes)) return std::nullopt;
   return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
                           fmt::format("the program needs {}, and {}", bytes_text(bytes), limit.source),
-                          options.generation ? "generate fewer sequences at once (--batch), or shorter ones"
-                                             : memory_remedies(compiled, options, limit)};
+                          options.generation
+                              ? "generate fewer sequences at once (--batch), shorter ones, or with fewer "
+                                "GiB of keys and values (sample.cache_memory)"
+                              : memory_remedies(compiled, options, limit)};
 }
 
 }  // namespace hydrac::driver

@@ -60,6 +60,7 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
   const targets::Target& rates = target.fp8_tflops > 0 ? target : *named;
   return {.all = spec.optimizations.fp8_matmuls == spec::Fp8Matmuls::all,
           .head = spec.optimizations.fp8_head,
+          .attention = spec.optimizations.fp8_attention,
           .fuses_matmuls = fuses_matmuls(spec),
           .tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
                                         spec::micro_batches_of_step(spec)),

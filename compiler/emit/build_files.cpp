@@ -92,6 +92,11 @@ std::string data_target(DataKind data) {
   throw std::logic_error("no such kind of data");
 }
 
+// What else main() calls.
+std::string encoder_target(const spec::Spec& spec) {
+  return spec::encoder_of_replies(spec) ? " hydrac::encoder" : "";
+}
+
 }  // namespace
 
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
@@ -156,7 +161,8 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
       ranks > 1 ? fmt::format("sh ${{CMAKE_CURRENT_SOURCE_DIR}}/{} {} $<TARGET_FILE:smoke_test>",
                               kRanksScript, ranks)
                 : "smoke_test";
-  return text + with(with(kUsers, "@DATA@", data_target(data)), "@RANKS@", smoke_test);
+  return text + with(with(kUsers, "@DATA@", data_target(data) + encoder_target(compiled.spec)), "@RANKS@",
+                     smoke_test);
 }
 
 std::string ranks_script(const Origin& origin) {

@@ -28,6 +28,7 @@ bool is_block(const Section& section) {
 
 std::string section_comment(const std::string& function, std::string section) {
   std::erase_if(section, [](char c) { return '0' <= c && c <= '9'; });  // the loop's first layer
+  if (section == "input" && function == "embed") return "Word, position and type of each token, normed.";
   if (section == "head" && function == "evaluate") return "Logits, and their loss.";
   if (section == "head" && function != "micro_step") return "The logits of the next token.";
   static const std::map<std::string, std::string> comments = {
@@ -37,6 +38,8 @@ std::string section_comment(const std::string& function, std::string section) {
       {"head", "Logits, their loss and its gradient, and the gradient of the head's matrix."},
       {"after_head",
        "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
+      {"encoder", "One layer: attention within each text, then the mlp, each with a norm behind its sum."},
+      {"distances", "The embeddings of replies, and how far those of a set are apart."},
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"block_backward_ahead",
        "What the last layer left on the host comes back; each layer fetches what the one below it needs."},
@@ -88,6 +91,7 @@ std::string CallText::layer_of(const Section& section) const {
 
 std::string CallText::count_of(const Section& section) const {
   if (!is_block(section)) return "kHeadParts";
+  if (section.name == "encoder") return "kTextLayers";
   const bool all_layers =
       section.name.starts_with("block") && section.layers == compiled_.spec.model.num_hidden_layers;
   return all_layers ? "L" : std::to_string(section.layers);

@@ -112,6 +112,15 @@ std::string meaning(const std::string& symbol) {
       {"Sets", "prompts of a step"},
       {"Setsize", "replies to a prompt"},
       {"T", "tokens of a sequence"},
+      {"Textheads", "attention heads of the encoder of replies"},
+      {"Textheadwidth", "width of one of these"},
+      {"Textinner", "inner width of the encoder's mlp"},
+      {"Textpositions", "positions that have an embedding in the encoder"},
+      {"Texts", "rows of texts that the encoder reads at once"},
+      {"Texttokens", "tokens of such a row"},
+      {"Texttypes", "types of tokens that have an embedding"},
+      {"Textvocabulary", "tokens that the encoder knows"},
+      {"Textwidth", "width of the encoder's residual stream"},
       {"Tokens", "tokens of a micro-batch whose residual stream a rank has"},
       {"Top", "largest logits of a row that are found"},
       {"V", "rows of the vocabulary's matrices, padding included"},
@@ -134,6 +143,9 @@ void Emitter::add_dims() {
                          comment.empty() ? "" : "  // " + comment));
   }
   out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
+  if (const spec::Encoder* encoder = spec::encoder_of_replies(compiled_.spec))
+    out.line(fmt::format("inline constexpr int kTextLayers = {};  // layers of the encoder of replies",
+                         encoder->num_hidden_layers));
   if (const int parts = head_parts(compiled_.program); parts > 0)
     out.line(fmt::format(
         "inline constexpr int kHeadParts = {};  // of a batch, one after another in the head", parts));
@@ -336,8 +348,7 @@ void Emitter::add_program() {
       definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
     }
     if (spec::rank_count(compiled_.spec) > 1)
-      declaration.body +=
-          "using hydrac::runtime::cuda::gpu_of_this_process;\nusing hydrac::runtime::cuda::nccl_version;\n";
+      declaration.body += "using hydrac::runtime::cuda::gpu_of_this_process;\n";
     declaration.body += "\n";
     definition.body += "\n";
   }
@@ -377,14 +388,17 @@ void Emitter::add_main() {
       "settings.cpp",
       {"What the spec says about a run.",
        {"\"program.h\""},
-       fmt::format("using hydrac::runtime::DataSettings;\n{}using "
+       fmt::format("using hydrac::runtime::DataSettings;\n{}{}using "
                    "hydrac::runtime::TrainOptions;\n\n{}",
+                   settings_.encoder.folder.empty() ? "" : "using hydrac::runtime::EncoderFolder;\n",
                    settings_.train.objective.prompts > 0 ? "using hydrac::runtime::ObjectiveSettings;\n" : "",
                    settings_source(settings_)),
        ""});
   std::vector<std::string> includes = {"<memory>", "", "\"program.h\"", "\"runtime/app/train_main.h\"",
                                        "\"" + corpus_header(kind) + "\""};
   if (cpu_) includes.insert(includes.end() - 1, "\"runtime/cpu/idle_threads.h\"");
+  if (spec::encoder_of_replies(compiled_.spec))
+    includes.insert(includes.end() - 1, "\"runtime/encoder/open_encoder.h\"");
   source("train.cpp", {"main().", includes, "", main_source(compiled_.spec, kind)});
   source("library.cpp",
          {"libtrain.so: the program behind the functions of train.h, most of which are the runtime's.",

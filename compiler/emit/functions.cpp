@@ -58,7 +58,11 @@ constexpr OfReplies kOfReplies[] = {
      "The loss of each token of a batch of replies, their embeddings, and how far these are apart."},
     {"score_base", "score_by_base", "score_base.cpp",
      "The loss of each token of a batch of replies by the model without its adapter."},
+    {"embed", "embed_replies", "embed.cpp",
+     "What the encoder makes of a batch of replies' texts is added to their embeddings; how far these are "
+     "apart."},
 };
+constexpr const char* kScoreBesideEncoder = "The loss of each token of a batch of replies.";
 
 }  // namespace
 
@@ -82,8 +86,10 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
                            "Logits of the token after a prompt's position.", &function, all});
     }
     for (const OfReplies& known : kOfReplies) {
-      if (function.name == known.function)
-        functions.push_back({known.name, known.file, known.comment, &function, all});
+      if (function.name != known.function) continue;
+      const bool embeds_nothing = function.name == "score" && spec::encoder_of_replies(compiled.spec);
+      functions.push_back(
+          {known.name, known.file, embeds_nothing ? kScoreBesideEncoder : known.comment, &function, all});
     }
     if (function.name == "load") {
       functions.push_back({"copy_weights", "load.cpp",

@@ -42,8 +42,10 @@ class LayoutText {
   void state();
   void results();
   void replies();
+  void text_encoder();
   void starts();
   void rope();
+  void exchange();
   void checkpoint();
   void checkpoint_part(const std::string& list, const ir::Value& parameter, const ir::CheckpointPart& part);
   void checkpoint_names(const std::string& list, bool base);
@@ -149,6 +151,10 @@ void LayoutText::replies() {
                         finds_top ? ", " + size_text(dimensions_, value(cache.top_values).shape[1]) : ""));
   place("inputs.target_weights", objective.weights);
   place("inputs.segments", objective.segments);
+  place("inputs.text_tokens", objective.encoder.tokens);
+  place("inputs.text_documents", objective.encoder.documents);
+  place("inputs.text_positions", objective.encoder.positions);
+  place("inputs.text_segments", objective.encoder.segments);
   place("inputs.prompts", cache.prompts);
   place("inputs.prompt_rows", cache.prompt_rows);
   place("inputs.prompt_ends", cache.prompt_ends);
@@ -170,6 +176,32 @@ void LayoutText::replies() {
   place("results.reply_embeddings", objective.embeddings);
   place("results.reply_distance", objective.distance);
   place("results.reply_distances", objective.distances);
+  out_.line("");
+}
+
+// Each layer of a tensor of the files is rows of a slot.
+void LayoutText::text_encoder() {
+  const models::EncoderInterface& encoder = compiled_.interface.objective.encoder;
+  const ir::Shape& texts = value(encoder.tokens).shape;
+  out_.line(fmt::format("layout.texts = {{{}, {}}};", size_text(dimensions_, texts[0]),
+                        size_text(dimensions_, texts[1])));
+  out_.line("// The encoder of replies, under the names of its own files; no checkpoint holds it.");
+  out_.line("CheckpointNames text_encoder(layout.encoder_parameters);");
+  const ir::Dim width = value(encoder.word).shape[1];
+  for (const models::EncoderTensor& of : encoder.tensors) {
+    const ir::Value& parameter = value(of.value);
+    ir::Shape shape = parameter.shape, before = parameter.shape;
+    if (of.part.rows == width.size) shape[0] = width;  // of queries, keys or values
+    const int64_t widths = of.part.first_row / width.size;
+    before[0] = {of.part.first_row, (widths == 1 ? "" : std::to_string(widths)) + width.symbol};
+    std::vector<std::string> sizes;
+    for (const ir::Dim& dim : shape) sizes.push_back(size_text(dimensions_, dim));
+    const bool a_layer = of.part.name.find("{}") != std::string::npos;
+    out_.line(fmt::format(
+        "text_encoder.{}\"{}\", {}, {{{}}}{});", a_layer ? "add_layers(kTextLayers, " : "add(", of.part.name,
+        field(parameter), fmt::join(sizes, ", "),
+        of.part.first_row == 0 ? "" : fmt::format(", {{.offset = {}}}", elements_text(dimensions_, before))));
+  }
   out_.line("");
 }
 
@@ -357,24 +389,35 @@ void LayoutText::divided() {
 void LayoutText::flop() {
   std::map<double, std::string, std::greater<>> weights;  // by the flop that each has
   for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
-    std::string& sum = weights[value.parameter->flop * value.parameter->token_share];
+    const int times = value.parameter ? targets::times_multiplied(compiled_, value) : 0;
+    if (times == 0) continue;
+    std::string& sum = weights[times * value.parameter->flop * value.parameter->token_share];
     const std::string slots =
         value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
     sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
                        value.parameter->split ? std::to_string(element_count(models::whole_shape(value)))
                                               : elements_text(dimensions_, value.shape));
   }
+  const int64_t passes = compiled_.spec.model.mor.recursions;
   std::string sum;
   for (const auto& [flop, elements] : weights)
     sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
   out_.line(fmt::format(
       "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
-      weights.size() == 1 ? "6" : "2 to 6",
-      spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with" : ""));
+      weights.size() == 1 || passes > 1 ? "6" : "2 to 6",
+      passes > 1                            ? fmt::format(" ({} passes through the mlp's)", passes)
+      : spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with"
+                                            : ""));
   out_.line(fmt::format(
       "layout.flop_per_target = {}{:#};", sum,
       static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));
+}
+
+void LayoutText::exchange() {
+  if (compiled_.plan.exchange_bytes == 0) return;
+  out_.line(fmt::format("layout.exchange = {{hydrac::runtime::ExchangePlace::By::{}, kExchangeOffset,",
+                        compiled_.spec.parallel.exchange == spec::Exchange::copies ? "copies" : "automatic"));
+  out_.line("                   kExchangeBytes};");
 }
 
 std::string LayoutText::print() {
@@ -385,6 +428,7 @@ std::string LayoutText::print() {
   out_.line("layout.persistent_bytes = kPersistentBytes;");
   if (compiled_.plan.host_bytes > 0) out_.line("layout.host_bytes = kHostBytes;");
   if (compiled_.plan.kept_bytes > 0) out_.line("layout.kept_bytes = kKeptBytes;");
+  exchange();
   out_.line("layout.input_bytes = kInputBytes;");
   out_.line(
       fmt::format("layout.gradient_accumulation_steps = {};", spec::micro_batches_of_step(compiled_.spec)));
@@ -404,6 +448,7 @@ std::string LayoutText::print() {
   starts();
   rope();
   checkpoint();
+  if (spec::encoder_of_replies(compiled_.spec)) text_encoder();
   optimizer_state();
   divided();
   gradients();

@@ -14,14 +14,14 @@ namespace hydrac::emit {
 
 namespace {
 
-std::string slots_text(const driver::Compiled& compiled, const Field& field) {
-  const int layers = static_cast<int>(compiled.spec.model.num_hidden_layers), slots = field.count;
+std::string slots_text(const driver::Compiled& compiled, const Tensors& tensors, const Field& field) {
   const ir::Shape& shape = compiled.graph.value(field.value).shape;
-  if (slots == head_parts(compiled.program) && !shape.empty() && shape.front().symbol == "R")
+  if (field.count == head_parts(compiled.program) && !shape.empty() && shape.front().symbol == "R")
     return "kHeadParts";
-  if (slots == layers) return "L";
-  if (slots == layers + 1) return "L + 1";
-  return std::to_string(slots);
+  const std::string all = tensors.slots_text(field, field.count),
+                    but_one = tensors.slots_text(field, field.count - 1);
+  const bool is_one_more = all == std::to_string(field.count) && but_one != std::to_string(field.count - 1);
+  return is_one_more ? but_one + " + 1" : all;
 }
 
 // "[B,T,3HD]", and where it lies if that is inside another tensor.
@@ -87,8 +87,8 @@ std::vector<const Field*> MemoryText::fields(size_t group) const {
 std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) const {
   const std::string offset = grouped((field.offset - from) / unit);
   if (field.count == 1) return offset;
-  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field), slots_text(compiled_, field),
-                     offset);
+  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field),
+                     slots_text(compiled_, tensors_, field), offset);
 }
 
 // What is packed likewise is a struct of the same type.
@@ -189,6 +189,13 @@ std::string MemoryText::print() {
     out_.line(fmt::format(
         "inline constexpr std::int64_t kHostBytes = {};  // the arena's last ones: in the host's memory",
         grouped(compiled_.plan.host_bytes)));
+  if (compiled_.plan.exchange_bytes > 0) {
+    out_.line("// Memory for numbers that ranks copy from each other.");
+    out_.line(fmt::format("inline constexpr std::int64_t kExchangeOffset = {};",
+                          grouped(compiled_.plan.exchange_offset)));
+    out_.line(fmt::format("inline constexpr std::int64_t kExchangeBytes = {};",
+                          grouped(compiled_.plan.exchange_bytes)));
+  }
   if (compiled_.plan.kept_bytes > 0)
     out_.line(fmt::format(
         "inline constexpr std::int64_t kKeptBytes = {};  // before these: the GPU's, and live as long",

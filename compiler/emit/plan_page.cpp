@@ -118,6 +118,9 @@ void PlanPage::memory() {
       "inputs, which the host writes in one piece. In the rest, tensors share bytes when they are never "
       "alive at the same time.",
       compiled_.plan.arena_bytes, compiled_.plan.persistent_bytes, compiled_.plan.input_bytes));
+  if (compiled_.plan.exchange_bytes > 0)
+    line(fmt::format("Of it, {} from {} on are for numbers that ranks copy from each other.",
+                     compiled_.plan.exchange_bytes, compiled_.plan.exchange_offset));
   if (compiled_.plan.host_bytes > 0)
     line(fmt::format(
         "Its last {} lie in the host's memory and live as long too{}.", compiled_.plan.host_bytes,

@@ -283,7 +283,8 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
     out.line("RecordedChoices choices = matmuls_.library().choices();");
     if (!attentions.empty()) out.line("choices.add(cudnn_.choices());");
     if (ranks > 1)
-      out.line(fmt::format("choices.set(\"sums\", \"ranks\", \"{} by \" + nccl_version());", ranks));
+      out.line(fmt::format(
+          "if (!sums_by().empty()) choices.set(\"sums\", \"ranks\", \"{} by \" + sums_by());", ranks));
     set_layers(out, compiled.spec);
     out.line("return choices;");
   }

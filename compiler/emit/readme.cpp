@@ -80,6 +80,12 @@ What replies are worth a program of yours says, which reads prompts and replies 
 its command each time: `--reward python3 --reward reward.py`.
 )";
 
+// Of a program with an encoder of replies.
+constexpr const char* kEncoder = R"(
+Replies are embedded by an encoder of sentences. A run reads its tokenizer and weights from the folder that `settings.cpp` names, or from another one: `--embed DIR`. Its JSON files must say what
+`settings.cpp` lists.
+)";
+
 std::string work_of_rank(const spec::Spec& spec) {
   const int64_t sharing = spec.parallel.tensor, groups = spec.parallel.data;
   const std::string share = "compute their share of a step and sum their gradients";
@@ -97,6 +103,7 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
   const int64_t ranks = spec::rank_count(compiled.spec);
   std::string run;  // what else there is to say of it
   if (compiled.spec.objective.name == spec::ObjectiveName::grpo) run += kRewards;
+  if (spec::encoder_of_replies(compiled.spec)) run += kEncoder;
   if (ranks > 1) run += fmt::format(fmt::runtime(kRanks), ranks, files, work_of_rank(compiled.spec));
   std::string text = "<!-- " + provenance(origin, "") + "-->\n";
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,

@@ -137,6 +137,25 @@ void print_objective(Writer& out, const runtime::ObjectiveSettings& o) {
   out.line("");
 }
 
+// The encoder of replies: where a run looks for its folder, and what must be found there.
+void print_encoder(Writer& out, const runtime::EncoderFolder& e) {
+  if (e.folder.empty()) return;
+  out.line("// The encoder that embeds replies. --embed names another folder with it.");
+  out.line("EncoderFolder& encoder = settings.encoder;");
+  Assignments set(out, "encoder");
+  set.text("folder", e.folder.generic_string());
+  set.integer("vocab_size", e.vocab_size, 0);
+  set.boolean("first_token", e.first_token, false);
+  set.text("shape", e.shape);
+  out.line("// What its files must say, as JSON: the program was made for it.");
+  out.open("encoder.facts = {");
+  for (const runtime::EncoderFact& fact : e.facts)
+    out.line(fmt::format("{{{}, {}, {}}},", string_literal(fact.file), string_literal(fact.key),
+                         string_literal(fact.value)));
+  out.close("};");
+  out.line("");
+}
+
 void print_data(Writer& out, const runtime::DataSettings& d) {
   const runtime::DataSettings start;
   out.line("DataSettings& data = settings.data;");
@@ -222,6 +241,7 @@ std::string settings_source(const runtime::TrainSettings& settings) {
   out.line("");
   print_train(out, settings.train);
   print_objective(out, settings.train.objective);
+  print_encoder(out, settings.encoder);
   print_data(out, settings.data);
   print_files(out, settings.train);
   print_choices(out, settings.choices);
@@ -267,13 +287,14 @@ std::string main_source(const spec::Spec& spec, DataKind kind) {
                                                     : "open_series";
   // OpenMP's threads would spin while they wait, which slows the others down.
   const bool cpu = targets::find(spec.target)->is_cpu();
+  const char* encoder = spec::encoder_of_replies(spec) ? ",\n hydrac::runtime::open_encoder" : "";
   return fmt::format(
       "\nint main(int argc, char** argv) {{\n{2}"
       "  return hydrac::runtime::train_main(argc, argv, hydrac::{0}::train_settings(), "
       "hydrac::runtime::{1},\n"
       "                                     [](const hydrac::runtime::RecordedChoices& recorded) {{ return "
-      "std::make_unique<hydrac::{0}::Program>(recorded); }});\n}}\n",
-      name, open, cpu ? "  hydrac::runtime::let_idle_threads_sleep(argv);\n" : "");
+      "std::make_unique<hydrac::{0}::Program>(recorded); }}{3});\n}}\n",
+      name, open, cpu ? "  hydrac::runtime::let_idle_threads_sleep(argv);\n" : "", encoder);
 }
 
 }  // namespace hydrac::emit

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <tuple>
 
 #include "codegen/dimensions.h"
 #include "emit/kernels.h"
@@ -74,23 +76,40 @@ std::string in_namespace(const std::string& name, const std::string& text) {
   return fmt::format("{0} {{\n\n{1}\n}}  // {0}\n\n", space, text);
 }
 
+// What only the encoder of replies calls.
+std::set<int> kernels_of_encoder(const program::Program& program) {
+  std::set<int> own, others;
+  for (const program::Function& function : program.functions)
+    for (const program::Section& section : function.sections)
+      for (const program::Call& call : section.calls)
+        if (const auto* launch = std::get_if<program::Launch>(&call.work))
+          (function.name == "embed" ? own : others).insert(launch->kernel);
+  std::erase_if(own, [&](int kernel) { return others.contains(kernel); });
+  return own;
+}
+
 }  // namespace
 
 std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) {
-  // By header, and whether they read documents.
-  std::map<std::pair<std::string, bool>, TemplateKernels> groups;
+  const std::set<int> of_encoder = kernels_of_encoder(compiled.program);
+  // By header, whether they read documents, and whether they are an encoder's.
+  std::map<std::tuple<std::string, bool, bool>, TemplateKernels> groups;
   for (const auto& [file, kernels] : kernel_files(compiled.program, {})) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (!is_specialized(kernel)) continue;
     const bool has_documents = std::ranges::any_of(
         kernel.parameters, [](const program::Parameter& p) { return p.name == "documents"; });
-    TemplateKernels& group = groups[{kernel.header, has_documents}];
+    TemplateKernels& group = groups[{kernel.header, has_documents, of_encoder.contains(kernels.front())}];
     group.name = std::filesystem::path(kernel.header).stem().string();
     group.kernels.push_back(kernels.front());
   }
   std::vector<TemplateKernels> all;
   for (auto& [key, group] : groups) {
-    if (key.second) group.name += "_of_documents";
+    const auto& [header, has_documents, is_of_encoder] = key;
+    if (is_of_encoder)
+      group.name += "_of_texts";
+    else if (has_documents)
+      group.name += "_of_documents";
     all.push_back(std::move(group));
   }
   return all;

@@ -9,7 +9,8 @@
 
 namespace hydrac::emit {
 
-// Kernels of one header of templates that are specialized together: all read documents, or none does.
+// Kernels of one header of templates that are specialized together: all read documents, or none does; and all
+// are an encoder's alone, which has a mask of its own, or none is.
 struct TemplateKernels {
   std::string name;          // of what they share: "attention" for kernels/attention.cuh
   std::vector<int> kernels;  // of the program

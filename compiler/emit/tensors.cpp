@@ -33,6 +33,8 @@ const std::vector<Group> kGroups = {
     {"Decoding", "decode", "Activations of the next token of every sequence."},
     {"Scoring", "score", "Activations of the losses of replies."},
     {"ScoringByBase", "base", "Likewise, by the model without its adapter."},
+    {"TextEncoder", "text_encoder", "Parameters of the encoder of replies, which do not train."},
+    {"Embedding", "texts", "Activations of the encoder."},
     {"Quantized", "fp8", "The blocks' weights of 8 bits, and their transposes; made after each update."},
 };
 
@@ -67,6 +69,7 @@ size_t group_of_role(ir::Role role, const std::string& function) {
   if (function == "decode") return 14;
   if (function == "score") return 15;
   if (function == "score_base") return 16;
+  if (function == "embed") return kEmbedding;
   return 11;
 }
 
@@ -143,13 +146,9 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   const ir::Value& value = compiled_.graph.value(id);
   Field field;
   field.value = id;
-  const ir::ValueId storage = storage_of(compiled_.graph, id);
-  const bool is_frozen = compiled_.pack.frozen && storage == compiled_.pack.frozen->parameters;
-  const ir::Role role = is_frozen ? ir::Role::frozen : compiled_.graph.value(storage).role;
-  field.group =
-      static_cast<int>(role == ir::Role::working_copy && is_f8(value.dtype) ? kGroups.size() - 1
-                                                                            : group_of_role(role, function));
-  field.name = name_for(value);
+  const size_t group = group_for(value, function);
+  field.group = static_cast<int>(group);
+  field.name = name_for(value, group);
   field.type = c_type(value.dtype);
   const driver::SlotPlaces places = driver::slot_places(compiled_, id);
   field.offset = places.offset;
@@ -157,6 +156,20 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   field.count = places.apart;
   by_value_[id] = fields_.size();
   fields_.push_back(std::move(field));
+}
+
+size_t Tensors::group_for(const ir::Value& value, const std::string& function) const {
+  const ir::Value& storage = compiled_.graph.value(storage_of(compiled_.graph, value.id));
+  if (is_of_encoder(storage)) return kTextEncoder;
+  const bool is_frozen = compiled_.pack.frozen && storage.id == compiled_.pack.frozen->parameters;
+  const ir::Role role = is_frozen ? ir::Role::frozen : storage.role;
+  if (role == ir::Role::working_copy && is_f8(value.dtype)) return kGroups.size() - 1;
+  return group_of_role(role, function);
+}
+
+bool Tensors::is_of_encoder(const ir::Value& parameter) const {
+  return std::ranges::any_of(compiled_.interface.objective.encoder.tensors,
+                             [&](const models::EncoderTensor& of) { return of.value == parameter.id; });
 }
 
 bool Tensors::is_packed(size_t group) const {
@@ -174,10 +187,11 @@ bool Tensors::is_whole_pack(const ir::Value& value) const {
           value.name == "parameters." + std::string(to_string(value.dtype)));
 }
 
-std::string Tensors::name_for(const ir::Value& value) const {
+std::string Tensors::name_for(const ir::Value& value, size_t group) const {
   const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, value.id)).role;
   std::string name = value.name;
   if (is_whole_pack(value)) return "all";
+  if (group == kTextEncoder || group == kEmbedding) name = without(name, "encoder.", "");
   for (const models::ParameterGroup& part : compiled_.pack.groups) {
     const bool of_parameters = value.view && is_whole_pack(compiled_.graph.value(value.view->base));
     const bool is_gradients = value.id == part.gradients && !compiled_.pack.shards_gradients;
@@ -226,12 +240,18 @@ std::string Tensors::text(ir::Use use, const std::string& layer) const {
   const Field& field = this->field(use.value);
   const std::string name = group_of(use.value).variable + "." + field.name;
   if (field.count == 1) return name;
-  if (!use.slot.per_layer)
-    return fmt::format(
-        "{}[{}]", name,
-        use.slot.index == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(use.slot.index));
+  if (!use.slot.per_layer) return fmt::format("{}[{}]", name, slots_text(field, use.slot.index));
   return use.slot.index == 0 ? fmt::format("{}[{}]", name, layer)
                              : fmt::format("{}[{} + {}]", name, layer, use.slot.index);
+}
+
+std::string Tensors::slots_text(const Field& field, int64_t slots) const {
+  const auto group = static_cast<size_t>(field.group);
+  const bool of_encoder = group == kTextEncoder || group == kEmbedding;
+  const int64_t layers = of_encoder ? spec::encoder_of_replies(compiled_.spec)->num_hidden_layers
+                                    : compiled_.spec.model.num_hidden_layers;
+  if (slots == layers) return of_encoder ? "kTextLayers" : "L";
+  return std::to_string(slots);
 }
 
 std::string Tensors::short_text(ir::Use use) const {

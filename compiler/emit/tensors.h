@@ -31,6 +31,8 @@ struct Field {
 // Positions in Tensors::groups() of the parameters and what has a tensor for each of them.
 inline constexpr size_t kWeights = 2, kGradients = 3, kCopies = 4;
 inline constexpr size_t kState = 7;
+// Of an encoder of replies: its parameters, and the activations of its layers.
+inline constexpr size_t kTextEncoder = 17, kEmbedding = 18;
 
 class Tensors {
  public:
@@ -43,6 +45,8 @@ class Tensors {
   // Whether the group is one pack, laid out as the parameters are. Gradients of two types are two packs.
   bool is_packed(size_t group) const;
   int64_t pack(size_t group) const;  // where the pack of such a group begins, in bytes
+  // As code writes numbers of slots: "L", or "kTextLayers" of an encoder's.
+  std::string slots_text(const Field& field, int64_t slots) const;
 
   // "act.attn_qkv[l]", where `layer` is the text of the region's layer.
   std::string text(ir::Use use, const std::string& layer) const;
@@ -52,9 +56,10 @@ class Tensors {
 
  private:
   void add(ir::ValueId value, const std::string& function);
-  int group_for(const ir::Value& value, const std::string& function);
+  size_t group_for(const ir::Value& value, const std::string& function) const;
+  bool is_of_encoder(const ir::Value& parameter) const;
   bool is_whole_pack(const ir::Value& value) const;
-  std::string name_for(const ir::Value& value) const;
+  std::string name_for(const ir::Value& value, size_t group) const;
   void order_by_group();
 
   const driver::Compiled& compiled_;

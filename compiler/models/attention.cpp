@@ -75,11 +75,11 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   b.enter("attn", "optimizations.attention");
   const double dropout = build.trains() ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  if (build.phase == Phase::prefill)
-    ops::cache_append(b, k, v, {build.layer(io.keys), build.layer(io.values)}, build.fixed(io.prompt_rows));
+  const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(io.page_table)};
+  if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(io.prompt_rows));
   if (build.phase == Phase::decode)
     return ops::attention_decode(
-        b, q, k, v, {build.layer(io.keys), build.layer(io.values)},
+        b, q, k, v, cache,
         build.places_in_cache.value == ir::kNoValue ? build.positions() : build.places_in_cache, scale,
         rules_of(build), "attn.mixed");
   return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness_of_rank(),

@@ -101,7 +101,7 @@ std::vector<Use> CompressedAttention::convolved(ops::RegionBuilder& b, const Bui
   const int64_t taps = options_.conv_kernel;
   const Use products = ops::linear(b, x, weight, {}, name + ".taps");
   const WithEarlier all = with_earlier(b, build, products, taps - 1, name + ".taps");
-  return ops::sum_taps(b, all.rows, taps, parts, all.before);
+  return ops::sum_taps(b, all.rows, taps, parts, all.before, build.documents());
 }
 
 // Both sides at once: their heads are groups of one convolution. The values' columns are no part of it.
@@ -178,7 +178,7 @@ Use CompressedAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) c
   if (options_.value_shift) {
     b.enter("attn", "model.ccgqa.value_shift");
     const WithEarlier all = with_earlier(b, build, v, 1, "attn.v");
-    v = ops::value_shift(b, all.rows, "attn.v_shifted", all.before);
+    v = ops::value_shift(b, all.rows, "attn.v_shifted", all.before, build.documents());
   }
   return output_.apply(b, build, attend(b, build, qk.q, qk.k, v));
 }

@@ -46,7 +46,7 @@ Use history_of(const Build& build, const ir::Shape& x, int64_t rows, const std::
     ir::Value history;
     history.name = "cache." + name;
     history.shape = x;
-    history.shape[0] = keys.shape[0];
+    history.shape[0] = build.model.graph.value(io.tokens).shape[0];
     history.shape[1] = {rows, ""};
     history.dtype = keys.dtype;
     history.role = ir::Role::state;

@@ -126,8 +126,11 @@ Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const 
 
 Use embed(ops::RegionBuilder&, const Build&, Use into);  // [B,T] or [B,T,F] -> [B,T,C]
 Use attention_block(ops::RegionBuilder&, const Build&,
-                    Use x);                               // normed [B,T,C] -> what it adds to the stream
-Use mlp_block(ops::RegionBuilder&, const Build&, Use x);  // likewise
+                    Use x);  // normed [B,T,C] -> what it adds to the stream
+// Likewise. `name`: what the names of its values begin with; a block may have it several times.
+Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
+// The stream x [B,T,C] behind attention -> behind the mlp's passes, into the stream's use `next`.
+Use add_recursions(ops::RegionBuilder&, const Build&, Use x, Use next);
 Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
 // Hidden states [..,T,C] of `segments` [..,T] are added to objective.embeddings, whose distances follow.
 void add_distances(ops::RegionBuilder&, const Model&, Use segments, Use hidden);

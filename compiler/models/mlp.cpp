@@ -17,17 +17,17 @@ Use activate(ops::RegionBuilder& b, const spec::HiddenAct& act, Use x, const std
 
 }  // namespace
 
-Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x) {
+Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
   const spec::Model& m = build.model.spec.model;
   const Parameters& p = build.model.parameters;
   b.enter("mlp", "model.intermediate_size");
-  const Use up = projected_to_parts(b, build, x, p.up_weight, p.up_bias, "mlp.up");
+  const Use up = projected_to_parts(b, build, x, p.up_weight, p.up_bias, name + ".up");
   b.enter("act", "model.hidden_act");
-  const Use act = activate(b, m.hidden_act, up, "mlp.act");
+  const Use act = activate(b, m.hidden_act, up, name + ".act");
   b.enter("mlp_out", "model.hidden_size");
-  const Use down = projected_from_parts(b, build, act, p.down_weight, p.down_bias, "mlp.out");
+  const Use down = projected_from_parts(b, build, act, p.down_weight, p.down_bias, name + ".out");
   b.enter("residual", "model.dropout");
-  return residual_dropout(b, build, down, kMlpResidualSite, "mlp.dropped");
+  return residual_dropout(b, build, down, kMlpResidualSite, name + ".dropped");
 }
 
 }  // namespace hydrac::models

@@ -66,6 +66,19 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
   }
 }
 
+void declare_recursions(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
+  const std::string at = "model.layers.{}.mor.";
+  const Init normal{Init::Kind::normal, m.initializer_range};
+  p.recursions.router_weight = d.vector("router.weight", C, layers, normal, {{at + "router.weight", ""}});
+  p.recursions.router_bias =
+      d.vector("router.bias", {1, "1"}, layers, {Init::Kind::zeros}, {{at + "router.bias", ""}});
+  for (int64_t pass = 0; pass < m.mor.recursions; ++pass) {
+    const std::string number = std::to_string(pass);
+    p.recursions.embeddings.push_back(d.vector("recursion_embedding." + number, C, layers, normal,
+                                               {{at + "recursion_embeddings." + number, ""}}));
+  }
+}
+
 void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
   const bool bias = m.norm_bias;
   auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
@@ -180,6 +193,7 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   declare_inputs(declarer, parameters, m, C, vocab);
   parameters.attention = declare_attention(declarer, m, residual_deviation);
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
+  if (spec::has_recursions(spec)) declare_recursions(declarer, parameters, m, C, layers);
   declare_norms(declarer, parameters, m, C, layers);
   parameters.layers_of_iteration = spec::layers_of_iteration(spec);
   if (spec::routes_tokens(spec)) declare_router(declarer, parameters, m, C);

@@ -42,6 +42,12 @@ struct Parameters {
   ir::ValueId router_weight = ir::kNoValue;                          // [C], of routed layers, as are those of
   ir::ValueId predictor_weight = ir::kNoValue,
               predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
+  // Of a mixture of recursions: the router's [C] and [1], and a vector [C] that is added to the stream for
+  // each pass.
+  struct Recursions {
+    ir::ValueId router_weight = ir::kNoValue, router_bias = ir::kNoValue;
+    std::vector<ir::ValueId> embeddings;
+  } recursions;
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
   std::map<ir::ValueId, std::vector<SlotRun>> runs;

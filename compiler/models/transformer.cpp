@@ -91,23 +91,35 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
   return function.regions.back();
 }
 
-// What a block's two parts make of a stream x, and x with the first one's.
-struct Branches {
-  Use attention, middle, mlp;
+// The stream behind attention: x and what attention makes of its norm.
+struct Attended {
+  Use attention, middle;
 };
 
-Branches add_branches(ops::RegionBuilder& block, const Build& build, Use x, Use attention_input) {
-  const Parameters& p = build.model.parameters;
-  Branches made;
-  made.attention = attention_block(block, build, attention_input);
+Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use attention_input) {
+  const Use attention = attention_block(block, build, attention_input);
   block.enter("residual", "model.hidden_size");
-  made.middle = ops::add(block, x, made.attention, "residual_mid");
-  if (block.value(x).exact) block.exact(made.middle);
-  block.enter("norm", "model.norm");
-  const Use mlp_input = norm(block, build, made.middle, build.layer(p.mlp_norm_weight),
-                             build.layer(p.mlp_norm_bias), "mlp_normed");
-  made.mlp = mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"));
-  return made;
+  const Use middle = ops::add(block, x, attention, "residual_mid");
+  if (block.value(x).exact) block.exact(middle);
+  return {attention, middle};
+}
+
+// What the mlp adds to the stream behind attention.
+Use from_mlp(ops::RegionBuilder& b, const Build& build, Use middle) {
+  const Parameters& p = build.model.parameters;
+  b.enter("norm", "model.norm");
+  const Use mlp_input =
+      norm(b, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  return mlp_block(b, build, whole_rows(b, build, mlp_input, true, "mlp_input"), "mlp");
+}
+
+// The stream behind attention -> behind the mlp, into the stream's use `next`.
+Use add_mlp(ops::RegionBuilder& b, const Build& build, Use middle, Use next) {
+  if (spec::has_recursions(build.model.spec)) return add_recursions(b, build, middle, next);
+  const Use added = from_mlp(b, build, middle);
+  b.enter("residual", "model.hidden_size");
+  b.into(next);
+  return ops::add(b, middle, added, "residual");
 }
 
 // A layer's norm before attention, of the stream x; it stands at the end of the layer before.
@@ -124,10 +136,8 @@ void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId
   ops::RegionBuilder block(build.model.graph, region);
   block.enter("norm", "model.norm");
   const Use attention_input = whole_rows(block, build, build.layer(normed), true, "attn_input");
-  const Branches made = add_branches(block, build, build.layer(residual), attention_input);
-  block.enter("residual", "model.hidden_size");
-  block.into(build.layer(residual, 1));
-  const Use next = ops::add(block, made.middle, made.mlp, "residual");
+  const Use middle = add_attention(block, build, build.layer(residual), attention_input).middle;
+  const Use next = add_mlp(block, build, middle, build.layer(residual, 1));
   if (!build.is_routed(1)) add_norm_of_layer(block, build, next, normed, 1);
 }
 
@@ -146,9 +156,10 @@ void add_routed_block(const Build& build, ir::Region& region, ValueId residual, 
   block.enter("norm", "model.norm");
   const Use attention_input =
       norm(block, build, x, build.layer(p.attn_norm_weight), build.layer(p.attn_norm_bias), "attn_normed");
-  const Branches made = add_branches(block, chosen, x, attention_input);
+  const Attended attended = add_attention(block, chosen, x, attention_input);
+  const Use of_mlp = from_mlp(block, chosen, attended.middle);
   block.enter("residual", "model.mod.capacity");
-  const Use sum = ops::add(block, made.attention, made.mlp, "branches", "attention");
+  const Use sum = ops::add(block, attended.attention, of_mlp, "branches", "attention");
   const Use gated = ops::gate_rows(block, sum, route.score, "gated");
   const Use added = ops::spread_tokens(block, gated, route.choice, "spread");
   block.into(build.layer(residual, 1));
@@ -344,11 +355,15 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
     io.drawn = declare(graph, "top_logits.drawn", {S}, DType::i32, Role::state);
   }
   const int64_t kv_heads = spec.model.num_key_value_heads;
-  const ir::Shape shape = {
-      S,
-      {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"},
-      generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec),
-      {spec.model.head_dim, "D"}};
+  const ir::Dim M = generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec);
+  ir::Shape shape = {
+      S, {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"}, M, {spec.model.head_dim, "D"}};
+  if (generation.pages > 0) {
+    const int64_t of_sequence = (M.size + generation.page_tokens - 1) / generation.page_tokens;
+    io.page_table = declare(graph, "page_table", {S, {of_sequence, "Textpages"}}, DType::i32, Role::input);
+    shape[0] = {generation.pages, "Pages"};
+    shape[2] = {generation.page_tokens, "Pagetokens"};
+  }
   const auto of_layers = [&](const std::string& name) {
     ir::Value value;
     value.name = name;

@@ -24,6 +24,9 @@ struct Generation {
   int64_t top = 0;            // N, the largest logits that decode finds too; 0: none
   int64_t tokens = 0;         // M, which a sequence may grow to; 0: train.sequence_len
   int64_t text_rows = 1;      // E, of an encoder of replies: rows of texts that one call of "embed" reads
+  // Of a cache in pages (CacheInterface::page_table): how many, and the tokens of each. 0: of each sequence
+  // there is room for M tokens.
+  int64_t pages = 0, page_tokens = 0;
 };
 
 // What a program with a cache is given and leaves. A key value's storage type is that of activations.
@@ -39,7 +42,10 @@ struct CacheInterface {
   ir::ValueId inverse_temperature = ir::kNoValue, vocabulary = ir::kNoValue, uniforms = ir::kNoValue;
   ir::ValueId top_values = ir::kNoValue, top_ids = ir::kNoValue, top_sums = ir::kNoValue,
               drawn = ir::kNoValue;
-  ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;  // [S,K,M,D], a slot a layer
+  // [S,K,M,D], a slot a layer; or in pages of N tokens, [Pages,K,N,D].
+  ir::ValueId keys = ir::kNoValue, values = ir::kNoValue;
+  // i32 [S, M / N rounded up]: the pages of each sequence's tokens, negative where it has none.
+  ir::ValueId page_table = ir::kNoValue;
   // [S,R,..], a slot a layer, by their names: with_earlier() declares them.
   std::map<std::string, ir::ValueId> histories;
 };

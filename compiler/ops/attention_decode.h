@@ -1,11 +1,19 @@
 // What others ask of an attention_decode node.
 #pragma once
+#include <optional>
+
 #include "ir/graph.h"
 
 namespace hydrac::ops {
 
-// Whether q and k come without their position: with rope's tables cos and sin as inputs 6 and 7 the node
-// turns them by the angles of `positions`, by pairs as its flag "interleaved" says, which is rope's.
-bool rotates_in_decode(const ir::Node& node);
+// The page table of a cache in pages: input 6, where the node has the flag "paged".
+std::optional<ir::Use> page_table(const ir::Node& node);
+
+// Rope's tables cos and sin, the last two inputs, where q and k come without their position: the node turns
+// them by the angles of `positions`, by pairs as its flag "interleaved" says, which is rope's.
+struct DecodeRotation {
+  ir::Use cos, sin;
+};
+std::optional<DecodeRotation> rotation_in_decode(const ir::Node& node);
 
 }  // namespace hydrac::ops

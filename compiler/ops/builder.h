@@ -109,6 +109,21 @@ Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
 // x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
 // `detached`: x gets no gradient of it.
 Use token_score(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name, bool detached = false);
+// A mixture of recursions: logit [..] -> depth and weight, f32 [..] both. See ops/recursion_depth.cpp.
+struct Depths {
+  Use depth;   // 0 to recursions - 1: after this pass the token is done
+  Use weight;  // 0 to 1: how near p (recursions - 1) is to it
+};
+Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name);
+// What its router is trained to beside: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
+struct RecursionLossWeights {
+  double depth = 0, variance = 0, logit = 0;
+};
+Use recursion_loss(RegionBuilder&, Use logit, const RecursionLossWeights&, const std::string& name);
+// x[..,C] + y[..,C] in rows whose depth f32 [..] is `pass` or more, x in the others.
+Use masked_add(RegionBuilder&, Use x, Use y, Use depth, int64_t pass, const std::string& name);
+// x[..,C] (1 + weight[..] - stop(weight[..])): x, which passes a gradient to the weight.
+Use straight_through(RegionBuilder&, Use x, Use weight, const std::string& name);
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
@@ -137,16 +152,17 @@ struct TapSums {
   std::string name;
   ir::Shape shape;  // of a token: [W] or [H,D]
 };
-// What reads tokens before a token gets zeros where a sequence has none. Of `before` tokens that its operand
-// has before the first one, [B,before+T,..], it makes no result; such an operand is what history_window()
-// gives.
+// What reads tokens before a token gets zeros where a sequence has none, and, with `documents` as attention()
+// has them, where the token's document has none. Of `before` tokens that its operand has before the first
+// one, [B,before+T,..], it makes no result; such an operand, which goes without documents, is what
+// history_window() gives.
 //
 // products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels. With
 // products = x W^T, W [taps*C, in] and tap 0 first, that is a causal convolution.
 std::vector<Use> sum_taps(RegionBuilder&, Use products, int64_t taps, const std::vector<TapSums>& parts,
-                          int64_t before = 0);
+                          int64_t before = 0, Use documents = {});
 // v [B,T,K,D]: the second half of a token's K*D elements becomes that of the token before it.
-Use value_shift(RegionBuilder&, Use v, const std::string& name, int64_t before = 0);
+Use value_shift(RegionBuilder&, Use v, const std::string& name, int64_t before = 0, Use documents = {});
 Use head_sum(RegionBuilder&, Use x, double factor, const std::string& name);  // [B,T,H,D] -> [B,T,D]
 // factor * x, of [B,T,H,D], or of [B,T,D] for each of `heads` heads.
 Use scale_heads(RegionBuilder&, Use x, ir::Dim heads, double factor, const std::string& name);
@@ -229,15 +245,18 @@ void top_logits(RegionBuilder&, Use logits, Use inverse_temperature, Use vocabul
                 const TopLogits&);
 
 // The keys and values of sequences that are generated: both [S,K,M,D], a slot a layer, S sequences of up to M
-// tokens.
+// tokens. With a page table, i32 [S,P], both are pages of N tokens, [Pages,K,N,D]: token t of a sequence is
+// in page page_table[s, t / N], and one whose page is negative is kept nowhere.
 struct KeyCache {
   Use keys, values;
+  Use page_table = {};
 };
 // k and v [B,T,K,D] become tokens 0 to T - 1 of the cache's sequences rows[b], i32 [B]; of a negative row
 // nothing is kept.
 void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
 // A token of each sequence, number positions[b], i32 [S,1]: its k and v [S,1,K,D] are written into the cache;
-// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD].
+// its q [S,1,H,D] attends over what the cache then holds, as attention() would: [S,1,HD]. A token that is
+// kept nowhere is at position 0.
 Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
                      const AttentionRules&, const std::string& name);
 

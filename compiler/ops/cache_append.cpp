@@ -7,7 +7,9 @@
 namespace hydrac::ops {
 
 void cache_append(RegionBuilder& b, Use k, Use v, const KeyCache& cache, Use rows) {
-  b.emit_node(ir::Op::cache_append, {k, v, rows, cache.keys, cache.values}, {cache.keys, cache.values});
+  std::vector<Use> inputs = {k, v, rows, cache.keys, cache.values};
+  if (cache.page_table.value != ir::kNoValue) inputs.push_back(cache.page_table);
+  b.emit_node(ir::Op::cache_append, std::move(inputs), {cache.keys, cache.values});
 }
 
 namespace {
@@ -27,7 +29,13 @@ void cache_append_reference(const ir::Node&, const std::vector<Tensor64>& in, st
       const int64_t b = r / (T * K), t = r / K % T, head = r % K;
       const auto row = static_cast<int64_t>(in[2].data[b]);
       if (row < 0) continue;
-      std::copy_n(&in[side].data[r * D], D, &out[side].data[((row * K + head) * M + t) * D]);
+      int64_t unit = row, place = t;
+      if (in.size() > 5) {  // the page table
+        unit = static_cast<int64_t>(in[5].data[row * in[5].shape[1] + t / M]);
+        place = t % M;
+      }
+      if (unit < 0) continue;
+      std::copy_n(&in[side].data[r * D], D, &out[side].data[((unit * K + head) * M + place) * D]);
     }
   }
 }

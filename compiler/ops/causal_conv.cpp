@@ -1,25 +1,29 @@
-// Causal convolution over time: y[t] = sum over taps j of W_j x[t - j], tokens before the sequence being
-// zeros. A linear layer computes all W_j x[t] (the weight is [taps * out, in], tap 0 first); sum_taps then
-// adds the rows of earlier tokens, and fuses with what reads the sums.
+// Causal convolution over time: y[t] = sum over taps j of W_j x[t - j], tokens before the sequence, or before
+// the token's document where sequences have several, being zeros. A linear layer computes all W_j x[t] (the
+// weight is [taps * out, in], tap 0 first); sum_taps then adds the rows of earlier tokens, and fuses with
+// what reads the sums.
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
 
 #include "ops/builder.h"
+#include "ops/documents.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
 std::vector<Use> sum_taps(RegionBuilder& b, Use products, int64_t taps, const std::vector<TapSums>& parts,
-                          int64_t before) {
+                          int64_t before, Use documents) {
   std::vector<Use> sums;
   for (const TapSums& part : parts) {
     ir::Shape shape = {b.shape(products)[0], without(before, b.shape(products)[1])};
     shape.insert(shape.end(), part.shape.begin(), part.shape.end());
     sums.push_back(b.fresh(part.name, std::move(shape)));
   }
-  b.emit_node(ir::Op::sum_taps, {products}, sums, {{"taps", taps}});
+  std::vector<Use> inputs = {products};
+  if (documents.value != ir::kNoValue) inputs.push_back(documents);
+  b.emit_node(ir::Op::sum_taps, std::move(inputs), sums, {{"taps", taps}});
   return sums;
 }
 
@@ -68,35 +72,42 @@ class PartRows {
   std::optional<ir::BodyBuilder> k_;
 };
 
-// input[b, t + shift, channel], 0 outside the sequence of `tokens`. `before`: rows that the input has before
-// the first one that is computed.
-Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::vector<Affine> channel,
-             int64_t before = 0) {
-  shift += before;
-  if (shift == 0 || (before > 0 && shift > 0)) {
+// What a shift reads of rows [B,before+T,..].
+struct Shifted {
+  int input = 0;
+  int64_t tokens = 0;        // that the input has
+  int64_t before = 0;        // of which come before the first one that is computed
+  int documents = kNoInput;  // the input of the tokens' documents; kNoInput: a sequence is one
+};
+
+// input[b, t + shift, channel], 0 outside the sequence or the token's document.
+Term shifted(ir::BodyBuilder& k, const Shifted& of, int64_t shift, std::vector<Affine> channel) {
+  shift += of.before;
+  if (shift == 0 || (of.before > 0 && shift > 0)) {
     channel.insert(channel.begin(), {k.row(0), k.row(1) + Affine{shift, {}}});
-    return k.load(input, std::move(channel));
+    return k.load(of.input, std::move(channel));
   }
   const Term at = k.named(shift < 0 ? "earlier" : "later",
                           convert(k.position(k.row(1) + Affine{shift, {}}), ExprType::i32));
-  const Term limit = shift < 0 ? k.constant(0, ExprType::i32)
-                               : k.constant(static_cast<double>(tokens - 1), ExprType::i32, "kLastToken");
-  const Term inside = k.named("is_in_sequence", shift < 0 ? limit <= at : at <= limit);
+  const Term limit = shift < 0 ? first_token(k, of.documents) : last_token(k, of.documents, of.tokens);
+  const Term inside = k.named(is_inside(of.documents), shift < 0 ? limit <= at : at <= limit);
   const Term nearest = k.named("token", shift < 0 ? max(at, limit) : min(at, limit));
-  return select(inside, k.gather(input, nearest, {k.row(0)}, std::move(channel)), k.constant(0));
+  return select(inside, k.gather(of.input, nearest, {k.row(0)}, std::move(channel)), k.constant(0));
 }
 
 ir::Body causal_conv_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& products = graph.value(node.inputs[0]).shape;
   const int64_t taps = node.integer("taps"), width = products[2].size / taps;
-  const int64_t before = products[1].size - graph.value(node.outputs[0]).shape[1].size;
+  const Shifted of{.tokens = products[1].size,
+                   .before = products[1].size - graph.value(node.outputs[0]).shape[1].size,
+                   .documents = optional_input(node, 1)};
   PartRows rows(graph, node, node.outputs);
   ir::BodyBuilder& k = rows.builder();
   Affine first;
   for (size_t o = 0; o < node.outputs.size(); ++o) {
     rows.enter(node.outputs[o]);
     const auto product = [&](int64_t tap) {
-      return shifted(k, 0, -tap, products[1].size, {rows.channel + first + Affine{tap * width, {}}}, before);
+      return shifted(k, of, -tap, {rows.channel + first + Affine{tap * width, {}}});
     };
     Term sum = product(0);
     for (int64_t tap = 1; tap < taps; ++tap) sum = sum + product(tap);
@@ -106,17 +117,31 @@ ir::Body causal_conv_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
+// Of "spread_taps", whose documents stand behind two parts, or one and no value.
+constexpr int kSpreadDocuments = 2;
+
+std::vector<Use> spread_parts(const ir::Node& node) {
+  std::vector<Use> parts = node.inputs;
+  std::erase_if(parts, [](Use part) { return part.value == ir::kNoValue; });
+  if (optional_input(node, kSpreadDocuments) != kNoInput) parts.pop_back();
+  return parts;
+}
+
 ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& products = graph.value(node.outputs[0]).shape;
   const int64_t taps = node.integer("taps"), width = products[2].size / taps;
-  PartRows rows(graph, node, node.inputs);
+  const std::vector<Use> parts = spread_parts(node);
+  PartRows rows(graph, node, parts);
   ir::BodyBuilder& k = rows.builder();
   Affine first;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    rows.enter(node.inputs[i]);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    rows.enter(parts[i]);
+    const Shifted of{.input = static_cast<int>(i),
+                     .tokens = products[1].size,
+                     .documents = optional_input(node, kSpreadDocuments)};
     for (int64_t tap = 0; tap < taps; ++tap) {
       k.store_at(0, {k.row(0), k.row(1), rows.channel + first + Affine{tap * width, {}}},
-                 shifted(k, static_cast<int>(i), tap, products[1].size, rows.element));
+                 shifted(k, of, tap, rows.element));
     }
     first.constant += rows.width;
   }
@@ -126,24 +151,30 @@ ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
 void causal_conv_gradient(Gradient& g, const ir::Node& node) {
   if (g.shape(node.inputs[0])[1] != g.shape(node.outputs[0])[1])
     throw std::logic_error("tokens that are only read have no gradient");
-  std::vector<Use> parts;
-  for (Use output : node.outputs) parts.push_back(*g.of(output));
-  g.contribute_op(node.inputs[0], ir::Op::spread_taps, std::move(parts), node.attributes);
+  std::vector<Use> inputs;
+  for (Use output : node.outputs) inputs.push_back(*g.of(output));
+  if (optional_input(node, 1) != kNoInput) {
+    inputs.resize(kSpreadDocuments);
+    inputs.push_back(node.inputs[1]);
+  }
+  g.contribute_op(node.inputs[0], ir::Op::spread_taps, std::move(inputs), node.attributes);
 }
 
 void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in,
                            std::vector<Tensor64>& out) {
   const Tensor64& products = in[0];
   const int64_t taps = node.integer("taps"), given = products.shape[1], row = products.shape[2];
+  const bool has_documents = optional_input(node, 1) != kNoInput;
   int64_t first = 0;
   for (Tensor64& part : out) {
     const int64_t tokens = part.shape[1], rows = part.shape[0] * tokens;
     const int64_t width = static_cast<int64_t>(part.data.size()) / rows;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t token = r % tokens + given - tokens;
+      const int64_t begin = has_documents ? static_cast<int64_t>(in[1].data[2 * r]) : 0;
       for (int64_t c = 0; c < width; ++c) {
         double sum = 0;
-        for (int64_t tap = 0; tap <= std::min(taps - 1, token); ++tap)
+        for (int64_t tap = 0; tap <= std::min(taps - 1, token - begin); ++tap)
           sum += products.data[(r / tokens * given + token - tap) * row + tap * (row / taps) + first + c];
         part.data[r * width + c] = sum;
       }
@@ -157,14 +188,14 @@ void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in
 // One or two outputs: parts of the channels, side by side.
 extern const OpInfo kSumTaps{.op = ir::Op::sum_taps,
                              .formula = "y[t] = sum over taps j of products[t - j, j]",
-                             .inputs = {"products"},
+                             .inputs = {"products", "documents"},
                              .outputs = {"y", "y2"},
                              .body = causal_conv_body,
                              .gradient = causal_conv_gradient,
                              .reference = causal_conv_reference};
 extern const OpInfo kSpreadTaps{.op = ir::Op::spread_taps,
                                 .formula = "d_products[t, j] = d_y[t + j]",
-                                .inputs = {"d_y", "d_y2"},
+                                .inputs = {"d_y", "d_y2", "documents"},
                                 .outputs = {"d_products"},
                                 .body = spread_body};
 

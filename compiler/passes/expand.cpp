@@ -36,7 +36,9 @@ void make_fused(const ir::Graph& graph, Node& node) {
   std::string formula = op.formula_of ? op.formula_of(node) : std::string(op.formula);
   name_operands(op, node, body, formula);
   node.body = std::make_shared<const ir::Body>(std::move(body));
+  const bool is_alone = node.optional_flag("alone");
   node.attributes = {{"name", op.kernel ? op.kernel(node) : to_string(node.op)}, {"formula", formula}};
+  if (is_alone) node.attributes["alone"] = true;
   node.op = ir::Op::fused;
 }
 

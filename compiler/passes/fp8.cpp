@@ -67,6 +67,7 @@ class Quantization {
   void run() {
     for (ir::Region& region : graph_.function("micro_step").regions) {
       if (region.layers > 0 || (options_.head && region.name == "head")) rewrite(region);
+      if (region.layers > 0 && options_.attention) narrow_attention(region);
     }
     if (weights_.empty()) return;
     const auto load = std::ranges::find(graph_.functions, "load", &ir::Function::name);
@@ -89,6 +90,17 @@ class Quantization {
         nodes.push_back(node);
     }
     region.nodes = std::move(nodes);
+  }
+
+  // Of the backward pass too, where it is computed again.
+  void narrow_attention(ir::Region& region) {
+    for (Node& node : region.nodes) {
+      if (node.op != ir::Op::attention) continue;
+      node.attributes["fp8"] = true;
+      log_.push_back(
+          {"fp8", fmt::format("{}: {} multiplies queries, keys, values and probabilities of 8 bits",
+                              region.name, graph_.value(node.outputs[0]).name)});
+    }
   }
 
   // The matmul y = x W^T or d_x = d_y W of 8 bits, where it pays; what makes its operand goes to `before`.

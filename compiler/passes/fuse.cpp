@@ -66,6 +66,11 @@ bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
          });
 }
 
+// An op may ask for a kernel of its own.
+bool is_alone(const Node& node) {
+  return node.optional_flag("alone");
+}
+
 class RegionFusion {
  public:
   RegionFusion(const ir::Graph& graph, ir::Region& region)
@@ -98,8 +103,8 @@ class RegionFusion {
     const Group& added = groups_[n];
     for (size_t g = n; g-- > 0;) {
       Group& group = groups_[g];
-      if (group.node.op != ir::Op::fused || added.node.op != ir::Op::fused ||
-          !worthwhile(graph_, group.node, added.node))
+      if (group.node.op != ir::Op::fused || added.node.op != ir::Op::fused || is_alone(group.node) ||
+          is_alone(added.node) || !worthwhile(graph_, group.node, added.node))
         continue;
       if (conflicts(graph_, group.node, added.node) || depends_on(group, added)) continue;
       if (reached_through_another(g, n) || reached_through_another(n, g)) continue;

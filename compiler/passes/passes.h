@@ -103,6 +103,7 @@ struct Fp8 {
   ir::DType gradients = ir::DType::f8e5m2;
   bool all = false;             // also where that is slower
   bool head = false;            // of the head too
+  bool attention = false;       // of the forward pass of the blocks' attention too
   bool fuses_matmuls = false;   // matmuls of 16 bits take the activation behind them into their kernel
   double tokens = 0;            // of a step: what the first step's gradients are taken to be 1 / of
   double flops_of_16_bits = 0;  // a second, that a library's matmuls reach
@@ -115,7 +116,8 @@ struct Fp8 {
 // "micro_step", of the blocks and of the head if `head`, become matmuls of 8 bits where that is faster: x, W
 // in f8e4m3, d_y in `gradients`; where both do, so may d_W = d_y^T x. A "quantize" writes the operand and
 // raises its largest value. The update and "load" make the scales of the steps to come, and the weights' 8
-// bits, also transposed. Functions that do not train stay as they are.
+// bits, also transposed. With `attention` the blocks' "attention" nodes get the attribute fp8, and their
+// backward pass stays as it is. Functions that do not train stay as they are.
 void fp8(ir::Graph& graph, const Fp8& options, Log& log);
 
 // How much of the logits is in memory at once.
@@ -169,7 +171,7 @@ MatmulChoices add_matmul_tails(ir::Graph& graph, const FusedMatmuls& options, Lo
 void layout(ir::Graph& graph, Log& log);
 
 // Needs op-level nodes, parts of qkv as views. Where matmuls alone write what rope turns for
-// attention_decode, that node turns it (ops::rotates_in_decode), with the same bits; the rope nodes are left
+// attention_decode, that node turns it (ops::rotation_in_decode), with the same bits; the rope nodes are left
 // to remove_dead. A norm before rope stays one kernel with it.
 void rotate_in_decode(ir::Graph& graph, Log& log);
 

@@ -120,7 +120,7 @@ void count_live_bytes(const Liveness& liveness, const std::vector<Block>& blocks
   }
 }
 
-Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers, int64_t kept) {
+Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers, int64_t kept, int64_t exchange) {
   Plan plan;
   plan.persistent_bytes = plan.arena_bytes = place_persistent(graph, plan);
   const Liveness liveness = liveness_of(graph, lingers);
@@ -134,6 +134,9 @@ Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers, int
   }
   count_live_bytes(liveness, blocks, plan);
   place_activations(plan, std::move(blocks));
+  plan.exchange_offset = plan.arena_bytes;
+  plan.exchange_bytes = aligned(exchange);
+  plan.arena_bytes += plan.exchange_bytes;
   place_on_host(graph, plan, kept);
   place_divided(graph, plan);
   return plan;
@@ -141,16 +144,16 @@ Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers, int
 
 }  // namespace
 
-Plan make_plan(const ir::Graph& graph, int64_t kept) {
-  return plan_with(graph, {}, kept);
+Plan make_plan(const ir::Graph& graph, int64_t kept, int64_t exchange) {
+  return plan_with(graph, {}, kept, exchange);
 }
 
-Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
-                int64_t kept) {
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes, int64_t kept,
+                int64_t exchange) {
   constexpr int64_t little = int64_t{256} << 20;
-  Plan tight = make_plan(graph, kept);
+  Plan tight = make_plan(graph, kept, exchange);
   if (beside.empty()) return tight;
-  Plan roomy = plan_with(graph, beside, kept);
+  Plan roomy = plan_with(graph, beside, kept, exchange);
   return roomy.device_bytes() <= std::min(tight.device_bytes() + little, most_bytes) ? roomy : tight;
 }
 

@@ -55,6 +55,7 @@ struct AttentionShape {
   double scale = 0, dropout = 0;
   ops::AttentionRules rules;
   ir::DType dtype = ir::DType::bf16;
+  bool fp8 = false;  // the forward pass has matmuls of 8 bits
   Strides q, k, v, out, d_out, d_q, d_k, d_v;
   auto operator<=>(const AttentionShape&) const = default;
 };
@@ -203,6 +204,7 @@ struct Call {
   std::vector<ir::Use> operands, results;
   Queue queue = Queue::main;
   bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
+  bool multiplies_fp8 = false;       // attention whose matmuls are of 8 bits
   double flop = 0;
   double bytes = 0;    // each operand once
   std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"

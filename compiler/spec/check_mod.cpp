@@ -45,7 +45,7 @@ void check_others(Draft& draft) {
   const auto& spec = draft.spec;
   const std::string or_remove = ", or remove model.mod";
   const std::vector<Refused> refusals = {
-      {mixes_tokens(spec), "model.attention_kind",
+      {spec.model.attention_kind == AttentionKind::ccgqa, "model.attention_kind",
        "a routed layer has some tokens of a sequence, and ccgqa's convolutions and value_shift read the ones "
        "before",
        "write attention_kind: gqa" + or_remove},
@@ -55,6 +55,9 @@ void check_others(Draft& draft) {
       {spec.data.document_mask, "data.document_mask",
        "a routed layer has some tokens of a sequence, and document_mask counts all of them",
        "write document_mask: false" + or_remove},
+      {has_recursions(spec), "model.mor.recursions",
+       "a model routes tokens through layers (model.mod) or through passes of them (model.mor), not both",
+       "write recursions: 1" + or_remove},
       {has_objective(spec), "objective.name",
        "replies are scored beside each other in a sequence, and a routed layer chooses among the tokens of "
        "all",

@@ -216,12 +216,6 @@ void check_documents(Draft& draft) {
     draft.report(Kind::no_documents, {"data.document_mask", "data.tokenizer"},
                  "document_mask needs a token that ends a document, and the char tokenizer has none",
                  "write document_mask: false, or tokenizer: byte");
-  if (draft.usable({"model.attention_kind"}) && mixes_tokens(draft.spec))
-    draft.report(
-        Kind::not_of_this_attention, {"data.document_mask", "model.attention_kind"},
-        "ccgqa's convolutions and value_shift read tokens of the document before, which document_mask "
-        "hides",
-        "write document_mask: false");
 }
 
 // A shard's header says which tokenizer made it, raw ids do not.

@@ -10,19 +10,11 @@ using diag::Kind;
 
 void check_model_of_replies(Draft& draft) {
   const auto& m = draft.spec.model;
-  if (!draft.usable({"model.head", "model.attention_kind"})) return;
-  if (m.head != Head::language_model)
-    return draft.report(
+  if (draft.usable({"model.head"}) && m.head != Head::language_model)
+    draft.report(
         Kind::objective_unsupported, {"objective.name", "model.head"},
         fmt::format("replies are sampled from a language model, and the head is {}", to_string(m.head)),
         "remove objective");
-  if (mixes_tokens(draft.spec))
-    draft.report(
-        Kind::objective_unsupported, {"objective.name", "model.attention_kind"},
-        "replies are scored beside each other in a sequence, and ccgqa's convolutions and value_shift "
-        "read tokens of the reply before",
-        "write ccgqa: {head_conv: false, channel_conv: false, value_shift: false}, or remove "
-        "objective");
 }
 
 // Prompts are what stands before the first reply of an item.
@@ -36,8 +28,7 @@ void check_prompts(Draft& draft) {
   if (data.train_on != TrainOn::replies)
     return draft.report(Kind::objective_unsupported, {"objective.name", "data.train_on"},
                         "with train_on: all nothing says where a prompt ends", "write train_on: replies");
-  // With convolutions there is another error.
-  if (!data.document_mask && !mixes_tokens(draft.spec))
+  if (!data.document_mask)
     draft.report(Kind::objective_unsupported, {"objective.name", "data.document_mask"},
                  "without document_mask a reply would be scored beside other items of its sequence",
                  "write document_mask: true");

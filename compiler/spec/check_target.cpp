@@ -6,6 +6,7 @@
 #include "diag/suggest.h"
 #include "spec/attention_tiles.h"
 #include "spec/check.h"
+#include "spec/fp8_attention.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
@@ -56,6 +57,30 @@ constexpr TilesOfKernel kTiles[] = {
     {"optimizations.attention_tiles.forward", &Tiles::forward, cuda::AttentionKernel::forward},
     {"optimizations.attention_tiles.dq", &Tiles::dq, cuda::AttentionKernel::query_gradients},
     {"optimizations.attention_tiles.dkv", &Tiles::dkv, cuda::AttentionKernel::key_gradients}};
+
+// On several hosts too they are an error, but then of the run.
+void check_exchange(Draft& draft) {
+  const char* exchange = "parallel.exchange";
+  const auto& spec = draft.spec;
+  if (!draft.usable({exchange, "parallel.data"}) || spec.parallel.data == 1 ||
+      spec.parallel.exchange != Exchange::copies)
+    return;
+  const auto report = [&](const char* other, const std::string& why) {
+    draft.report(Kind::option_unsupported, {exchange, other}, why, "write exchange: nccl");
+  };
+  if (spec.parallel.data > kMostCopyingRanks)
+    report("parallel.data",
+           fmt::format("exchange: copies is for at most {} ranks, and there are {} (parallel.data)",
+                       kMostCopyingRanks, spec.parallel.data));
+  const auto& offload = spec.optimizations.offload;
+  const std::pair<const char*, bool> offloads[] = {
+      {"optimizations.offload.optimizer_state", offload.optimizer_state.any()},
+      {"optimizations.offload.activations", offload.activations},
+      {"optimizations.offload.weights", offload.weights > 0}};
+  for (const auto& [key, is_used] : offloads)
+    if (is_used && draft.usable({key}))
+      report(key, "exchange: copies needs all memory on the GPU: ranks read the memory of each other");
+}
 
 void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
@@ -188,6 +213,15 @@ void check_tiles(Draft& draft) {
   }
 }
 
+void check_fp8_attention(Draft& draft) {
+  constexpr const char* key = "optimizations.fp8_attention";
+  if (!draft.usable({key, "model.head_dim"}) || !draft.spec.optimizations.fp8_attention) return;
+  for (const Fp8AttentionObstacle& obstacle : fp8_attention_obstacles(draft.spec)) {
+    if (draft.usable({obstacle.key}))
+      draft.report(Kind::option_unsupported, {key, obstacle.key}, obstacle.what, obstacle.instead);
+  }
+}
+
 void check_recompute(Draft& draft) {
   const char* key = "optimizations.recompute_layers";
   const int64_t wanted = draft.spec.optimizations.recompute_layers,
@@ -205,8 +239,10 @@ void check_target(Draft& draft) {
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
+  check_fp8_attention(draft);
   if (target.is_cpu()) return check_cpu(draft);
   check_batch(draft);
+  check_exchange(draft);
   check_cudnn(draft, target);
   check_weights(draft);
   check_matmuls(draft, target);

@@ -58,6 +58,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "share gradients or weights too, only the update", "parallel.zero: 1"},
       {spec.model.attention_kind != AttentionKind::gqa, "model.attention_kind",
        "divide compressed attention, whose convolutions mix heads", "model.attention_kind: gqa"},
+      {has_recursions(spec), "model.mor.recursions",
+       "mix recursions, whose router's losses are of all tokens", "model.mor.recursions: 1"},
       {spec.train.optimizer.name == Optimizer::muon, "train.optimizer.name",
        "orthogonalize matrices of which each has a part", "another optimizer"},
       {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
@@ -73,6 +75,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
       {o.offload.optimizer_state.any(), "optimizations.offload.optimizer_state",
        "keep moments in the host's memory", "optimizations.offload.optimizer_state: false"},
       {has_objective(spec), "objective.name", "sample replies", "objective.name: none"},
+      {spec.parallel.exchange == Exchange::copies, "parallel.exchange", "exchange numbers by copies",
+       "parallel.exchange: nccl"},
   };
 }
 

@@ -53,6 +53,8 @@ HuggingFaceModel hugging_face_model(const Spec& spec) {
   if (m.attention_kind == AttentionKind::ccgqa)
     return none("model.attention_kind", "none of these models compresses or convolves queries and keys");
   if (routes_tokens(spec)) return none("model.mod.capacity", "none of these models routes tokens");
+  if (has_recursions(spec))
+    return none("model.mor.recursions", "none of these models takes several passes through an mlp");
   if (m.rope_interleave && m.position == Position::rope)
     return none("model.rope_interleave", "these models turn the halves of a head together");
   if (m.attention_softcap > 0) return none("model.attention_softcap", "none of these models has one");

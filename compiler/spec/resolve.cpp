@@ -107,11 +107,8 @@ void Resolver::data() {
   auto& data = spec_.data;
   derive("data.tokenizer", data.tokenizer, {}, [] { return "byte"; });
   derive("data.document_mask", data.document_mask,
-         {"data.path", "data.format", "data.tokenizer", "model.input", "model.attention_kind",
-          "model.mod.capacity"},
-         [&] {
-           return spec_.model.input == Input::tokens && data.tokenizer != "char" && !mixes_tokens(spec_) &&
-                  !routes_tokens(spec_) &&
+         {"data.path", "data.format", "data.tokenizer", "model.input", "model.mod.capacity"}, [&] {
+           return spec_.model.input == Input::tokens && data.tokenizer != "char" && !routes_tokens(spec_) &&
                   (data.format == DataFormat::chat ||
                    (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
          });

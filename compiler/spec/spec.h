@@ -122,6 +122,9 @@ inline int64_t rank_count(const SpecKeys& spec) {
   return spec.parallel.data * spec.parallel.tensor;
 }
 
+// That exchange numbers by copies between their GPUs: a host has as many at most, as a rule.
+inline constexpr int64_t kMostCopyingRanks = 8;
+
 // Whether layers of this model can gather their weights from ranks (parallel.zero: 3).
 inline bool can_share_weights(const SpecKeys& spec) {
   const bool has_codes = spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4;
@@ -162,11 +165,9 @@ inline int iterations_of(const SpecKeys& spec, int layers) {
   return (layers + step - 1) / step;
 }
 
-// Whether tokens see others by something else than attention: convolutions, shifted values.
-inline bool mixes_tokens(const SpecKeys& spec) {
-  const auto& parts = spec.model.ccgqa;
-  return spec.model.attention_kind == AttentionKind::ccgqa &&
-         (parts.head_conv || parts.channel_conv || parts.value_shift);
+// Whether tokens take passes of their own number through a block's mlp.
+inline bool has_recursions(const SpecKeys& spec) {
+  return spec.model.mor.recursions > 1;
 }
 
 // Whether the mlp has two input projections. A function's parameters say so.

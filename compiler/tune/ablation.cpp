@@ -20,6 +20,7 @@ struct Plain {
 constexpr Plain kPlain[] = {
     {"precision", "\"fp32\""},
     {"fp8_head", "false"},
+    {"fp8_attention", "false"},
     {"attention", "\"generated\""},
     {"attention_tiles.forward", "\"auto\""},
     {"attention_tiles.dq", "\"auto\""},

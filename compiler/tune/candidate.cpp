@@ -10,6 +10,7 @@
 #include "driver/compile.h"
 #include "spec/attention_tiles.h"
 #include "spec/batch.h"
+#include "spec/fp8_attention.h"
 #include "spec/print.h"
 #include "targets/target.h"
 
@@ -270,6 +271,7 @@ std::vector<Candidate> numerics_of(const spec::Spec& spec) {
   add("optimizations.precision", "bf16", !half && target.has_bf16());
   add("optimizations.precision", "fp8", o.precision == spec::Precision::bf16 && target.has_fp8());
   add("optimizations.fp8_head", "true", o.precision == spec::Precision::fp8);
+  add("optimizations.fp8_attention", "true", spec::fp8_attention_obstacles(spec).empty());
   add("optimizations.residual", "compute", half);
   add("optimizations.optimizer_state", "bf16", true);
   add("optimizations.optimizer_state", "int8", true);

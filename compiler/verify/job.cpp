@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/initialize.h"
+#include "verify/depth_margin.h"
 #include "verify/oracle_graph.h"
 #include "verify/yardstick.h"
 
@@ -74,6 +75,7 @@ Json job_json(spec::Spec spec, int threads) {
           {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
+          {"dump", values_for_margin(graph)},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 
@@ -130,12 +132,15 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
 
 namespace {
 
-// Which matmuls of a linear layer the program computes with 8 bits: those that read the weight's copies of
-// these names. The oracle has the recipe itself, but for where a gradient's scale starts.
+// Which matmuls the program computes with 8 bits: those of a linear layer that read the weight's copies of
+// these names, and the attention's that say so. The oracle has the recipe itself, but for where a gradient's
+// scale starts.
 void add_fp8(const driver::Compiled& c, Json& graph) {
   std::set<std::string> read, written;
+  bool attends = false;
   for (const ir::Region& region : c.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
+      attends |= node.op == ir::Op::attention && node.optional_flag("fp8");
       if (node.op != ir::Op::gemm) continue;
       read.insert(c.graph.value(node.inputs[1]).name);
       if (is_f8(c.graph.value(node.inputs[0]).dtype)) written.insert(c.graph.value(node.outputs[0]).name);
@@ -147,6 +152,7 @@ void add_fp8(const driver::Compiled& c, Json& graph) {
   for (const Json& value : graph["values"]) names[value["id"]] = value["name"];
   for (Json& region : graph["regions"]) {
     for (Json& node : region["nodes"]) {
+      if (node["op"] == "attention" && attends) node["attrs"]["fp8"] = {{"forward", true}};
       if (node["op"] != "linear") continue;
       const std::string& weight = names[node["inputs"][1]["value"]];
       const bool forward = read.contains(weight + ".f8e4m3"),

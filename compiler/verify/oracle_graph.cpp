@@ -69,10 +69,12 @@ ir::ValueId replayed_choice(const ir::Graph& graph) {
 // For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
 // the sums over them.
 void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
+  std::vector<ir::Use> inputs = {matmul.inputs[0], matmul.inputs[1]};
+  inputs.insert(inputs.end(), sums.inputs.begin() + 1, sums.inputs.end());  // documents
   int64_t first = 0;
   for (ir::Use part : sums.outputs) {
-    nodes.push_back(node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}},
-                              {matmul.inputs[0], matmul.inputs[1]}, part));
+    nodes.push_back(
+        node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}}, inputs, part));
     const ir::Shape& shape = graph.value(part).shape;
     first += ir::element_count({shape.begin() + 2, shape.end()});
   }
@@ -83,6 +85,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
   if (op == "statistic" || op == "choice_hits") return;  // are logged alone
+  if (op == "statistic") return;                         // is logged alone
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
@@ -95,6 +98,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
                                 inputs, part));
       offset += shape[2].size * shape[3].size;
     }
+    return;
+  }
+  if (op == "recursion_depth") {
+    nodes.push_back(node_json(op, attributes, inputs, node.outputs[0]));
+    nodes.push_back(node_json("recursion_weight", std::move(attributes), inputs, node.outputs[1]));
     return;
   }
   if (attributes.contains("function")) {
@@ -174,6 +182,12 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
+// The residual stream, between the passes of a mixture of recursions too.
+bool is_stream(const ir::Value& value) {
+  return value.name == "residual" || value.name.starts_with("residual.") ||
+         value.name.starts_with("residual_pass") || (value.name.starts_with("recursion") && !value.parameter);
+}
+
 // What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
 // which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
@@ -212,8 +226,7 @@ Json graph_json(const ir::Graph& graph) {
                       {"shape", shape},
                       {"slots", value.slots},
                       {"role", role}});
-    const bool is_stream = value.name == "residual" || value.name.starts_with("residual.");
-    if (is_stream && !value.exact) values.back()["narrow"] = 1;
+    if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
   }
   if (const ir::ValueId places = graph.find(kPlaces); places != ir::kNoValue) {
     const ir::Value& value = graph.value(places);

@@ -122,6 +122,9 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
     if (spec.model.num_hidden_layers > kLayers)
       overrides.shrink("objective.embed_layer", spec.objective.embed_layer, kLayers);
   }
+  // The auxiliary loss would be next to nothing in the first steps.
+  if (spec::has_recursions(spec))
+    overrides.shrink("model.mor.aux_warmup_steps", spec.model.mor.aux_warmup_steps, 1);
   // In a model this small none would pay.
   if (spec.optimizations.precision == spec::Precision::fp8) overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);

@@ -159,7 +159,8 @@ class Comparison {
       const bool measured = yardstick_.measures_gradients() || (has_yardstick() && number.follows_update);
       const Versions values = versions(number.key, {number.ours}, measured);
       const auto relative = [&](double x) {
-        return std::abs(x - values.reference[0]) / std::abs(values.reference[0]);
+        const double size = std::abs(values.reference[0]), off = std::abs(x - values.reference[0]);
+        return size > 0 ? off / size : off;  // an auxiliary loss may be 0
       };
       Difference row{what, number.row, relative(values.ours[0]), least, {}, 0};
       if (measured) {
@@ -191,11 +192,28 @@ class Comparison {
     return row;
   }
 
+  // A bias of one number, a router's, has the sum of all tokens' terms as its gradient, and these may cancel:
+  // its error is measured by the gradient of the layer's weight and its own together.
+  void measure_by_weight(const std::string& name, Errors& errors) const {
+    const size_t bias = name.find(".bias");
+    if (bias == std::string::npos || errors.elements != ours_.gradients.at(name).size()) return;
+    const std::string weight = name.substr(0, bias) + ".weight" + name.substr(bias + 5);
+    const auto found = ours_.gradients.find(weight);
+    if (found == ours_.gradients.end()) return;
+    for (size_t slot = 0; slot < found->second.size(); ++slot) {
+      for (const double x : read(fmt::format("grad.{}.{}", weight, slot), found->second[slot].size())) {
+        errors.ours.reference += x * x;
+        errors.yardstick.reference += x * x;
+      }
+    }
+  }
+
   void add_gradient(const std::string& name, const std::vector<std::vector<float>>& slots) {
     Errors errors;
     const bool measured = yardstick_.measures_gradients();
     for (size_t slot = 0; slot < slots.size(); ++slot)
       errors.add(versions(fmt::format("grad.{}.{}", name, slot), slots[slot], measured));
+    measure_by_weight(name, errors);
     differences_.push_back(difference("gradient", name, errors, least_.gradient, measured));
     gradient_errors_[name] = differences_.back().tolerance;
     noise_[name] = std::max(least_.noise, measured ? 3 * errors.yardstick.relative() : 0);

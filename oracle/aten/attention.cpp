@@ -4,6 +4,7 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bitwise_or.h>
 #include <ATen/ops/dropout.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -17,6 +18,7 @@
 #include <limits>
 
 #include "oracle/aten/autocast.h"
+#include "oracle/aten/fp8_attention.h"
 #include "oracle/aten/op.h"
 #include "oracle/job/error.h"
 #include "oracle/job/random.h"
@@ -56,6 +58,17 @@ at::Tensor hidden(const OpCall& call, std::int64_t length, const at::TensorOptio
   return at::bitwise_or(result, begins.unsqueeze(2).ne(begins.unsqueeze(1)).unsqueeze(1));
 }
 
+// What a forward pass in 8 bits gave, out and lse, with the gradients that a backward pass in 16 bits makes
+// of it: weights exp(scores - lse), and for each query d_out . out, which the gradient of the row's sum,
+// whose value is left out, brings.
+at::Tensor with_wide_gradients(const Fp8Attended& forward, const at::Tensor& scores, const at::Tensor& values,
+                               at::ScalarType type) {
+  const at::Tensor out = round_values(forward.out, type), weights = at::exp(scores - forward.lse);
+  const at::Tensor product = at::matmul(round_values(weights, type), values),
+                   row = weights.sum(-1, /*keepdim=*/true);
+  return forward.out + (product - product.detach()) - out * (row - row.detach());
+}
+
 // Under autocast as in FlashAttention: scores and softmax in float32; what the two matmuls of the forward
 // pass and the four of the backward pass multiply is 16 bits wide: the weights on the way forth, the scores'
 // gradient back.
@@ -66,7 +79,13 @@ at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tens
   at::Tensor scores = at::matmul(q.transpose(1, 2), keys.transpose(2, 3)) * call.attr("scale");
   if (call.autocast) scores = round_gradient(scores, *call.autocast);
   if (const double cap = call.attr("softcap", 0); cap > 0) scores = at::tanh(scores / cap) * cap;
-  scores = scores.masked_fill(hidden(call, length, q.options()), kMinusInfinity);
+  const at::Tensor unseen = hidden(call, length, q.options());
+  scores = scores.masked_fill(unseen, kMinusInfinity);
+  if (call.autocast && call.attr("fp8.forward", 0) != 0) {
+    const Fp8Attended forward =
+        fp8_attended(q.detach().transpose(1, 2), keys.detach(), values.detach(), call.attr("scale"), unseen);
+    return with_wide_gradients(forward, scores, values, *call.autocast).transpose(1, 2);
+  }
   at::Tensor weights = at::softmax(scores, -1);
   const auto index_of_score = [&](std::int64_t element) {
     return score_index(element / (length * length), length, element / length % length, element % length);

@@ -53,7 +53,7 @@ void DelayedScale::next_step() {
 Fp8Scales::Pair& Fp8Scales::at(const Node& node, int layer, float gradient_start) {
   constexpr float input_start = 16;
   const Pair fresh{{kE4m3, input_start}, {kE5m2, gradient_start}};
-  return pairs_.try_emplace({&node, layer}, fresh).first->second;
+  return pairs_.try_emplace({node.inputs[1]->value, layer}, fresh).first->second;
 }
 
 void Fp8Scales::next_step() {

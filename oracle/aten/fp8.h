@@ -41,7 +41,8 @@ class DelayedScale {
   int step_ = 0;
 };
 
-// Those of a linear layer's input and of its output's gradient, by node and layer.
+// Those of a linear layer's input and of its output's gradient, by weight and layer: of all linear layers
+// that multiply by the weight.
 class Fp8Scales {
  public:
   struct Pair {
@@ -51,7 +52,7 @@ class Fp8Scales {
   void next_step();
 
  private:
-  std::map<std::pair<const Node*, int>, Pair> pairs_;
+  std::map<std::pair<int, int>, Pair> pairs_;
 };
 
 // A linear layer whose attributes say which of its matmuls are of 8 bits: fp8.forward (y = x W^T),

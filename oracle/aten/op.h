@@ -96,6 +96,13 @@ at::Tensor spread_tokens(const OpCall& call);
 at::Tensor gate_rows(const OpCall& call);
 at::Tensor choice_loss(const OpCall& call);
 
+// So have mixtures of recursions.
+at::Tensor recursion_depth(const OpCall& call);
+at::Tensor recursion_weight(const OpCall& call);
+at::Tensor masked_add(const OpCall& call);
+at::Tensor straight_through(const OpCall& call);
+at::Tensor recursion_loss(const OpCall& call);
+
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);
 at::Tensor function_gated(const OpCall& call);

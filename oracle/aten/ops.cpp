@@ -101,6 +101,10 @@ at::Tensor add(const OpCall& call) {
   return a + b;
 }
 
+at::Tensor bias_add(const OpCall& call) {
+  return call.input(0) + call.input(1);
+}
+
 at::Tensor dropout(const OpCall& call) {
   const at::Tensor& x = call.input(0);
   const double p = call.attr("p");
@@ -169,12 +173,12 @@ const std::vector<OpDefinition>& op_table() {
       {"attention",
        4,
        {"causal", "scale"},
-       {"dropout", "site", "window", "window_period", "softcap", "documents"},
+       {"dropout", "site", "window", "window_period", "softcap", "documents", "fp8.forward"},
        attention,
        Casting::narrow,
        1},
-      {"causal_conv", 2, {"taps", "first"}, {}, causal_conv, Casting::narrow},
-      {"value_shift", 1, {}, {}, value_shift},
+      {"causal_conv", 2, {"taps", "first"}, {}, causal_conv, Casting::narrow, 1},
+      {"value_shift", 1, {}, {}, value_shift, Casting::widest, 1},
       {"block_diagonal", 1, {"groups", "first_column"}, {}, block_diagonal},
       {"adapter_matrix",
        1,
@@ -191,6 +195,12 @@ const std::vector<OpDefinition>& op_table() {
       {"swiglu", 1, {}, {}, swiglu},
       {"geglu", 1, {"tanh"}, {}, geglu},
       {"add", 2, {}, {}, add},
+      {"bias_add", 2, {}, {}, bias_add},
+      {"recursion_depth", 1, {"recursions"}, {}, recursion_depth, Casting::float32},
+      {"recursion_weight", 1, {"recursions"}, {}, recursion_weight, Casting::float32},
+      {"masked_add", 3, {"pass"}, {}, masked_add},
+      {"straight_through", 2, {}, {}, straight_through},
+      {"recursion_loss", 1, {"depth", "variance", "logit"}, {}, recursion_loss, Casting::float32},
       {"dropout", 2, {"p"}, {"site"}, dropout},
       {"cross_entropy",
        2,

@@ -53,12 +53,15 @@ void RandomData::learn(const Node& node) {
   if (node.op == "cross_entropy") note(node, 1, Use::indices, shape(node, 0).back());
   if (node.op == "mean_loss") note(node, 1, Use::inverse_count, product(shape(node, 0)));
   if (node.op == "linear" || node.op == "layernorm") note(node, 2, Use::bias);
+  if (node.op == "bias_add") note(node, 1, Use::bias);
   if (node.op == "token_score") note(node, 2, Use::bias);
   if (node.op == "dropout") note(node, 1, Use::step_counter);
   if (node.op == "auxiliary_loss") note(node, 1, Use::step_counter);
   if (node.op == "attention") note(node, 3, Use::step_counter);
   if (node.op == "attention") note(node, 4, Use::documents);
   if (node.op == "choose_tokens") note(node, 1, Use::indices, 1);  // which are not read
+  if (node.op == "causal_conv") note(node, 2, Use::documents);
+  if (node.op == "value_shift") note(node, 1, Use::documents);
   if (node.op == "rope") note(node, 3, Use::positions);
   if (node.op == "position_embedding") note(node, 2, Use::positions);
 }

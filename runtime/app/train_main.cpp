@@ -8,12 +8,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/app/exit_code.h"
 #include "runtime/app/run_ranks.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
+#include "runtime/train/initial_weights.h"
 
 namespace hydrac::runtime {
 
@@ -25,7 +27,7 @@ constexpr int64_t kStepsBeforeProfile = 10;
 // What the command line says. Absent options leave the settings as they are.
 struct CommandLine {
   std::vector<std::string> data, val_data, reward;
-  std::string tokenizer, output;
+  std::string tokenizer, embed, output;
   int64_t steps = 0, profile = 0;
   Resume resume = Resume::never;
   bool exact = false, quiet = false, check_kernels = false, no_graph = false, help = false;
@@ -53,6 +55,8 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, const std::string& value) { line.val_data.push_back(value); }},
     {"--tokenizer", "FILE", "the tokenizer.json of the data",
      [](CommandLine& line, const std::string& value) { line.tokenizer = value; }},
+    {"--embed", "DIR", "the folder of the encoder that embeds replies",
+     [](CommandLine& line, const std::string& value) { line.embed = value; }},
     {"--reward", "WORD",
      "what says how much replies are worth: a program, then its arguments; once for each word",
      [](CommandLine& line, const std::string& value) { line.reward.push_back(value); }},
@@ -159,6 +163,9 @@ void apply(const CommandLine& line, TrainSettings& settings) {
     throw InputError("--reward is for objective.name: grpo; nothing that this program samples is rewarded");
   if (is_rewarded) train.identity["objective.reward.command"] = nlohmann::json(line.reward).dump();
   train.objective.reward.words = line.reward;
+  if (!line.embed.empty() && settings.encoder.folder.empty())
+    throw InputError("--embed is for an encoder as objective.embed, and this program has none");
+  if (!line.embed.empty()) settings.encoder.folder = line.embed;
   if (line.steps > 0) train.max_steps = line.steps;
   if (!line.output.empty()) train.run_dir = line.output;
   train.resume = line.resume;
@@ -166,10 +173,16 @@ void apply(const CommandLine& line, TrainSettings& settings) {
   train.quiet = line.quiet;
 }
 
+void use(OpenedEncoder opened, TrainOptions& train) {
+  train.objective.encoder = std::move(opened.encoder);
+  train.identity["objective.embed"] = std::move(opened.identity);
+}
+
 }  // namespace
 
 int train_main(int argc, const char* const* argv, const TrainSettings& settings,
-               const OpenCorpus& open_corpus, const MakeProgram& make_program) {
+               const OpenCorpus& open_corpus, const MakeProgram& make_program,
+               const OpenEncoder& open_encoder) {
   const std::string name = std::filesystem::path(argv[0]).filename().string();
   return exit_code_of(name, [&] {
     const CommandLine line = parse({argv + 1, argv + argc});
@@ -185,6 +198,8 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     return end_together(started.get(), [&](Ranks* ranks) {
       const bool leads = !ranks || ranks->leads();
       if (!leads) changed.choices = choices_of_rank_0(*ranks);
+      const std::filesystem::path encoder = changed.encoder.folder;
+      if (!encoder.empty()) use(open_encoder(changed.encoder), changed.train);
       const Corpus corpus = open_corpus(changed.data, line.quiet || !leads);
       std::unique_ptr<LaidOutProgram> program;
       const auto make = [&](const RecordedChoices& recorded) -> LaidOutProgram& {
@@ -192,6 +207,7 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
         if (line.check_kernels) program->check_kernels();
         if (line.no_graph) program->leave_graphs();
         if (line.profile > 0) program->profile_steps(kStepsBeforeProfile, line.profile);
+        if (!encoder.empty()) WeightFiles(encoder).check_encoder(*program);
         return *program;
       };
       return train_run(std::move(changed), corpus, make, ranks);

@@ -67,6 +67,8 @@ int train_run(TrainSettings settings, const Corpus& corpus,
     options.ranks = ranks;
     join_ranks(*ranks, settings, program);
     print_hosts(*ranks, program, options.quiet);
+    if (leads && !options.quiet && !program.sums_by().empty())
+      print_text(stdout, fmt::format("sums over ranks by {}\n", program.sums_by()));
   }
   return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }

@@ -23,6 +23,8 @@ struct TrainSettings {
   std::string version = {};     // of what compiles the program; ranks must have the same
   int ranks = 1;                // processes that train together
   std::vector<int> cores = {};  // that the ranks share, in order; empty: all that there are
+  // What embeds replies instead of the model. Opened before the run begins, it is train.objective.encoder.
+  EncoderFolder encoder = {};
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,

@@ -3,49 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <vector>
 
+#include "runtime/cuda/copy_communicator.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/library.h"
 #include "runtime/cuda/memory.h"
+#include "runtime/cuda/nccl_communicator.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/parallel/world.h"
-#include "runtime/program/after_call.h"
+#include "runtime/program/layout.h"
 
 namespace hydrac::runtime::cuda {
 
 namespace {
 
-void check_nccl(abi::ncclResult_t result, const char* call) {
-  if (result == abi::kNcclSuccess) return;
-  const char* more = nccl().ncclGetLastError(nullptr);
-  throw RunError(fmt::format("{}: {}{}\nNCCL_DEBUG=INFO in the environment makes NCCL say more", call,
-                             nccl().ncclGetErrorString(result),
-                             more != nullptr && *more != '\0' ? fmt::format(" ({})", more) : ""));
-}
-
-abi::ncclDataType_t type_of(ElementType type) {
-  switch (type) {
-    case ElementType::f32:
-      return abi::kNcclFloat32;
-    case ElementType::f16:
-      return abi::kNcclFloat16;
-    case ElementType::bf16:
-      return abi::kNcclBfloat16;
-    default:
-      throw std::logic_error("ranks sum no elements of 8 bits");
-  }
-}
-
 // NCCL of two ranks on one GPU waits forever, or says that a duplicate GPU was detected. Hosts give their
-// GPUs the same numbers.
-void require_own_gpus(Ranks& ranks, const std::string& gpu) {
-  std::vector<std::string> gpus = ranks.gather(gpu);
+// GPUs the same numbers. Every rank's GPU, by rank.
+std::vector<std::string> require_own_gpus(Ranks& ranks, const std::string& gpu) {
+  const std::vector<std::string> found = ranks.gather(gpu);
+  std::vector<std::string> gpus = found;
   for (const Host& host : ranks.hosts())
     for (const int rank : host.ranks) gpus[static_cast<std::size_t>(rank)] += " of host " + host.text();
   std::map<std::string, std::size_t> owners;
@@ -57,24 +37,10 @@ void require_own_gpus(Ranks& ranks, const std::string& gpu) {
           "from them (CUDA_VISIBLE_DEVICES), or lower parallel.data or parallel.tensor",
           owner->second, rank, gpus[rank]));
   }
-}
-
-// Rank 0's, on every rank.
-abi::ncclUniqueId shared_id(Ranks& ranks) {
-  abi::ncclUniqueId id{};
-  if (ranks.leads()) check_nccl(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
-  const std::string shared = ranks.share({id.internal, sizeof id.internal});
-  std::memcpy(id.internal, shared.data(), sizeof id.internal);
-  return id;
+  return found;
 }
 
 }  // namespace
-
-std::string nccl_version() {
-  int version = 0;
-  check_nccl(nccl().ncclGetVersion(&version), "ncclGetVersion");
-  return fmt::format("NCCL {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
-}
 
 int gpu_of_this_process(int ranks) {
   const std::optional<World> world = world_of_environment();
@@ -89,120 +55,25 @@ int gpu_of_this_process(int ranks) {
                   is_of_many ? "start fewer on each host" : "lower parallel.data or parallel.tensor"));
 }
 
-Communicator::Communicator(Ranks& ranks, const std::string& gpu)
-    : rank_(ranks.rank(RankGroup::data)), size_(ranks.size(RankGroup::data)) {
-  require_own_gpus(ranks, gpu);
-  const abi::ncclUniqueId id = shared_id(ranks);
-  check_nccl(nccl().ncclCommInitRank(&all_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
-  const bool has_groups = ranks.size(RankGroup::data) > 1 && ranks.size(RankGroup::tensor) > 1;
-  if (!has_groups) return;
-  data_ = split(ranks, RankGroup::data);
-  tensor_ = split(ranks, RankGroup::tensor);
+std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu, DeviceRange arena,
+                                           const ExchangePlace& exchange) {
+  const std::vector<std::string> gpus = require_own_gpus(ranks, gpu);
+  if (exchange.by == ExchangePlace::By::nccl) return std::make_unique<NcclCommunicator>(ranks);
+  const std::string problem = why_no_peers(ranks, gpus);
+  if (problem.empty()) return std::make_unique<CopyCommunicator>(ranks, arena, exchange);
+  if (exchange.by == ExchangePlace::By::copies)
+    throw InputError(
+        fmt::format("parallel.exchange: copies is not possible: {}; write auto or nccl", problem));
+  return std::make_unique<NcclCommunicator>(ranks);
 }
 
-// Those of one color are one group.
-abi::ncclComm_t Communicator::split(Ranks& ranks, RankGroup group) const {
-  const int color = ranks.rank(group == RankGroup::data ? RankGroup::tensor : RankGroup::data);
-  abi::ncclComm_t part = nullptr;
-  check_nccl(nccl().ncclCommSplit(all_, color, ranks.rank(group), &part, nullptr), "ncclCommSplit");
-  return part;
-}
-
-abi::ncclComm_t Communicator::of(RankGroup group) const {
-  const abi::ncclComm_t part = group == RankGroup::data ? data_ : tensor_;
-  return part != nullptr ? part : all_;
-}
-
-// Not destroyed in order, which would wait for ranks that may be gone.
-Communicator::~Communicator() {
-  for (const abi::ncclComm_t communicator : {data_, tensor_, all_})
-    if (communicator != nullptr) nccl().ncclCommAbort(communicator);
-}
-
-void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                              RankGroup group) const {
-  const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
-  in_one_group(tensors, stream, [&](const Elements& tensor) {
-    check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), op, of(group), stream.handle()),
-               "ncclAllReduce");
-  });
-}
-
-void Communicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                                  RankGroup group) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
-                                        type_of(tensor.type), abi::kNcclSum, of(group), stream.handle()),
-               "ncclReduceScatter");
-  });
-}
-
-void Communicator::sum(const Elements& from, void* to, const Stream& stream) const {
-  in_one_group(std::span(&from, 1), stream, [&](const Elements& tensor) {
-    check_nccl(
-        nccl().ncclAllReduce(tensor.data, to, static_cast<std::size_t>(tensor.count), type_of(tensor.type),
-                             abi::kNcclSum, of(RankGroup::tensor), stream.handle()),
-        "ncclAllReduce");
-  });
-}
-
-void Communicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                              RankGroup group) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclAllGather(tensor.part, tensor.whole, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), of(group), stream.handle()),
-               "ncclAllGather");
-  });
-}
-
-void Communicator::to_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    const std::int64_t own = owned_slots(tensor.slots, size_),
-                       bytes = tensor.count * element_bytes(tensor.type);
-    const std::int64_t there = std::clamp<std::int64_t>(tensor.slots - rank_ * own, 0, own);
-    if (there < own)
-      fill_bytes(static_cast<std::byte*>(tensor.whole) + there * size_ * bytes, 0,
-                 (own - there) * size_ * bytes, stream);
-    exchange(tensor, true, stream);
-  });
-}
-
-void Communicator::from_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) { exchange(tensor, false, stream); });
-}
-
-void Communicator::exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const {
-  const std::int64_t own = owned_slots(tensor.slots, size_),
+void clear_beyond_slots(const SharedElements& tensor, int rank, int ranks, const Stream& stream) {
+  const std::int64_t own = owned_slots(tensor.slots, ranks),
                      bytes = tensor.count * element_bytes(tensor.type);
-  const auto move = [&](void* block, std::int64_t to_block, std::int64_t peer, bool sends) {
-    void* at = static_cast<std::byte*>(block) + to_block * bytes;
-    const auto count = static_cast<std::size_t>(tensor.count);
-    const int rank = static_cast<int>(peer);
-    const abi::ncclDataType_t type = type_of(tensor.type);
-    const abi::ncclComm_t all = of(RankGroup::data);
-    if (sends)
-      check_nccl(nccl().ncclSend(at, count, type, rank, all, stream.handle()), "ncclSend");
-    else
-      check_nccl(nccl().ncclRecv(at, count, type, rank, all, stream.handle()), "ncclRecv");
-  };
-  for (std::int64_t slot = 0; slot < tensor.slots; ++slot) {
-    const std::int64_t owner = slot / own;
-    move(tensor.part, slot, owner, to_owners);
-    if (owner != rank_) continue;
-    for (std::int64_t peer = 0; peer < size_; ++peer)
-      move(tensor.whole, (slot - owner * own) * size_ + peer, peer, !to_owners);
-  }
-}
-
-template <class Tensor, class Each>
-void Communicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream,
-                                const Each& each) const {
-  before_call(stream.handle());
-  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
-  for (const Tensor& tensor : tensors) each(tensor);
-  check_nccl(nccl().ncclGroupEnd(), "ncclGroupEnd");
-  after_call(stream.handle());
+  const std::int64_t there = std::clamp<std::int64_t>(tensor.slots - rank * own, 0, own);
+  if (there < own)
+    fill_bytes(static_cast<std::byte*>(tensor.whole) + there * ranks * bytes, 0,
+               (own - there) * ranks * bytes, stream);
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -1,17 +1,18 @@
-// Sums over the GPUs of all ranks, and what they give each other, by NCCL. One process has one GPU.
+// Sums over the GPUs of all ranks, and what they give each other. One process has one GPU.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
-#include "runtime/cuda/abi/nccl.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/stream.h"
 
 namespace hydrac::runtime {
 class Ranks;
 enum class RankGroup;
+struct ExchangePlace;
 }  // namespace hydrac::runtime
 
 namespace hydrac::runtime::cuda {
@@ -35,9 +36,6 @@ struct SharedElements {
 
 enum class Reduction { sum, max };
 
-// "NCCL 2.28.9". InputError that says what to install when it is not there.
-std::string nccl_version();
-
 // The GPU of this process, one of `ranks`, as CUDA counts GPUs: that of its number on this host, which its
 // launcher or rank 0 gave it (where nobody did, it is rank 0), or the only one that it sees, which
 // launchers choose for each rank. InputError where there are too few.
@@ -45,46 +43,44 @@ int gpu_of_this_process(int ranks);
 
 class Communicator {
  public:
-  // Of all ranks, and of the groups that they are in (RankGroup).
-  // Every rank calls it, with its GPU's context current. InputError: NCCL is missing, or two ranks have one
-  // GPU; RunError: NCCL cannot connect them. `gpu`: the GPU's PCI bus id.
-  Communicator(Ranks& ranks, const std::string& gpu);
-  ~Communicator();
+  virtual ~Communicator() = default;
+
+  // Puts on `stream` what makes each of the tensors the sum, or the largest values, of those of all ranks, in
+  // place. Every rank calls it with tensors of the same sizes and types, and in the same order among other
+  // calls. A sum has the tensor's type, and the same bits on all ranks and at every run on the same GPUs; of
+  // two ranks it is a + b, rounded once. May be called while a graph is captured.
+  virtual void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                          RankGroup group) const = 0;
+  // The sum of what the ranks that share layers have at `from`, at `to`.
+  virtual void sum(const Elements& from, void* to, const Stream& stream) const = 0;
+  // Likewise `part` becomes the rank's part of the sum of all ranks' `whole`,
+  virtual void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
+                              RankGroup group) const = 0;
+  // or `whole` the parts of all ranks.
+  virtual void all_gather(std::span<const SharedElements> tensors, const Stream& stream,
+                          RankGroup group) const = 0;
+  // Ranks::to_owners(): `whole` becomes the slots that this rank owns, and zeros beyond the last slot,
+  virtual void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const = 0;
+  // or `part` the rank's parts of all slots.
+  virtual void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const = 0;
+
+  // What computes the sums, which decides their bits: "NCCL 2.28.9", "copies between GPUs".
+  virtual std::string name() const = 0;
+
+ protected:
+  Communicator() = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-
-  // Puts on `stream` what makes each of the tensors the sum, or the largest values, of those of all ranks:
-  // one kernel for all of them, in place. Every rank calls it with tensors of the same sizes and types, and
-  // in the same order among other calls. A sum has the tensor's type, and the same bits on all ranks and at
-  // every run on the same GPUs; of two ranks it is a + b, rounded once. May be called while a graph is
-  // captured.
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                  RankGroup group) const;
-  // The sum of what the ranks that share layers have at `from`, at `to`.
-  void sum(const Elements& from, void* to, const Stream& stream) const;
-  // Likewise `part` becomes the rank's part of the sum of all ranks' `whole`,
-  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
-  // or `whole` the parts of all ranks.
-  void all_gather(std::span<const SharedElements> tensors, const Stream& stream, RankGroup group) const;
-  // Ranks::to_owners(): `whole` becomes the slots that this rank owns, and zeros beyond the last slot,
-  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const;
-  // or `part` the rank's parts of all slots.
-  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const;
-
- private:
-  // One kernel of the calls that `each` makes of the tensors.
-  template <class Tensor, class Each>
-  void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
-
-  // A slot's parts between its owner and all ranks, in the order of slots on both sides.
-  void exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const;
-
-  abi::ncclComm_t of(RankGroup group) const;
-  abi::ncclComm_t split(Ranks& ranks, RankGroup group) const;
-
-  const int rank_, size_;  // among those that share micro-batches
-  abi::ncclComm_t all_ = nullptr;
-  abi::ncclComm_t data_ = nullptr, tensor_ = nullptr;  // null where the group is all ranks, or this one alone
 };
+
+// Connects the GPUs of all ranks, each of which calls it with its GPU's context current, its arena and where
+// the plan says that numbers are exchanged. By copies where they are asked for or, unless NCCL is, where they
+// can be. `gpu`: the GPU's PCI bus id. InputError: two ranks have one GPU, copies are asked for and cannot be
+// made, NCCL is needed and missing; RunError: the GPUs cannot be connected.
+std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu, DeviceRange arena,
+                                           const ExchangePlace& exchange);
+
+// Makes 0 of what to_owners() leaves of `whole` beyond the last slot.
+void clear_beyond_slots(const SharedElements& tensor, int rank, int ranks, const Stream& stream);
 
 }  // namespace hydrac::runtime::cuda

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/nccl_communicator.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
@@ -56,9 +57,15 @@ void CudaStepProgram::shut_down() noexcept {
 
 void CudaStepProgram::join(Ranks& ranks) {
   LaidOutProgram::join(ranks);
-  communicator_.emplace(ranks, context_.device().pci_bus_id);
+  communicator_ =
+      connect_gpus(ranks, context_.device().pci_bus_id, {arena(), arena_bytes()}, layout().exchange);
   waiting_.emplace();
   if (graphs_in_use_) capture_graphs();
+}
+
+std::string CudaStepProgram::sums_by() const {
+  if (communicator_) return communicator_->name();
+  return layout().exchange.by == ExchangePlace::By::nccl ? nccl_version() : "";
 }
 
 void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,

@@ -5,8 +5,10 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/arena.h"
@@ -84,6 +86,8 @@ class CudaStepProgram : public LaidOutProgram {
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
+  // What sums over ranks, "NCCL 2.28.9"; "" where that is found out when they join.
+  std::string sums_by() const override;
   // GPU memory that the arena really took.
   int64_t measured_bytes() const { return measured_bytes_; }
 
@@ -166,8 +170,8 @@ class CudaStepProgram : public LaidOutProgram {
   GpuMonitor monitor_;
   int64_t free_before_ = 0, measured_bytes_ = 0;
   Arena arena_;
-  std::optional<Communicator> communicator_;  // of several ranks
-  std::optional<Stopwatch> waiting_;          // around a step's wait for sums over ranks
+  std::unique_ptr<Communicator> communicator_;  // of several ranks
+  std::optional<Stopwatch> waiting_;            // around a step's wait for sums over ranks
   bool graphs_in_use_ = true;
   bool evaluated_ = false;  // since the last micro_step()
   int64_t steps_begun_ = 0;

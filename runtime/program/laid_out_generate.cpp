@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/program/laid_out_program.h"
 #include "runtime/program/transfer.h"
@@ -67,6 +68,7 @@ LogitRows LaidOutProgram::prefill(std::span<const Prompt> prompts, std::span<con
   write_ids(layout_.inputs.prompts, tokens);
   write_ids(layout_.inputs.prompt_rows, rows);
   write_ids(layout_.inputs.prompt_ends, all_ends);
+  if (const std::optional<Input> pages = new_page_table()) copy_in(pages->offset, pages->bytes);
   compute(Function::prefill);
   const Place place = layout_.results.prompt_logits;
   return {result(place).data(), place.elements / cache.prompts, layout_.results.vocab_size};
@@ -81,8 +83,9 @@ LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<cons
   require_sequences(tokens);
   require_sequences(positions);
   refresh_working_copies();
-  const Input inputs[] = {{layout_.inputs.next_tokens.offset, std::as_bytes(tokens)},
-                          {layout_.inputs.next_positions.offset, std::as_bytes(positions)}};
+  std::vector<Input> inputs = {{layout_.inputs.next_tokens.offset, std::as_bytes(tokens)},
+                               {layout_.inputs.next_positions.offset, std::as_bytes(positions)}};
+  if (const std::optional<Input> pages = new_page_table()) inputs.push_back(*pages);
   copy_inputs(inputs);
   compute(Function::decode);
   const Place place = layout_.results.next_logits;
@@ -112,7 +115,20 @@ void LaidOutProgram::begin_decode_top(const Tokens& tokens, std::span<const int3
     inputs.push_back({places.inverse_temperature.offset, std::as_bytes(std::span(&inverse_temperature, 1))});
     inputs.push_back({places.vocabulary.offset, std::as_bytes(std::span(&vocabulary, 1))});
   }
+  if (const std::optional<Input> pages = new_page_table()) inputs.push_back(*pages);
   begin_decode(inputs, !tokens, top_stretch());
+}
+
+void LaidOutProgram::set_page_table(std::span<const int32_t> pages) {
+  if (!layout_.inputs.page_table || std::ssize(pages) != layout_.inputs.page_table.elements)
+    throw std::logic_error("a page table that the program's cache does not have");
+  page_table_.assign(pages.begin(), pages.end());
+  has_new_pages_ = true;
+}
+
+std::optional<LaidOutProgram::Input> LaidOutProgram::new_page_table() {
+  if (!std::exchange(has_new_pages_, false)) return std::nullopt;
+  return Input{layout_.inputs.page_table.offset, std::as_bytes(std::span(page_table_))};
 }
 
 void LaidOutProgram::begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch&) {

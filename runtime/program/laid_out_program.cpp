@@ -34,6 +34,8 @@ LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)
   }
   for (ParameterStart& start : layout_.starts)
     for (TensorPiece& piece : start.pieces) share_piece(piece, layout_.divided);
+  page_table_.assign(static_cast<size_t>(layout_.inputs.page_table.elements), -1);
+  has_new_pages_ = !page_table_.empty();
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {

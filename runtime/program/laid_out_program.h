@@ -48,6 +48,7 @@ class LaidOutProgram : public StepProgram {
   CacheShape cache_shape() const override;
   LogitRows prefill(std::span<const Prompt> prompts) override;
   LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override;
+  void set_page_table(std::span<const int32_t> pages) override;
   void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
                         const TopRequest& request) override;
   std::vector<TopLogits> finish_decode_top() override;
@@ -86,6 +87,9 @@ class LaidOutProgram : public StepProgram {
   virtual void join(Ranks& ranks);
   // What this rank computes on, for people: "16 cores", or its GPU's name.
   virtual std::string device() const;
+  // What sums over ranks on GPUs, "NCCL 2.28.9"; "" where nothing does, or before ranks that find it out have
+  // joined.
+  virtual std::string sums_by() const { return ""; }
   // What a collective does with numbers in this process's memory: Ranks::all_reduce(), where `to` may be
   // `from`, reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError where
   // this program runs alone.
@@ -204,6 +208,8 @@ class LaidOutProgram : public StepProgram {
   TopLogits top_of(int64_t sequence, int64_t first) const;
   // A word of every sequence.
   void require_sequences(std::span<const int32_t> words) const;
+  // The page table, where it changed since the last call of this.
+  std::optional<Input> new_page_table();
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
   // ends at the first that writes NaN or infinity, which is described.
@@ -232,6 +238,8 @@ class LaidOutProgram : public StepProgram {
   std::vector<CallSpan> timed_calls_;
   std::vector<float> result_;
   std::vector<std::byte> top_;  // results of a decode_top(), as they lie in the arena
+  std::vector<int32_t> page_table_;
+  bool has_new_pages_ = false;  // page_table_ is not in the arena yet
   bool stale_ = false;          // parameters changed, and their working copies were not made anew
 };
 

@@ -60,6 +60,7 @@ struct InputPlaces {
   Place prompts;                      // i32 [A,P]
   Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
   Place next_tokens, next_positions;  // i32 [S]
+  Place page_table;                   // i32 [S, CacheShape::pages_of_sequence]; with a cache in pages
   // With an encoder, see StepProgram::embed(): i32 [E,L], [E,L,2], [E,L] and [E,L].
   Place text_tokens, text_documents, text_positions, text_segments;
   // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.
@@ -139,6 +140,17 @@ struct RopeTables {
   RopeScaling scaling;
 };
 
+// How the ranks of a run on GPUs that share micro-batches exchange numbers, and memory of the arena for it.
+struct ExchangePlace {
+  enum class By {
+    nccl,
+    automatic,  // copies where each rank's GPU reaches the memory of all others, else NCCL
+    copies
+  };
+  By by = By::nccl;
+  int64_t offset = 0, bytes = 0;  // 0 where it is NCCL
+};
+
 struct ProgramLayout {
   int64_t arena_bytes = 0;       // all tensor memory
   int64_t persistent_bytes = 0;  // of which, at its start, what lives as long as the program
@@ -162,6 +174,7 @@ struct ProgramLayout {
   bool working_copies = false;  // of parameters, which Function::load makes anew
   std::vector<GradientPlace> gradients;
 
+  ExchangePlace exchange;
   int64_t tensor_ranks = 1;  // that share layers: consecutive ones
   int64_t stream_rows = 0;   // of the residual stream, that each of these has
   // Layers gather their weights, of which each rank has a part: no rank computes by itself.

@@ -11,7 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/log/signal.h"
-#include "runtime/train/stop_strings.h"
+#include "runtime/train/text_rows.h"
 
 namespace hydrac::runtime {
 
@@ -48,26 +48,6 @@ double log_probability(const TopLogits& top, int32_t id) {
   return static_cast<double>(top.values[at]) - top.values[0] - std::log(top.sum);
 }
 
-// A text on its way.
-struct Text {
-  Text(size_t request, const TextRequest& from, const Tokenizer& tokenizer, const GenerateOptions& options)
-      : request(request),
-        ids(from.prompt),
-        sampling(options.sampling),
-        decoder(tokenizer),
-        stops(options.stop) {
-    sampling.seed = from.seed;
-  }
-
-  size_t request;
-  std::vector<int32_t> ids;  // prompt and text
-  SampleOptions sampling;
-  StreamDecoder decoder;
-  StopStrings stops;
-  bool is_cached = false;  // keys and values of all ids but the last one
-  Reply reply;
-};
-
 class BatchGenerator {
  public:
   BatchGenerator(StepProgram& program, const Tokenizer& tokenizer, std::span<const TextRequest> requests,
@@ -79,13 +59,18 @@ class BatchGenerator {
         events_(events),
         cache_(program.cache_shape()),
         context_(static_cast<size_t>(program.context_length())),
-        texts_(static_cast<size_t>(std::max<int64_t>(cache_.sequences, 1))) {}
+        texts_(cache_, context_, requests, tokenizer, options) {}
 
   GenerateCounts run() {
-    while (take_up_requests()) {
+    for (const TextRequest& request : requests_)
+      counts_.prompt_tokens += static_cast<int64_t>(request.prompt.size());
+    while (take_up_texts()) {
       timed(counts_.prefill_seconds, [&] { compute_whole_texts(); });
       timed(counts_.decode_seconds, [&] { decode_cached_texts(); });
     }
+    counts_.pages = cache_.pages;
+    counts_.most_pages = texts_.pages().most_used();
+    counts_.texts_put_back = texts_.texts_put_back();
     return counts_;
   }
 
@@ -98,27 +83,25 @@ class BatchGenerator {
   }
 
   // Whether there is something to do.
-  bool take_up_requests() {
-    for (std::optional<Text>& text : texts_) {
-      while (!text && next_ < requests_.size()) {
-        text.emplace(next_, requests_[next_], tokenizer_, options_);
-        counts_.prompt_tokens += static_cast<int64_t>(text->ids.size());
-        ++next_;
-        end_if_over(text);
-      }
+  bool take_up_texts() {
+    for (size_t row = 0; row < texts_.size(); ++row) {
+      while (!texts_[row] && texts_.take_up(row)) end_if_over(row);
     }
-    return std::ranges::any_of(texts_, [](const auto& text) { return text.has_value(); });
+    return texts_.is_any_under_way();
   }
 
-  size_t view_of(const Text& text) const { return std::min(text.ids.size(), context_); }
-
-  // Of texts whose keys and values the program does not have, or has for another view of them.
-  bool is_computed_whole(const Text& text) const { return !text.is_cached || text.ids.size() > context_; }
+  // Before each call of the program that reads the cache.
+  void give_pages() {
+    const std::span<const int32_t> table = texts_.pages().table();
+    if (std::ranges::equal(table, given_pages_)) return;
+    given_pages_.assign(table.begin(), table.end());
+    program_.set_page_table(given_pages_);
+  }
 
   void compute_whole_texts() {
     std::vector<size_t> whole;
     for (size_t i = 0; i < texts_.size(); ++i) {
-      if (texts_[i] && is_computed_whole(*texts_[i])) whole.push_back(i);
+      if (texts_[i] && texts_.is_computed_whole(*texts_[i])) whole.push_back(i);
     }
     const auto most = static_cast<size_t>(std::max<int64_t>(cache_.prompts, 1));
     for (size_t first = 0; first < whole.size(); first += most)
@@ -126,39 +109,48 @@ class BatchGenerator {
   }
 
   void compute_whole(std::span<const size_t> rows) {
+    if (cache_.sequences == 0) return compute_without_cache(rows[0]);
     std::vector<Prompt> prompts;
-    for (const size_t row : rows)
-      prompts.push_back({static_cast<int64_t>(row), std::span(texts_[row]->ids).last(view_of(*texts_[row]))});
-    if (cache_.sequences == 0) {
-      std::optional<Text>& text = texts_[rows[0]];
-      const auto last = static_cast<int64_t>(prompts[0].tokens.size()) - 1;
-      return take(text, draw(*text, program_.next_logits(prompts[0].tokens, last)));
+    for (const size_t row : rows) {
+      const Text& text = *texts_[row];
+      const bool is_kept = !texts_.is_past_context(text);
+      if (!is_kept) texts_.release_pages(row);
+      prompts.push_back({is_kept ? static_cast<int64_t>(row) : -1, texts_.whole_part(text)});
     }
+    give_pages();
     const LogitRows logits = program_.prefill(prompts);
     model_vocabulary_ = logits.vocab;
-    for (const size_t row : rows) texts_[row]->is_cached = true;
-    const std::vector<Drawn> tokens =
-        drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(i)); });
-    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], tokens[i]);
+    for (const size_t row : rows) {
+      Text& text = *texts_[row];
+      text.cached = texts_.is_past_context(text) ? text.ids.size() : text.prompt_tokens;
+    }
+    take_drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(i)); });
+  }
+
+  void compute_without_cache(size_t row) {
+    const Text& text = *texts_[row];
+    const std::span<const int32_t> view = std::span(text.ids).last(std::min(text.ids.size(), context_));
+    take(row, draw(text, program_.next_logits(view, static_cast<int64_t>(view.size()) - 1)));
   }
 
   void decode_cached_texts() {
+    texts_.grow_all();
     std::vector<int32_t> tokens(texts_.size(), 0), positions(texts_.size(), 0);
     std::vector<size_t> rows;
     for (size_t i = 0; i < texts_.size(); ++i) {
-      if (!texts_[i] || is_computed_whole(*texts_[i])) continue;
+      if (!texts_[i] || texts_.is_computed_whole(*texts_[i])) continue;
       rows.push_back(i);
-      tokens[i] = texts_[i]->ids.back();
-      positions[i] = static_cast<int32_t>(texts_[i]->ids.size()) - 1;
+      tokens[i] = texts_[i]->ids[texts_[i]->cached];
+      positions[i] = static_cast<int32_t>(texts_[i]->cached);
     }
     if (rows.empty()) return;
     if (cache_.top > 0 && samples_from_top(options_.sampling, cache_.top))
       return extend_by_top(rows, tokens, positions);
     ++counts_.decode_steps;
+    give_pages();
     const LogitRows logits = program_.decode(tokens, positions);
-    const std::vector<Drawn> next =
-        drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
-    for (size_t i = 0; i < rows.size(); ++i) take(texts_[rows[i]], next[i]);
+    for (const size_t row : rows) ++texts_[row]->cached;
+    take_drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
   }
 
   // Steps of the texts of `rows`, until one of them ends. Each next one begins before the tokens of the one
@@ -170,11 +162,12 @@ class BatchGenerator {
     const auto begin = [&](const StepProgram::Tokens& given) {
       ++counts_.decode_steps;
       --left;
+      give_pages();
       program_.begin_decode_top(given, positions, top_request(rows, later));
     };
     begin(tokens);
     for (bool goes_on = true; goes_on;) {
-      goes_on = left > 0;
+      goes_on = left > 0 && std::ranges::all_of(rows, [&](size_t row) { return texts_.grow(row, 1); });
       if (goes_on) {
         for (const size_t row : rows) ++positions[row];
         later = 1;
@@ -197,6 +190,7 @@ class BatchGenerator {
     int64_t steps = options_.max_new_tokens;
     for (const size_t row : rows) {
       const Text& text = *texts_[row];
+      if (text.knows_next(1)) return 1;  // its tokens are not the program's choice
       steps = std::min({steps, options_.max_new_tokens - text.reply.new_tokens,
                         static_cast<int64_t>(context_ - text.ids.size()) + 1});
     }
@@ -219,12 +213,18 @@ class BatchGenerator {
   // decide it and the next step has begun, the row is there no longer: the text's step is done again, alone.
   bool take_top(size_t row, const TopLogits& top, bool next_has_begun) {
     std::optional<Text>& text = texts_[row];
+    if (text->knows_next(1)) {
+      ++text->cached;
+      end_if_over(row);
+      return text.has_value();
+    }
     const std::optional<int32_t> id = sample_token(top, text->sampling, text->ids.size());
     if (!id && next_has_begun) {
       reads_rows_ = true;
       return false;
     }
-    take(text, id ? of_top(top, *id) : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
+    ++text->cached;
+    take(row, id ? of_top(top, *id) : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
     return text.has_value() && id == top.drawn;
   }
 
@@ -243,8 +243,19 @@ class BatchGenerator {
     return {id, options_.log_probabilities ? log_probability(logits, id) : kUnknown};
   }
 
-  // For the texts of `rows`, text i from the logits logits_of(i), on all threads: sorting a large vocabulary
-  // takes longer than a GPU's step.
+  // A token of each text of `rows` that does not know its next one, text i from the logits logits_of(i). They
+  // are drawn on all threads: sorting a large vocabulary takes longer than a GPU's step.
+  template <typename LogitsOf>
+  void take_drawn(std::span<const size_t> rows, const LogitsOf& logits_of) {
+    const std::vector<Drawn> tokens = drawn(rows, logits_of);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (texts_[rows[i]]->knows_next(0))
+        end_if_over(rows[i]);
+      else
+        take(rows[i], tokens[i]);
+    }
+  }
+
   template <typename LogitsOf>
   std::vector<Drawn> drawn(std::span<const size_t> rows, const LogitsOf& logits_of) const {
     std::vector<Drawn> tokens(rows.size());
@@ -254,8 +265,10 @@ class BatchGenerator {
 #pragma omp parallel for schedule(dynamic) if (count * tokenizer_.vocab_size() > worth_threads)
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
+      const Text& text = *texts_[rows[at]];
+      if (text.knows_next(0)) continue;
       try {
-        tokens[at] = draw(*texts_[rows[at]], logits_of(at));
+        tokens[at] = draw(text, logits_of(at));
       } catch (...) {
         errors[at] = std::current_exception();
       }
@@ -266,27 +279,29 @@ class BatchGenerator {
     return tokens;
   }
 
-  void take(std::optional<Text>& text, const Drawn& token) {
+  void take(size_t row, const Drawn& token) {
+    Text& text = *texts_[row];
     const int32_t id = token.id;
-    ++text->reply.new_tokens;
-    text->reply.ids.push_back(id);
-    if (options_.log_probabilities) text->reply.log_probabilities.push_back(token.log_probability);
+    ++text.reply.new_tokens;
+    text.reply.ids.push_back(id);
+    if (options_.log_probabilities) text.reply.log_probabilities.push_back(token.log_probability);
     ++counts_.new_tokens;
     if (tokenizer_.end_of_text() == id ||
         std::ranges::find(options_.end_tokens, id) != options_.end_tokens.end())
-      return end(text, TextEnd::end_of_text);
-    text->ids.push_back(id);
-    say(*text, text->stops.push(text->decoder.push(id)));
-    if (text->stops.stopped()) return end(text, TextEnd::stop);
-    end_if_over(text);
+      return end(row, TextEnd::end_of_text);
+    text.ids.push_back(id);
+    say(text, text.stops.push(text.decoder.push(id)));
+    if (text.stops.stopped()) return end(row, TextEnd::stop);
+    end_if_over(row);
   }
 
-  void end_if_over(std::optional<Text>& text) {
-    if (options_.interruptible && stop_requested()) return end(text, TextEnd::interrupted);
-    if (text->reply.new_tokens >= options_.max_new_tokens) return end(text, TextEnd::length);
-    const bool is_too_long = cache_.sequences > 0 && is_computed_whole(*text) &&
-                             view_of(*text) > static_cast<size_t>(cache_.prompt_tokens);
-    if (is_too_long) end(text, TextEnd::context);
+  void end_if_over(size_t row) {
+    const Text& text = *texts_[row];
+    if (options_.interruptible && stop_requested()) return end(row, TextEnd::interrupted);
+    if (text.reply.new_tokens >= options_.max_new_tokens) return end(row, TextEnd::length);
+    const bool is_too_long = cache_.sequences > 0 && texts_.is_computed_whole(text) &&
+                             texts_.whole_part(text).size() > static_cast<size_t>(cache_.prompt_tokens);
+    if (is_too_long) end(row, TextEnd::context);
   }
 
   void say(Text& text, const std::string& piece) {
@@ -295,12 +310,13 @@ class BatchGenerator {
     events_.on_text(text.request, piece);
   }
 
-  void end(std::optional<Text>& text, TextEnd how) {
-    text->reply.end = how;
-    say(*text, text->stops.push(text->decoder.finish()));
-    say(*text, text->stops.finish());
-    events_.on_end(text->request, text->reply);
-    text.reset();
+  void end(size_t row, TextEnd how) {
+    Text& text = *texts_[row];
+    text.reply.end = how;
+    say(text, text.stops.push(text.decoder.finish()));
+    say(text, text.stops.finish());
+    events_.on_end(text.request, text.reply);
+    texts_.end(row);
   }
 
   StepProgram& program_;
@@ -310,10 +326,10 @@ class BatchGenerator {
   const TextEvents& events_;
   const CacheShape cache_;
   const size_t context_;
-  std::vector<std::optional<Text>> texts_;  // by the cache's sequences
-  int64_t model_vocabulary_ = 0;            // as prefill() says
-  bool reads_rows_ = false;                 // the next step does not run ahead: whole rows may be needed
-  size_t next_ = 0;                         // request
+  TextRows texts_;
+  std::vector<int32_t> given_pages_;  // that the program has
+  int64_t model_vocabulary_ = 0;      // as prefill() says
+  bool reads_rows_ = false;           // the next step does not run ahead: whole rows may be needed
   GenerateCounts counts_;
 };
 

@@ -72,6 +72,9 @@ struct GenerateCounts {
   int64_t prompt_tokens = 0, new_tokens = 0;
   int64_t decode_steps = 0;
   double prefill_seconds = 0, decode_seconds = 0;  // sampling included
+  // Of a cache in pages: how many there are, how many were in use at most, and how often a text was put back
+  // because none was free.
+  int64_t pages = 0, most_pages = 0, texts_put_back = 0;
 };
 
 // Generates the text of every request; options.prompt and options.sampling.seed are not read. A program with
@@ -81,6 +84,12 @@ struct GenerateCounts {
 // costs a whole context a token, where prefill() takes so many; else it ends there. A text does not depend on
 // the other requests, as far as rows of the program's matmuls do not depend on their number and place
 // (docs/generating.md).
+//
+// Of a cache in pages (CacheShape::pages) a text has those of its tokens. It is taken up when these are free,
+// and where a text needs a page and none is free, the one taken up last gives its pages back. It is taken up
+// again before later requests: its prompt is computed as the first time, then its tokens one a step, as they
+// were drawn, so that its keys and values have the same bits and it goes on as if nothing had happened. The
+// pool must hold the longest text.
 GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
                               std::span<const TextRequest> requests, const GenerateOptions& options,
                               const TextEvents& events);

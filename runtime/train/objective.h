@@ -1,17 +1,15 @@
 // What is learned from replies that the model samples while it trains (docs/objectives.md).
 #pragma once
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/sample/sample.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/reply_encoder.h"
 #include "runtime/train/reward_command.h"
 #include "runtime/train/sampled_replies.h"
 #include "runtime/train/step_program.h"
@@ -19,14 +17,6 @@
 namespace hydrac::runtime {
 
 class Ranks;
-
-// An encoder of sentences, which embeds replies in place of the model's own hidden states.
-struct ReplyEncoder {
-  std::filesystem::path weights;  // see WeightFiles::fill_encoder(); empty: there is none
-  // The ids of a text, those included that begin and end it, and at most so many. Needed where there is one.
-  std::function<std::vector<int32_t>(std::string_view text, int64_t most)> ids;
-  bool first_token = false;  // a text is embedded by the hidden state of its first token, not by their mean
-};
 
 // Plain data; as the section `objective` of a spec.
 struct ObjectiveSettings {

@@ -118,12 +118,15 @@ struct CallSpan {
 };
 
 // What a program that generates with a cache holds of it: so many sequences, each of up to context_length()
-// tokens. One prefill() reads so many prompts of so many tokens.
+// tokens. One prefill() reads so many prompts of so many tokens. Keys and values of all sequences lie in one
+// pool of `pages`, or, where there are none, each sequence has room for its whole context.
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
   int64_t top = 0;              // logits that decode_top() finds; 0: the program has no such function
   int64_t steps_in_flight = 1;  // of begin_decode_top(), that may be unfinished
+  int64_t pages = 0, page_tokens = 0;
+  int64_t pages_of_sequence = 0;  // that context_length() tokens take
 };
 
 // What one embed() of a program with an encoder reads: so many rows of so many tokens.
@@ -224,6 +227,13 @@ class StepProgram {
   // behind it. A sequence that is not generated may be given any token at position 0.
   virtual LogitRows decode(std::span<const int32_t> /*tokens*/, std::span<const int32_t> /*positions*/) {
     throw std::logic_error("the program has no cache");
+  }
+  // Of a cache in pages, from the next prefill() or decode step on: which page has tokens i *
+  // CacheShape::page_tokens and on of sequence s, [sequences, pages_of_sequence]; negative where the sequence
+  // has none, and what would be kept there is dropped. No two sequences have the same page. Before the first
+  // call of it no sequence has any. A sequence without pages is given a token at position 0.
+  virtual void set_page_table(std::span<const int32_t> /*pages*/) {
+    throw std::logic_error("the program's cache has no pages");
   }
 
   // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until

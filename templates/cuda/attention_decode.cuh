@@ -13,15 +13,17 @@
 
 namespace hydrac::cuda {
 
-// A decode kernel's constants: element type, head width, and what decode_launch() says.
+// A decode kernel's constants: element type, head width, what decode_launch() says, and the tokens of a page,
+// or 0 where a sequence's keys lie one behind the other.
 template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType,
-          Rotation kRotation = Rotation::none>
+          Rotation kRotation = Rotation::none, int kPageTokens = 0>
 struct DecodeConfig {
   using T = Element;
   using Mask = MaskType;
   using Scores = ScoresType;
   static constexpr Rotation rotation = kRotation;
   static constexpr int head_dim = kHeadDim, heads = kLaunch.heads, keys = kLaunch.keys, parts = kLaunch.parts;
+  static constexpr int page_tokens = kPageTokens;
   static constexpr int columns = 8;                                    // of a lane
   static constexpr int lanes = power_of_two_from(head_dim / columns);  // that share a key
   static constexpr int teams = kDecodeThreads / lanes;                 // of lanes, each with its own keys
@@ -114,6 +116,45 @@ __device__ void score(const SequenceShape& shape,
   }
 }
 
+// A sequence's row of the page table.
+template <class Config>
+__device__ const std::int32_t* pages_of(const SequenceShape& shape, const std::int32_t* pages, int sequence) {
+  if constexpr (Config::page_tokens == 0)
+    return nullptr;
+  else
+    return pages + sequence * ((shape.tokens + Config::page_tokens - 1) / Config::page_tokens);
+}
+
+// Where the rows of a kv head of a sequence begin, counted in rows.
+template <class Config>
+__device__ std::int64_t first_row(const SequenceShape& shape, int sequence, int kv_head) {
+  if constexpr (Config::page_tokens == 0)
+    return (static_cast<std::int64_t>(sequence) * shape.kv_heads + kv_head) * shape.tokens;
+  else
+    return kv_head * Config::page_tokens;  // in each page
+}
+
+// Where a token's row begins behind that.
+template <class Config>
+__device__ auto row_of(const SequenceShape& shape, const std::int32_t* own_pages, int token) {
+  if constexpr (Config::page_tokens == 0) {
+    return token * Config::head_dim;
+  } else {
+    const std::int64_t page = own_pages[token / Config::page_tokens];
+    return page * (shape.kv_heads * Config::page_tokens * Config::head_dim) +
+           token % Config::page_tokens * Config::head_dim;
+  }
+}
+
+// Whether the new token is.
+template <class Config>
+__device__ bool is_kept(const std::int32_t* own_pages, int position) {
+  if constexpr (Config::page_tokens == 0)
+    return true;
+  else
+    return own_pages[position / Config::page_tokens] >= 0;
+}
+
 // What the teams of a block found.
 template <class Config>
 struct DecodeFound {
@@ -139,13 +180,16 @@ union DecodeShared {
 
 // The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
 // tokens' k, turned as q is, and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
-// and out [S,1,H,D]. With one part it writes `out`, else `workspace`.
+// and out [S,1,H,D]. With one part it writes `out`, else `workspace`. With Config::page_tokens keys and
+// values are dense pages, [Pages,K,page_tokens,D]: token t of sequence s is in page pages[s, t /
+// page_tokens]. A new token whose page is negative is kept nowhere.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,
                                  const std::int32_t* positions, const RotationTables& tables,
                                  typename Config::T* keys, typename Config::T* values,
-                                 Heads<typename Config::T> out, float* workspace) {
+                                 Heads<typename Config::T> out, float* workspace,
+                                 const std::int32_t* pages = nullptr) {
   using T = typename Config::T;
   using Columns = Vector<T, Config::columns>;
   constexpr int kHeads = Config::heads, kAhead = Config::ahead, kStep = Config::teams * kAhead;
@@ -163,9 +207,9 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   const int part_end = (part + 1) * Config::keys;
   const bool has_new = part * Config::keys <= position && position < part_end;  // token; it is the last one
   const int begin = max(seen.first, part * Config::keys), end = min(position, part_end);  // in the cache
-  const std::int64_t first_row =
-      (static_cast<std::int64_t>(sequence) * shape.kv_heads + kv_head) * shape.tokens;
-  T *own_keys = keys + first_row * Config::head_dim, *own_values = values + first_row * Config::head_dim;
+  const std::int64_t first = detail::first_row<Config>(shape, sequence, kv_head) * Config::head_dim;
+  T *own_keys = keys + first, *own_values = values + first;
+  const std::int32_t* own_pages = detail::pages_of<Config>(shape, pages, sequence);
 
   const int thread = static_cast<int>(threadIdx.x);
   const auto key_of = [&](int round, int u) { return round + u * Config::teams + team; };
@@ -173,7 +217,7 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       if (key_of(round, u) >= end || !has_columns) continue;
-      const int at = key_of(round, u) * Config::head_dim + column;  // of the sequence's and head's
+      const auto at = detail::row_of<Config>(shape, own_pages, key_of(round, u)) + column;
       copy_columns<Config::access>(shared.rounds.keys[place][u][thread], own_keys + at);
       copy_columns<Config::access>(shared.rounds.values[place][u][thread], own_values + at);
     }
@@ -187,8 +231,9 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
   for (int h = 0; h < kHeads; ++h) query[h] = rotation.load(q.at(sequence, 0, first_head + h));
   const Columns new_key = rotation.load(k.at(sequence, 0, kv_head));
   const Columns new_value = detail::columns_of<Config>(v.at(sequence, 0, kv_head), column);
-  if (has_new && first_head % group == 0 && team == 0 && has_columns) {
-    const std::int64_t at = static_cast<std::int64_t>(position) * Config::head_dim + column;
+  if (has_new && first_head % group == 0 && team == 0 && has_columns &&
+      detail::is_kept<Config>(own_pages, position)) {
+    const std::int64_t at = detail::row_of<Config>(shape, own_pages, position) + column;
     detail::store_columns_of<Config>(own_keys + at, new_key);
     detail::store_columns_of<Config>(own_values + at, new_value);
   }

@@ -17,6 +17,15 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
   return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
 }
 
+// The same for an operand that is not read across rows, whose rows have 64 or 128 bytes and are swizzled over
+// as many.
+template <int row_bytes>
+__device__ __forceinline__ std::uint64_t row_descriptor(std::uint32_t address) {
+  static_assert(row_bytes == 64 || row_bytes == 128);
+  constexpr std::uint32_t swizzle = row_bytes == 128 ? 1u << 30 : 2u << 30, group_bytes = 8 * row_bytes;
+  return static_cast<std::uint64_t>(swizzle | group_bytes >> 4) << 32 | address >> 4;
+}
+
 #define HYDRAC_WGMMA_REGISTERS_16 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define HYDRAC_WGMMA_REGISTERS_32 \
   HYDRAC_WGMMA_REGISTERS_16       \
@@ -104,6 +113,44 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32
   }
 }
 
+// The two of 8 bits, e4m3: rows of both operands are what is summed over, 32 a matmul.
+#define HYDRAC_WGMMA_SHARED_F8(N, COUNT, A, B, ADD)                                                      \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k32.f32.e4m3.e4m3 " HYDRAC_WGMMA_REGISTERS_##COUNT "}, %" A ", %" B ", add, 1, 1;\n}"    \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+#define HYDRAC_WGMMA_REGISTERS_F8(N, COUNT, A0, A1, A2, A3, B, ADD)                                      \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k32.f32.e4m3.e4m3 " HYDRAC_WGMMA_REGISTERS_##COUNT "}, {%" A0 ", %" A1 ", %" A2 ", %" A3 \
+                                                                   "}, %" B ", add, 1, 1;\n}"            \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)))
+
+// c = (add ? c : 0) + a . b^T: a [64,32] and b [N,32] of e4m3 in shared memory.
+template <int N>
+__device__ __forceinline__ void multiply_f8(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
+                                            bool add) {
+  static_assert(N == 64 || N == 128);
+  if constexpr (N == 64) {
+    HYDRAC_WGMMA_SHARED_F8(64, 32, "32", "33", "34");
+  } else {
+    HYDRAC_WGMMA_SHARED_F8(128, 64, "64", "65", "66");
+  }
+}
+
+// a in registers: word i has four neighbours of row lane / 4 + 8 * (i % 2), from column lane % 4 * 4 + 16 *
+// (i / 2) on.
+template <int N>
+__device__ __forceinline__ void multiply_f8(float (&c)[N / 8][4], const std::uint32_t (&a)[4],
+                                            std::uint64_t b, bool add) {
+  static_assert(N == 64 || N == 128);
+  if constexpr (N == 64) {
+    HYDRAC_WGMMA_REGISTERS_F8(64, 32, "32", "33", "34", "35", "36", "37");
+  } else {
+    HYDRAC_WGMMA_REGISTERS_F8(128, 64, "64", "65", "66", "67", "68", "69");
+  }
+}
+
 // Matmuls run on their own once begun. Orders accesses to registers and shared memory before those that
 // follow.
 __device__ __forceinline__ void fence() {
@@ -131,6 +178,8 @@ __device__ __forceinline__ void fence_operands(float (&sums)[fragments][4]) {
   }
 }
 
+#undef HYDRAC_WGMMA_REGISTERS_F8
+#undef HYDRAC_WGMMA_SHARED_F8
 #undef HYDRAC_WGMMA_OF_STORAGE
 #undef HYDRAC_WGMMA_REGISTERS
 #undef HYDRAC_WGMMA_SHARED

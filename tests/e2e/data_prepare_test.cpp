@@ -130,9 +130,38 @@ TEST_F(DataPrepare, WeighsSourcesAndDropsDuplicates) {
             "  tokenizer: byte\n");
 }
 
+// All text in it and below, whatever else lies there.
+TEST_F(DataPrepare, TakesFolders) {
+  fs::create_directories(place_ / "texts[1]/deeper");
+  fs::create_directories(place_ / "texts[1]/.hidden");
+  spill(place_ / "texts[1]/b.md", "second");
+  spill(place_ / "texts[1]/a.jsonl", "{\"text\": \"first\"}\n");
+  spill(place_ / "texts[1]/deeper/c.txt", "third");
+  spill(place_ / "texts[1]/table.csv", "a,b\n1,2\n");
+  spill(place_ / "texts[1]/old.bin", "no text");
+  spill(place_ / "texts[1]/.hidden/d.txt", "hidden");
+  const Words more = {"--tokenizer", "byte", "--val-fraction", "0"};
+  ASSERT_EQ(prepare(with(more, {"texts[1]/"}), "texts[1]/tokens").code, 0);
+  const auto train = [&](const std::string& folder) { return slurp(place_ / folder / "train-00001.bin"); };
+  const std::string first = train("texts[1]/tokens");
+  const nlohmann::json said = report("texts[1]/tokens");
+  EXPECT_EQ(said["documents"], 3);
+  EXPECT_EQ(said["sources"].size(), 1u);
+  EXPECT_EQ(said["sources"][0]["name"], "texts[1]");
+  // Again, beside what that left there.
+  ASSERT_EQ(prepare(with(more, {"texts[1]"}), "texts[1]/tokens").code, 0);
+  EXPECT_EQ(train("texts[1]/tokens"), first);
+  fs::remove_all(place_ / "texts[1]/tokens");
+  fs::create_directory(place_ / "empty");
+  refused({"empty"}, "empty: there is no text in this folder");
+  fs::rename(place_ / "texts[1]", place_ / "texts");
+  ASSERT_EQ(prepare(with(more, {"texts/{a.jsonl,b.md,deeper/c.txt}"})).code, 0);
+  EXPECT_EQ(train("tokens"), first);
+}
+
 TEST_F(DataPrepare, SaysWhatIsWrong) {
   const Words corpus = {"corpus.txt"};
-  refused({}, "which text? Give files or patterns, as data/*.txt");
+  refused({}, "which text? Give files, folders or patterns, as data/*.txt");
   refused({"none.txt"}, "none.txt: there is no such file in " + place_.path().string());
   refused(
       with(corpus, {"--vocab-size", "256"}),

@@ -201,6 +201,29 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
   }
 }
 
+// Convolutions and shifted values of documents, in training and in functions of one token; one key head is a
+// dimension of one row.
+TEST(Emit, RepliesOfCompressedModelsAreEmitted) {
+  const Workplace place;
+  test::spill(
+      place / "replies.yaml",
+      "name: replies\n"
+      "model: {hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, num_key_value_heads: 1, "
+      "vocab_size: 256, attention_kind: ccgqa, ccgqa: {compression: 2}}\n"
+      "objective: {name: polychromic, prompt_tokens: 32, max_new_tokens: 32}\n"
+      "data: {path: pairs.jsonl, format: chat}\n"
+      "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 10}\n");
+  for (const Words& target :
+       {Words{"target=cpu", "--threads", "2"}, Words{"target=h200", "optimizations.precision=bf16"},
+        Words{"target=gtx1650ti", "optimizations.precision=fp16"}}) {
+    const Outcome outcome = place.run(with({"emit", "replies.yaml", "-o", "program", "-q"}, target));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string end = target[0] == "target=cpu" ? ".cpp" : ".cu";
+    EXPECT_NE(slurp(place / ("program/kernels/block" + end)).find("document_begin"), std::string::npos);
+    EXPECT_EQ(slurp(place / ("program/kernels/decode" + end)).find("document_begin"), std::string::npos);
+  }
+}
+
 // Gradients of two types are two packs, and everything else is of 16 bits.
 TEST(Emit, NarrowStateIsEmitted) {
   const Workplace place;

@@ -126,16 +126,6 @@ TEST_F(ReplyEncoder, IsReportedBesideRewardsToo) {
   EXPECT_EQ(diversity("rewarded"), diversity());
 }
 
-TEST_F(ReplyEncoder, IsInNoEmittedProgram) {
-  const Outcome outcome = place_.run({"emit", "replies.yaml", "-o", "program"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(
-      outcome.err.find("replies.yaml:6:10: error: hydrac emit writes no programs with an encoder of replies "
-                       "[objective-unsupported]"),
-      std::string::npos)
-      << outcome.err;
-}
-
 TEST_F(ReplyEncoder, ItsRunsAreSampledFromAndMergedWithoutIt) {
   train();
   fs::remove_all(place_ / "bert");

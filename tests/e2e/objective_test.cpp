@@ -58,11 +58,23 @@ class Objective : public testing::Test {
   const Workplace place_;
 };
 
-TEST_F(Objective, IsOfCompressedModelsWithoutConvolutionsToo) {
-  train({"model.attention_kind=ccgqa", "model.num_attention_heads=2", "model.num_key_value_heads=1",
-         "model.head_dim=8", "model.ccgqa.compression=2", "model.ccgqa.head_conv=false",
-         "model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"});
-  EXPECT_GT(records(place_ / "runs/replies/metrics.jsonl").back().value("diversity", 0.0), 0);
+// Convolutions and shifted values read no reply but their own: what scores replies beside each other has the
+// probabilities of what sampled each by itself.
+TEST_F(Objective, IsOfCompressedModelsToo) {
+  spill(place_ / "reward.sh", "awk '{ for (i = 1; i <= 3; ++i) print length($0) % (i + 2) }'\n");
+  const Words compressed = {"model.attention_kind=ccgqa", "model.num_attention_heads=2",
+                            "model.num_key_value_heads=1", "model.head_dim=8", "model.ccgqa.compression=2"};
+  train(compressed);
+  train(
+      with(compressed, {"name=rewarded", "objective.name=grpo", "objective.reward.command=[sh, reward.sh]"}));
+  for (const char* run : {"replies", "rewarded"}) {
+    const auto all = records(place_ / "runs" / run / "metrics.jsonl");
+    ASSERT_EQ(all.size(), 6u);
+    for (const nlohmann::json& record : all) {
+      EXPECT_GT(record["diversity"].get<double>(), 0) << run;
+      EXPECT_LT(record["sampling_gap"].get<double>(), 1e-5) << run;
+    }
+  }
 }
 
 TEST_F(Objective, IsReportedInEveryRecord) {

@@ -123,6 +123,28 @@ TEST_F(Sample, IsPlannedToTheByte) {
   EXPECT_NE(check.out.find("alive at once at most in decode"), std::string::npos) << check.out;
 }
 
+TEST_F(Sample, APoolOfPagesIsPlannedToTheByte) {
+  const Words generates = with(kGenerates, {"sample.cache_memory=7e-5"});
+  const Outcome outcome = place_->run(with({"explain", "base.yaml"}, generates));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  // 2 pages of 2 layers, 2 heads, 64 tokens, 16 floats.
+  for (const char* part :
+       {" 32768  cache.keys", " 32768  cache.values", "page_table",
+        "keys and values lie in 2 pages of 64 tokens, 128 tokens in all, which 3 texts share; "
+        "one of them has up to 1 pages"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  const Outcome check = place_->run(with({"check", "base.yaml"}, generates));
+  EXPECT_NE(
+      check.out.find("#   pool                      65536 bytes   64.0 KiB, keys and values: 2 pages of 64 "
+                     "tokens, 128 tokens that 3 texts share\n"),
+      std::string::npos)
+      << check.out;
+  // More than all texts have room for is not planned.
+  const Outcome ample =
+      place_->run(with({"check", "base.yaml"}, with(kGenerates, {"sample.cache_memory=1"})));
+  EXPECT_NE(ample.out.find("3 pages of 64 tokens"), std::string::npos) << ample.out;
+}
+
 TEST_F(Sample, IsTimedWithRandomWeights) {
   const Outcome outcome = place_->run(with({"bench", "base.yaml"}, kGenerates));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -216,6 +238,39 @@ TEST_F(SampleFile, RepliesHaveSeedsOfTheirOwnWhateverIsBesideThem) {
     EXPECT_EQ(three[i]["replies"][1], second[i]["replies"][0]);
     EXPECT_NE(three[i]["replies"][0], three[i]["replies"][2]);
   }
+}
+
+// A page has 64 tokens of 2 layers, 2 heads of 16 floats, keys and values: 32 KiB. A text has one.
+TEST_F(SampleFile, FromAPoolOfPagesAnswersAreTheSame) {
+  const Words greedy = {"--temperature", "0", "--batch", "3"};
+  const Outcome outcome = outcome_of(with(greedy, {"--cache-memory", "7e-5"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("; at most 2 of 2 pages in use, texts put back 0 times\n"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(lines_of(outcome.out), answers(greedy));
+  const Outcome alone = elsewhere_.run({"sample", "run", "--threads", "1", "--max-new-tokens", "7",
+                                        "--temperature", "0", "--prompt", "x", "sample.cache_memory=1"});
+  EXPECT_EQ(alone.out, "x" + answers(greedy)[3]["replies"][0]["text"].get<std::string>() + "\n");
+}
+
+TEST_F(SampleFile, APoolThatDoesNotHoldOneTextIsAnError) {
+  constexpr const char* what =
+      "error: 31.5 KiB of keys and values are 0 pages of 64 tokens; a text of 16 tokens needs 1, 32.0 KiB "
+      "[cache-too-small]\n";
+  constexpr const char* help =
+      "  help: sample.cache_memory: 3.052e-05 is the least, 0 gives each text room for the longest\n";
+  const Outcome outcome = outcome_of({"--cache-memory", "3e-5"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(outcome.err.starts_with(std::string("<command line>:1:45: ") + what)) << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with(help)) << outcome.err;
+  test::spill(elsewhere_ / "pool.yaml", "extends: base.yaml\nsample:\n  cache_memory: 3e-5\n");
+  const Outcome check = elsewhere_.run(with({"check", "pool.yaml"}, kGenerates));
+  EXPECT_EQ(check.code, 2);
+  EXPECT_EQ(check.err,
+            std::string("pool.yaml:3:17: ") + what + "    cache_memory: 3e-5\n                  ^\n" + help);
+  EXPECT_EQ(outcome_of({"--cache-memory", "much"}).err,
+            "hydrac: error: --cache-memory takes a number, not the text \"much\"\n");
 }
 
 TEST_F(SampleFile, WritesAFileAndSaysHowFastItWas) {

@@ -133,6 +133,10 @@ const Case kCases[] = {
      "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, max_position_embeddings: 80",
      "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
      ", document_mask: true"},
+    {"DocumentsOfCompressedAttention",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, attention_kind: ccgqa, ccgqa: {compression: 2}",
+     "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
+     ", document_mask: true"},
     {"FrozenLayersEmbeddingAndPositionsAccumulated",
      "num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu, "
      "dropout: 0.2, attention_dropout: 0.2",
@@ -200,6 +204,22 @@ const Case kCases[] = {
      "num_hidden_layers: 4, input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
      "attention_mask: none, mod: {capacity: 0.25}",
      "sequence_len: 16, micro_batch_size: 3"},
+    {"MixtureOfRecursionsAccumulated",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, "
+     "mor: {recursions: 4, depth_loss_coef: 0.3, variance_loss_coef: 0.2, aux_warmup_steps: 2}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"MixtureOfRecursionsOfGpt2WithDropoutTheBlockRecomputed",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, mlp_bias: true, "
+     "dropout: 0.1, initializer_range: 0.1, mor: {recursions: 3, depth_loss_coef: 0, aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2"},
+    {"MixtureOfRecursionsMuonFrozenLayer",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, mor: {recursions: 2, "
+     "aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: muon}, freeze: ['model.layers.0.mor.*', 'model.layers.1.mlp.*']"},
+    {"LoraOfAMixtureOfRecursions",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, initializer_range: 0.1, "
+     "mor: {recursions: 3, aux_warmup_steps: 0}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2", "", "type: lora, r: 4, dropout: 0.1"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
+#include <utility>
 
 #include "cuda/attention/arguments.h"
 
@@ -246,6 +248,37 @@ TEST(AttentionGeometry, WorkspaceOfFusedGradientsHoldsSumsTurnsAndTerms) {
 TEST(AttentionGeometry, WorkspaceIsOneTermAQuery) {
   EXPECT_EQ(attention_backward_workspace({90, 2, true, false, 2, 37, 6, 3, 64}),
             2 * 6 * 37 * sizeof(QueryTerms));
+}
+
+TEST(AttentionGeometry, Fp8NeedsHeadsOfWgmmaAndLinearScores) {
+  const auto multiplies = [](int capability, bool is_bf16, bool has_dropout, int head_dim, bool has_softcap) {
+    return attention_multiplies_fp8(
+        {capability, 2, is_bf16, has_dropout, 1, 8, 1, 1, head_dim, true, has_softcap});
+  };
+  EXPECT_TRUE(multiplies(90, true, false, 64, false));
+  EXPECT_TRUE(multiplies(90, true, false, 128, false));
+  EXPECT_FALSE(multiplies(90, true, false, 96, false));
+  EXPECT_FALSE(multiplies(90, true, true, 64, false));
+  EXPECT_FALSE(multiplies(90, true, false, 64, true));
+  EXPECT_FALSE(multiplies(90, false, false, 64, false));
+  EXPECT_FALSE(multiplies(100, true, false, 64, false));
+}
+
+// Each block of each head once; neighbours are heads that share the cache, each with its longest block first.
+TEST(AttentionGeometry, HeadsOfFp8TakeTurns) {
+  constexpr int rows = 20, blocks = 7, group = 2;
+  for (const std::int64_t kv_bytes : {1 << 10, 5 << 20, 40 << 20}) {
+    std::set<std::pair<int, int>> seen;
+    for (int index = 0; index < rows * blocks; ++index) {
+      const Fp8Turn turn = fp8_turn(index, rows, blocks, group, kv_bytes);
+      EXPECT_LT(turn.row, rows);
+      EXPECT_LT(turn.block, blocks);
+      seen.emplace(turn.row, turn.block);
+    }
+    EXPECT_EQ(seen.size(), size_t{rows * blocks});
+  }
+  EXPECT_EQ(fp8_turn(6, rows, blocks, group, 5 << 20).block, 1) << "three heads of keys, six of queries";
+  EXPECT_EQ(fp8_turn(6 * blocks, rows, blocks, group, 5 << 20).row, 6);
 }
 
 TEST(AttentionGeometry, RefusesWhatNoKernelComputes) {

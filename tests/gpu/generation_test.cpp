@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/text/tokenizers.h"
+#include "runtime/train/generate.h"
 #include "targets/cuda/executor.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/unit/core/small_models.h"
@@ -173,6 +175,64 @@ TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {
     if (row == 0) expected.assign(logits.begin(), logits.end());
     EXPECT_EQ(std::memcmp(logits.data(), expected.data(), expected.size() * sizeof(float)), 0)
         << "row " << row;
+  }
+}
+
+models::Generation cache_of(int64_t pages) {
+  return {.sequences = 3,
+          .prompts = 2,
+          .prompt_tokens = 128,
+          .top = 64,
+          .pages = pages,
+          .page_tokens = pages > 0 ? 64 : 0};
+}
+
+// All logits of each step, over pages in any order.
+TEST_P(GpuGeneration, OverPagesLogitsHaveTheSameBits) {
+  CudaProgram &whole = program(cache_of(0)), &paged = program(cache_of(30));
+  Ids table;
+  for (int32_t i = 0; i < 30; ++i) table.push_back(i / 10 == 1 && i % 10 > 0 ? -1 : i * 7 % 30);
+  paged.set_page_table(table);
+  const Ids prompts[] = {text(100, 1), text(9, 2)};
+  const runtime::Prompt both[] = {{0, prompts[0]}, {2, prompts[1]}};
+  whole.prefill(both);
+  paged.prefill(both);
+  for (int32_t step = 0; step < 490; ++step) {
+    const Ids tokens = {1 + step * 7 % 8000, 5, 1 + step * 3 % 8000},
+              positions = {100 + step, step % 64, 9 + step};
+    whole.decode(tokens, positions);
+    paged.decode(tokens, positions);
+    for (int64_t row = 0; row < 3 && (step % 37 == 0 || step > 485); ++row) {
+      const auto logits = whole.decoded_logits(row);
+      const std::vector<float> expected(logits.begin(), logits.end());
+      ASSERT_EQ(
+          std::memcmp(paged.decoded_logits(row).data(), expected.data(), expected.size() * sizeof(float)), 0)
+          << "step " << step << ", row " << row;
+    }
+  }
+}
+
+// Texts of up to 320 tokens, of which one fits: the first three have all pages when they begin, and the
+// youngest is put back soon.
+TEST_P(GpuGeneration, FromFewPagesTextsAreThoseOfACacheWithRoomForAll) {
+  const auto tokenizer = runtime::make_byte_tokenizer();
+  std::vector<runtime::TextRequest> requests;
+  for (int32_t i = 0; i < 5; ++i) {
+    requests.push_back({text(60 + 15 * i, i), static_cast<uint64_t>(i)});
+    for (int32_t& id : requests.back().prompt) id = 1 + id % 200;
+  }
+  CudaProgram &whole = program(cache_of(0)), &paged = program(cache_of(5));
+  for (const double temperature : {0.0, 0.9}) {
+    runtime::GenerateOptions options{.max_new_tokens = 200, .sampling = {.temperature = temperature}};
+    const auto replies_of = [&](CudaProgram& program) {
+      std::vector<Ids> replies(requests.size());
+      runtime::TextEvents events;
+      events.on_end = [&](size_t request, const runtime::Reply& reply) { replies[request] = reply.ids; };
+      const auto counts = runtime::generate_batch(program, *tokenizer, requests, options, events);
+      EXPECT_EQ(counts.texts_put_back > 0, &program == &paged);
+      return replies;
+    };
+    EXPECT_EQ(replies_of(paged), replies_of(whole)) << "temperature " << temperature;
   }
 }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 
-#include "runtime/cuda/communicator.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -94,8 +93,8 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
 // Whose sums they are decides their bits.
 runtime::RecordedChoices CudaProgram::choices() const {
   runtime::RecordedChoices choices = machine_.choices();
-  if (const int64_t ranks = spec::rank_count(compiled().spec); ranks > 1)
-    choices.set("sums", "ranks", fmt::format("{} by {}", ranks, cuda::nccl_version()));
+  if (const int64_t ranks = spec::rank_count(compiled().spec); ranks > 1 && !sums_by().empty())
+    choices.set("sums", "ranks", fmt::format("{} by {}", ranks, sums_by()));
   if (const int64_t ranks = compiled().spec.parallel.tensor; ranks > 1)
     choices.set("sums", "layers", fmt::format("{} ranks", ranks));
   return choices;

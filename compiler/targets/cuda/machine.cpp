@@ -166,6 +166,7 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
                                         const program::AttentionShape& call) {
   const spec::AttentionKernel wanted = spec.optimizations.attention;
   if (wanted == spec::AttentionKernel::generated) return "attention: generated";
+  if (call.fp8) return "fp8_attention: true";
   if (spec::asks_for_tiles(spec)) return "attention_tiles are those of the generated kernels";
   std::optional<std::string> reason;
   if (call.dtype == ir::DType::f32) {

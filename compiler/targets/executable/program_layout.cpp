@@ -33,6 +33,7 @@ class LayoutMaker {
   runtime::TextShape texts() const;
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
+  runtime::ExchangePlace exchange() const;
   std::vector<runtime::GradientPlace> gradients() const;
   std::vector<runtime::SharedBytes> divided() const;
   double flop_per_target() const;
@@ -84,6 +85,7 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   places.prompt_ends = place(io.cache.prompt_ends);
   places.next_tokens = place(io.cache.tokens);
   places.next_positions = place(io.cache.positions);
+  places.page_table = place(io.cache.page_table);
   const models::EncoderInterface& encoder = io.objective.encoder;
   places.text_tokens = place(encoder.tokens);
   places.text_documents = place(encoder.documents);
@@ -151,7 +153,14 @@ runtime::CacheShape LayoutMaker::cache() const {
   if (io.keys == ir::kNoValue) return {};
   const ir::Shape& prompts = graph_.value(io.prompts).shape;
   const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
-  return {graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
+  runtime::CacheShape cache{graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
+  if (io.page_table != ir::kNoValue) {
+    const ir::Shape& keys = graph_.value(io.keys).shape;
+    cache.pages = keys[0].size;
+    cache.page_tokens = keys[2].size;
+    cache.pages_of_sequence = graph_.value(io.page_table).shape[1].size;
+  }
+  return cache;
 }
 
 runtime::TextShape LayoutMaker::texts() const {
@@ -246,12 +255,19 @@ std::vector<runtime::SharedBytes> LayoutMaker::divided() const {
   return all;
 }
 
+runtime::ExchangePlace LayoutMaker::exchange() const {
+  using By = runtime::ExchangePlace::By;
+  if (compiled_.plan.exchange_bytes == 0) return {};
+  const bool asked = compiled_.spec.parallel.exchange == spec::Exchange::copies;
+  return {asked ? By::copies : By::automatic, compiled_.plan.exchange_offset, compiled_.plan.exchange_bytes};
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
   for (const ir::Value& value : graph_.values) {
-    if (value.parameter && is_multiplied_by(compiled_, value))
-      flop += value.parameter->flop * value.parameter->token_share *
+    if (value.parameter)
+      flop += value.parameter->flop * value.parameter->token_share * times_multiplied(compiled_, value) *
               static_cast<double>(element_count(models::whole_shape(value)) * value.slots);
   }
   return flop + static_cast<double>(compiled_.spec.parallel.tensor) * attention_flop_per_target(compiled_);
@@ -264,6 +280,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.input_bytes = compiled_.plan.input_bytes;
   layout.host_bytes = compiled_.plan.host_bytes;
   layout.kept_bytes = compiled_.plan.kept_bytes;
+  layout.exchange = exchange();
   layout.inputs = inputs();
   layout.state = state();
   layout.results = results();
@@ -341,9 +358,11 @@ int64_t trained_count(const driver::Compiled& compiled) {
   return count_parameters(compiled, [](const ir::Value& value) { return value.trains(); });
 }
 
-bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {
-  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return false;
-  return parameter.name != "token_embedding" || compiled.spec.model.tie_word_embeddings;
+int times_multiplied(const driver::Compiled& compiled, const ir::Value& parameter) {
+  const spec::Model& m = compiled.spec.model;
+  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return 0;
+  if (parameter.name == "token_embedding") return m.tie_word_embeddings ? 1 : 0;
+  return parameter.name.starts_with("mlp.") ? static_cast<int>(m.mor.recursions) : 1;
 }
 
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {

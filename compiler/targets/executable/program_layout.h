@@ -11,9 +11,9 @@ int64_t parameter_count(const driver::Compiled& compiled);
 int64_t own_parameter_count(const driver::Compiled& compiled);  // that a rank has
 int64_t trained_count(const driver::Compiled& compiled);
 
-// Whether matmuls multiply by a parameter: by matrices, but for embeddings that are only looked up. Model
-// flop are counted by it.
-bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter);
+// How often matmuls multiply a token by a parameter: by matrices, but for embeddings that are only looked up.
+// Model flop are counted by it.
+int times_multiplied(const driver::Compiled& compiled, const ir::Value& parameter);
 
 // Model flop of attention a trained token, forward and backward: three times the forward pass's two matmuls,
 // over the keys that the mask shows a query.

@@ -62,6 +62,29 @@ struct CUmemAccessDesc {
   int flags;
 };
 
+constexpr unsigned kIpcEnablePeerAccess = 1;
+struct CUipcMemHandle {
+  char reserved[64];
+};
+
+// Operations on words of 32 bits in the order of a stream. A write comes after all that the stream was given
+// before it, for whoever reads memory, this GPU or another.
+constexpr int kMemoryWait32 = 1, kMemoryWrite32 = 2;
+constexpr unsigned kWaitForEqual = 1, kWriteAfterAll = 0;
+union CUstreamBatchMemOpParams {
+  struct {
+    int operation;
+    CUdeviceptr address;
+    union {
+      unsigned value;
+      unsigned long long value64;
+    };
+    unsigned flags;
+    CUdeviceptr driver_only;
+  } flag;
+  unsigned long long pad[6];
+};
+
 constexpr int kFunctionMaxThreads = 0;
 constexpr int kFunctionSharedBytes = 1;
 constexpr int kFunctionLocalBytes = 3;
@@ -137,6 +160,10 @@ struct CUlaunchConfig {
                CUmemGenericAllocationHandle memory, unsigned long long flags))                                   \
   X(cuMemUnmap, (CUdeviceptr address, std::size_t bytes))                                                        \
   X(cuMemSetAccess, (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count))  \
+  X(cuDeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))                                           \
+  X(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr address))                                           \
+  X(cuIpcOpenMemHandle_v2, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags))                       \
+  X(cuIpcCloseMemHandle, (CUdeviceptr address))                                                                  \
   X(cuMemHostAlloc, (void** address, std::size_t bytes, unsigned flags))                                         \
   X(cuMemFreeHost, (void* address))                                                                              \
   X(cuMemcpyHtoD_v2, (CUdeviceptr to, const void* from, std::size_t bytes))                                      \
@@ -155,6 +182,8 @@ struct CUlaunchConfig {
   X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                         \
   X(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                        \
   X(cuStreamEndCapture, (CUstream stream, CUgraph* graph))                                                       \
+  X(cuStreamBatchMemOp_v2,                                                                                       \
+    (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags))                     \
   X(cuStreamGetCaptureInfo_v2, (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,            \
                                 const CUgraphNode** nodes, std::size_t* count))                                  \
   X(cuEventCreate, (CUevent* event, unsigned flags))                                                             \

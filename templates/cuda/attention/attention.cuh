@@ -1,4 +1,5 @@
-// Attention on CUDA: attention_forward, and for the backward pass attention_head_gradients where
+// Attention on CUDA: attention_forward, or with matmuls of 8 bits attention_fp8_operands and
+// attention_fp8_forward; and for the backward pass attention_head_gradients where
 // attention_owns_heads(), attention_query_terms and attention_gradients where attention_fuses_gradients(),
 // and else attention_query_gradients and attention_key_gradients. Each is a device function template over an
 // AttentionConfig, and deterministic. A __global__ wrapper binds its constants and pointers:
@@ -17,6 +18,8 @@
 // only: they are the library that specialized kernels include.
 #pragma once
 #include "cuda/attention/forward.cuh"
+#include "cuda/attention/fp8_forward.cuh"
+#include "cuda/attention/fp8_operands.cuh"
 #include "cuda/attention/gradients.cuh"
 #include "cuda/attention/head_gradients.cuh"
 #include "cuda/attention/key_gradients.cuh"

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/attention/block.h"
+#include "cuda/attention/fp8_tiles.h"
 #include "cuda/attention/gradient_geometry.h"
 #include "cuda/chip.h"
 #include "hydrac/math.h"
@@ -18,6 +19,8 @@ enum class AttentionKernel {
   query_terms,      // the query terms alone; runs before gradients
   gradients,        // d_q, d_k, d_v: attention_fuses_gradients() says whether instead of the two above
   head_gradients,   // d_q, d_k, d_v with no other kernel: attention_owns_heads() says whether
+  fp8_operands,     // keys and values of 8 bits; runs before fp8_forward
+  fp8_forward,      // out, lse with matmuls of 8 bits: attention_multiplies_fp8() says whether there is one
 };
 
 // Rows that a block owns, and rows of the other side that it takes at a time. 0: what attention_tile() takes
@@ -75,6 +78,17 @@ HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
          (p.element_bytes == 2 || p.element_bytes == 4);
 }
 
+// Whether there is a forward pass with matmuls of 8 bits.
+HYDRAC_FN constexpr bool attention_multiplies_fp8(const AttentionProblem& p) {
+  return attention_family(p) == AttentionFamily::hopper && p.is_bf16 && !p.has_dropout && !p.has_softcap;
+}
+
+// Bytes of its workspace (Fp8Tiles).
+HYDRAC_FN constexpr std::uint64_t attention_fp8_workspace(const AttentionProblem& p) {
+  const std::int64_t tiles = p.batch * p.kv_heads * ((p.tokens + kFp8Columns - 1) / kFp8Columns);
+  return static_cast<std::uint64_t>(tiles * Fp8Tiles{static_cast<int>(p.head_dim)}.tile_bytes());
+}
+
 // Places for tiles of d_s of 64 queries and 64 keys that a head of `tiles` tiles of 64 tokens takes. Four
 // causal tiles have ten, but two are written so late that they take places of others.
 HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
@@ -126,7 +140,10 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
   if (kernel == AttentionKernel::gradients) return detail::gradients_shared_bytes(tile);
   if (kernel == AttentionKernel::head_gradients)
     return detail::head_gradients_shared_bytes(tile.stages, p.causal);
-  if (kernel == AttentionKernel::query_terms) return 0;
+  if (kernel == AttentionKernel::query_terms || kernel == AttentionKernel::fp8_operands) return 0;
+  if (kernel == AttentionKernel::fp8_forward)
+    return static_cast<std::uint64_t>(
+        fp8_places(tile.rows(), tile.stages, static_cast<int>(p.head_dim)).bytes);
   const int row_bytes = attention_row_bytes(attention_family(p) == AttentionFamily::hopper,
                                             static_cast<int>(p.head_dim), p.element_bytes);
   const int rows = tile.rows(), columns = tile.columns, stages = tile.stages;
@@ -154,6 +171,10 @@ HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const Atte
   }
   if (kernel == AttentionKernel::gradients) return {kGradientRows / 16, 1, kGradientColumns, 4, 1};
   if (kernel == AttentionKernel::query_terms) return {kGradientRows / 16, 1, kGradientColumns, 1, 6};
+  if (kernel == AttentionKernel::fp8_operands) return {kFp8Columns / 16, 1, kFp8Columns, 1, 2};
+  // Warpgroups that share tiles: with one each, as below, the L2 cache would limit them. Measured on an H100:
+  // heads of 64 with two warpgroups take 1.35 times as long.
+  if (kernel == AttentionKernel::fp8_forward) return {small ? 12 : 8, 1, kFp8Columns, small ? 4 : 2, 1};
   if (kernel == AttentionKernel::forward) return {4, 1, 64, 3, small ? 4 : 2};
   if (kernel == AttentionKernel::query_gradients) return {small ? 4 : 8, 1, 64, 3, small ? 3 : 1};
   if (small) return {4, 1, 64, 3, has_dropout || p.has_softcap ? 2 : 3};
@@ -285,12 +306,14 @@ HYDRAC_FN constexpr std::int64_t attention_sums_rows(const AttentionProblem& p) 
   return p.batch * attention_tile(p, AttentionKernel::head_gradients).warps;
 }
 
-// Threads of a block: its tile's, and a warpgroup that serves them in gradients and head_gradients. In the
-// latter one more makes d_q, unless there is but one tile of tokens.
+// Threads of a block: its tile's, and a warpgroup that serves them in gradients, head_gradients and
+// fp8_forward. In head_gradients one more makes d_q, unless there is but one tile of tokens.
 HYDRAC_FN constexpr int attention_threads(const AttentionTile& tile, AttentionKernel kernel) {
   const bool owns_heads = kernel == AttentionKernel::head_gradients;
   if (owns_heads && tile.stages > 1) return tile.threads() + 2 * 128;
-  return tile.threads() + (owns_heads || kernel == AttentionKernel::gradients ? 128 : 0);
+  const bool is_served =
+      owns_heads || kernel == AttentionKernel::gradients || kernel == AttentionKernel::fp8_forward;
+  return tile.threads() + (is_served ? 128 : 0);
 }
 
 // The blocks of gradients take pieces of work while there are any, those of head_gradients heads.
@@ -298,7 +321,8 @@ HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, 
   const AttentionTile tile = attention_tile(p, kernel);
   const bool owns_heads = kernel == AttentionKernel::head_gradients;
   const bool takes_pieces = kernel == AttentionKernel::gradients || owns_heads;
-  const bool owns_keys = kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::gradients;
+  const bool owns_keys = kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::gradients ||
+                         kernel == AttentionKernel::fp8_operands;
   const std::int64_t blocks = owns_heads ? 1 : (p.tokens + tile.rows() - 1) / tile.rows();
   const std::int64_t all = p.batch * (owns_keys ? p.kv_heads : p.heads) * blocks * tile.parts;
   const std::int64_t at_once = static_cast<std::int64_t>(p.multiprocessors) * tile.blocks_per_sm;

@@ -84,6 +84,15 @@ TEST_F(TrainMain, TrainsAndSaysWhatItDoes) {
   EXPECT_NE(slurp(folder_ / "run/metrics.jsonl").find("\"step\":4"), std::string::npos);
 }
 
+TEST_F(TrainMain, AFolderOfAnEncoderIsForProgramsThatHaveOne) {
+  const Outcome outcome = run({"--embed", "bert"});
+  EXPECT_EQ(outcome.code, kExitBadInput);
+  EXPECT_NE(outcome.err.find("--embed is for an encoder as objective.embed, and this program has none"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(made_, 0);
+}
+
 TEST_F(TrainMain, AResumedRunIsTheWholeOne) {
   ASSERT_EQ(run({"--quiet", "--output", (folder_ / "whole").c_str()}).code, 0);
   const std::string parts = folder_ / "parts";

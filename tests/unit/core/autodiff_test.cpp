@@ -18,6 +18,7 @@ struct Config {
   const char* train;
   const char* targets = "";
   const char* adapter = "";
+  bool documents = false;  // sequences have several
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -38,8 +39,9 @@ std::vector<int64_t> sampled(int64_t elements) {
 class ModelGradient : public testing::TestWithParam<Config> {};
 
 TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
-  const SmallModel small(
-      small_spec(GetParam().model, GetParam().train, GetParam().targets, GetParam().adapter), {});
+  spec::Spec spec = small_spec(GetParam().model, GetParam().train, GetParam().targets, GetParam().adapter);
+  spec.data.document_mask = GetParam().documents;
+  const SmallModel small(spec, {});
   ASSERT_EQ(ir::verify(small.graph), std::vector<std::string>{});
   Interpreter start(small.graph);
   small.fill(start);
@@ -101,6 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "tie_word_embeddings: true"),
                kTrain},
         Config{"Ccgqa", CCGQA("2", "}"), kTrain},
+        Config{.name = "CcgqaOfDocuments", .model = CCGQA("2", "}"), .train = kTrain, .documents = true},
         Config{"CcgqaAsManyKeys", CCGQA("4", ", conv_kernel: 2}"), kTrain},
         Config{"CcgqaOneKeyHead", CCGQA("1", ", conv_kernel: 7}"), kTrain},
         Config{"CcgqaHeadConvAlone", CCGQA("2", ", channel_conv: false}"), kTrain},

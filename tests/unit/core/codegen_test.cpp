@@ -22,6 +22,7 @@ struct Config {
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
   spec::StateType optimizer_state = spec::StateType::fp32;
+  bool documents = false;  // sequences have several
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -71,6 +72,7 @@ class Kernels : public testing::TestWithParam<Config> {};
 TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
   const Config& config = GetParam();
   spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  spec.data.document_mask = config.documents;
   spec.optimizations.optimizer_state = config.optimizer_state;
   SmallModel small(spec,
                    {.recompute = config.recompute, .all_functions = true, .fuse = true, .in_place = true});
@@ -151,10 +153,28 @@ INSTANTIATE_TEST_SUITE_P(
                "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}",
                "",
                {.block = true}},
+        Config{"Recursions",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2"},
+        Config{"RecursionsOfLayernormTheBlockRecomputed",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, norm: layernorm, hidden_act: gelu, mlp_bias: true, mor: {recursions: 2, "
+               "aux_warmup_steps: 0}",
+               "sequence_len: 130, micro_batch_size: 2",
+               "",
+               {.block = true}},
         Config{"Ccgqa",
                "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
                "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
                "sequence_len: 37, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{
+            .name = "CcgqaOfDocuments",
+            .model = "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 1, "
+                     "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
+            .train = "sequence_len: 37, micro_batch_size: 2",
+            .documents = true},
         Config{"CcgqaAsManyKeys",
                "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 17, "
                "vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2, head_conv: false}",

@@ -282,11 +282,32 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
 
 namespace {
 
-// A token's rows of all heads into a sequence of a cache [S,K,M,D].
-void keep(ops::Tensor64& cache, int64_t sequence, int64_t token, const double* rows) {
+// Where a cache [S,K,M,D] has a sequence's tokens, or one in pages [Pages,K,M,D] with a table of them.
+class CachePlaces {
+ public:
+  struct Place {
+    int64_t unit = -1, token = 0;  // a sequence or a page, and the token of it; -1: none
+  };
+
+  CachePlaces(ops::Tensor64 pages, int64_t tokens) : pages_(std::move(pages)), unit_tokens_(tokens) {}
+
+  int64_t tokens() const { return pages_.data.empty() ? unit_tokens_ : pages_.shape[1] * unit_tokens_; }
+  Place of(int64_t sequence, int64_t token) const {
+    if (pages_.data.empty()) return {sequence, token};
+    const double page = pages_.data.at(sequence * pages_.shape[1] + token / unit_tokens_);
+    return {static_cast<int64_t>(page), token % unit_tokens_};
+  }
+
+ private:
+  ops::Tensor64 pages_;  // [S,P]
+  int64_t unit_tokens_;
+};
+
+// A token's rows of all heads into a cache.
+void keep(ops::Tensor64& cache, const CachePlaces::Place& at, const double* rows) {
   const int64_t K = cache.shape[1], M = cache.shape[2], D = cache.shape[3];
-  for (int64_t i = 0; i < K * D; ++i)
-    cache.data.at(((sequence * K + i / D) * M + token) * D + i % D) = rows[i];
+  for (int64_t i = 0; i < K * D && at.unit >= 0; ++i)
+    cache.data.at(((at.unit * K + i / D) * M + at.token) * D + i % D) = rows[i];
 }
 
 // Rope of x [S,1,heads,D], of each sequence by the angles of its position.
@@ -308,13 +329,15 @@ void turn_tokens(ops::Tensor64& x, const std::vector<double>& positions, const s
 
 void Interpreter::run_cache_append(const ir::Node& node, int layer) {
   const std::vector<double> rows = read(node.inputs[2]);
+  const CachePlaces places(node.inputs.size() > 5 ? tensor(node.inputs[5], layer) : ops::Tensor64(),
+                           tensor(node.inputs[3], layer).shape[2]);
   for (const size_t side : {0, 1}) {
     const ops::Tensor64 x = tensor(node.inputs[side], layer);
     ops::Tensor64 cache = tensor(node.inputs[3 + side], layer);
     const int64_t tokens = x.shape[1], width = x.shape[2] * x.shape[3];
     for (int64_t i = 0; i < x.shape[0] * tokens; ++i) {
       const auto sequence = static_cast<int64_t>(rows.at(i / tokens));
-      if (sequence >= 0) keep(cache, sequence, i % tokens, &x.data[i * width]);
+      if (sequence >= 0) keep(cache, places.of(sequence, i % tokens), &x.data[i * width]);
     }
     write(node.outputs[side], cache.data, layer);
   }
@@ -324,35 +347,42 @@ void Interpreter::run_attention_decode(const ir::Node& node, int layer) {
   const std::vector<double> positions = read(node.inputs[3]);
   const auto turned = [&](size_t input) {
     ops::Tensor64 x = tensor(node.inputs[input], layer);
-    if (ops::rotates_in_decode(node))
-      turn_tokens(x, positions, read(node.inputs[6]), read(node.inputs[7]), node.flag("interleaved"));
+    if (const auto rotation = ops::rotation_in_decode(node))
+      turn_tokens(x, positions, read(rotation->cos), read(rotation->sin), node.flag("interleaved"));
     return x;
   };
   const ops::Tensor64 q = turned(0), k = turned(1);
   ops::Tensor64 cache[2] = {tensor(node.inputs[4], layer), tensor(node.inputs[5], layer)};
-  const int64_t S = q.shape[0], H = q.shape[2], D = q.shape[3], K = cache[0].shape[1], M = cache[0].shape[2];
+  const int64_t S = q.shape[0], H = q.shape[2], D = q.shape[3], K = cache[0].shape[1];
+  const ops::Tensor64 pages = ops::page_table(node) ? tensor(*ops::page_table(node), layer) : ops::Tensor64();
+  const CachePlaces places(pages, cache[0].shape[2]);
+  const int64_t M = places.tokens();
+  const std::vector<double> new_rows[2] = {k.data, read(node.inputs[2], layer)};
   for (const size_t side : {0, 1}) {
-    const std::vector<double> rows = side == 0 ? k.data : read(node.inputs[2], layer);
     for (int64_t s = 0; s < S; ++s)
-      keep(cache[side], s, static_cast<int64_t>(positions[s]), &rows[s * K * D]);
+      keep(cache[side], places.of(s, static_cast<int64_t>(positions[s])), &new_rows[side][s * K * D]);
     write(node.outputs[1 + side], cache[side].data, layer);
   }
   std::vector<double> out(q.data.size(), 0.0);
   for (int64_t row = 0; row < S * H; ++row) {
     const int64_t s = row / H, kv_head = row % H / (H / K);
     const auto position = static_cast<int64_t>(positions[s]);
-    const auto key = [&](int64_t j, int64_t d) { return ((s * K + kv_head) * M + j) * D + d; };
+    const auto element = [&](size_t side, int64_t j, int64_t d) {
+      if (j == position) return new_rows[side][(s * K + kv_head) * D + d];
+      const CachePlaces::Place at = places.of(s, j);
+      return cache[side].data.at(((at.unit * K + kv_head) * cache[side].shape[2] + at.token) * D + d);
+    };
     std::vector<double> weight;
     for (int64_t j = 0; j <= position; ++j) {
       double product = 0;
-      for (int64_t d = 0; d < D; ++d) product += q.data[row * D + d] * cache[0].data[key(j, d)];
+      for (int64_t d = 0; d < D; ++d) product += q.data[row * D + d] * element(0, j, d);
       weight.push_back(AttentionScore(node, first_layer_ + layer, M, position, j, product).value);
     }
     const double largest = *std::ranges::max_element(weight);
     double sum = 0;
     for (double& w : weight) sum += w = std::exp(w - largest);
     for (int64_t j = 0; j <= position; ++j) {
-      for (int64_t d = 0; d < D; ++d) out[row * D + d] += weight[j] / sum * cache[1].data[key(j, d)];
+      for (int64_t d = 0; d < D; ++d) out[row * D + d] += weight[j] / sum * element(1, j, d);
     }
   }
   write(node.outputs[0], out, layer);

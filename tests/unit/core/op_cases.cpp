@@ -92,6 +92,43 @@ void add_norms(std::vector<OpCase>& cases) {
   cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again(ir::Op::rmsnorm_again), false});
 }
 
+// Logits whose depths are all that there are, and none of which is on the edge of two.
+void add_recursion(std::vector<OpCase>& cases) {
+  for (const int64_t recursions : {2, 3, 4}) {
+    CaseInput logit = x({2, 3});
+    logit.values = {-3, -0.8, -0.1, 0.2, 0.9, 2.5};
+    cases.push_back(
+        {"recursion_depthOf" + std::to_string(recursions),
+         {logit},
+         [recursions](RegionBuilder& b, const Uses& in) { ops::recursion_depth(b, in[0], recursions, "y"); },
+         true,
+         {1}});
+  }
+  for (const double spread : {0.5, 1.5}) {  // var(logit) below 0.5, and above
+    CaseInput logit = x({2, 3});
+    for (const double number : {-1.0, 0.1, 0.4, 0.9, -0.3, 1.2}) logit.values.push_back(spread * number);
+    cases.push_back({spread < 1 ? "recursion_loss" : "recursion_lossOfSpreadLogits",
+                     {logit},
+                     [](RegionBuilder& b, const Uses& in) {
+                       ops::recursion_loss(b, in[0], {.depth = 0.3, .variance = 0.7, .logit = 0.2}, "y");
+                     }});
+  }
+  cases.push_back(
+      {"masked_add",
+       {x({2, 3, 5}), x({2, 3, 5}), given({2, 3}, {0, 1, 2, 3, 1, 2})},
+       [](RegionBuilder& b, const Uses& in) { ops::masked_add(b, in[0], in[1], in[2], 2, "y"); }});
+  // The weight's gradient is that of no finite difference: StraightThroughGivesTheWeightAGradient.
+  cases.push_back({"straight_through",
+                   {x({2, 3, 5}), given({2, 3}, {0, 1, 2, 3, 1, 2})},
+                   [](RegionBuilder& b, const Uses& in) { ops::straight_through(b, in[0], in[1], "y"); }});
+  cases.push_back({"statistic",
+                   {x({2, 3})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false);
+                   },
+                   false});
+}
+
 void add_pointwise(std::vector<OpCase>& cases) {
   for (const char* kind : {"gelu", "gelu_tanh", "silu", "relu2"}) {
     cases.push_back({std::string("activation_") + kind,
@@ -237,7 +274,13 @@ void add_attention(std::vector<OpCase>& cases) {
   }
 }
 
+// Two rows of 5 tokens: documents of 2, 3 and 1, 3, 1 tokens.
+CaseInput two_rows_of_documents() {
+  return ids({2, 5, 2}, {0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 0, 1, 1, 4, 1, 4, 1, 4, 4, 5});
+}
+
 void add_compressed_attention(std::vector<OpCase>& cases) {
+  // The second input, where there is one: documents.
   const auto emit_sums = [](int64_t taps, const std::vector<std::vector<int64_t>>& parts,
                             int64_t before = 0) {
     return [taps, parts, before](RegionBuilder& b, const Uses& in) {
@@ -246,7 +289,7 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
         sums.push_back({"y" + std::to_string(sums.size()), {}});
         for (const int64_t size : sizes) sums.back().shape.push_back({size, ""});
       }
-      ops::sum_taps(b, in[0], taps, sums, before);
+      ops::sum_taps(b, in[0], taps, sums, before, in.size() > 1 ? in[1] : ir::Use{});
     };
   };
   cases.push_back({"sum_taps", {x({2, 5, 12})}, emit_sums(3, {{4}})});
@@ -257,6 +300,14 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"sum_tapsShortSequence", {x({2, 2, 8})}, emit_sums(4, {{2}})});
   cases.push_back({"sum_tapsOfTheLastToken", {x({3, 3, 15})}, emit_sums(3, {{2}, {3}}, 2), false});
   cases.push_back({"sum_tapsBehindOneToken", {x({2, 4, 12})}, emit_sums(3, {{2, 2}}, 1), false});
+  const CaseInput documents = two_rows_of_documents();
+  cases.push_back({"sum_tapsDocuments", {x({2, 5, 12}), documents}, emit_sums(3, {{4}})});
+  cases.push_back({"sum_tapsDocumentsOfHeads", {x({2, 5, 24}), documents}, emit_sums(4, {{3, 2}})});
+  cases.push_back(
+      {"sum_tapsDocumentsParts", {x({2, 5, 15}), documents}, emit_sums(3, {{2}, {3}}), true, {0, 1}});
+  cases.push_back({"value_shiftDocuments",
+                   {x({2, 5, 3, 4}), documents},
+                   [](RegionBuilder& b, const Uses& in) { ops::value_shift(b, in[0], "y", 0, in[1]); }});
   for (const int64_t before : {1, 2}) {
     cases.push_back({"value_shiftBehind" + std::to_string(before) + "Tokens",
                      {x({2, before + 1, 3, 4})},
@@ -350,6 +401,14 @@ void add_cache(std::vector<OpCase>& cases) {
                      ops::cache_append(b, in[0], in[1], {in[3], in[4]}, in[2]);
                    },
                    false});
+  // Three sequences of up to six tokens in pages of three.
+  const CaseInput pool = x({5, 2, 3, 4}), pages = ids({3, 2}, {4, 0, 1, -1, 3, 2});
+  cases.push_back({"cache_appendPaged",
+                   {x({3, 4, 2, 4}), x({3, 4, 2, 4}), ids({3}, {2, -1, 1}), pool, pool, pages},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::cache_append(b, in[0], in[1], {in[3], in[4], in[5]}, in[2]);
+                   },
+                   false});
   const CaseInput history = x({3, 3, 2, 4});
   cases.push_back(
       {"history_append",
@@ -383,6 +442,14 @@ void add_cache(std::vector<OpCase>& cases) {
            ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5]}, in[3], 0.7, rules, "y");
          },
          false});
+    cases.push_back(
+        {std::string("attention_decodePaged") + name,
+         {x({3, 1, 4, 4}), x({3, 1, 2, 4}), x({3, 1, 2, 4}), ids({3, 1}, {5, 0, 3}), pool, pool,
+          ids({3, 2}, {4, 0, -1, -1, 3, 2})},
+         [rules](RegionBuilder& b, const Uses& in) {
+           ops::attention_decode(b, in[0], in[1], in[2], {in[4], in[5], in[6]}, in[3], 0.7, rules, "y");
+         },
+         false});
   }
   for (const bool interleaved : {false, true}) {
     cases.push_back({std::string("attention_decodeRotated") + (interleaved ? "Interleaved" : ""),
@@ -406,8 +473,7 @@ void add_documents(std::vector<OpCase>& cases) {
       {"Window", {.mask = Mask::window, .window = 2, .documents = true}},
       {"Softcap", {.softcap = 0.8, .documents = true}},
   };
-  // Documents of 2, 3 and 1, 3, 1 tokens.
-  const CaseInput documents = ids({2, 5, 2}, {0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 0, 1, 1, 4, 1, 4, 1, 4, 4, 5});
+  const CaseInput documents = two_rows_of_documents();
   for (const auto& [name, rules] : all) {
     for (double dropout : {0.0, 0.3}) {
       cases.push_back(
@@ -485,12 +551,7 @@ void add_losses(std::vector<OpCase>& cases) {
     hits.has_gradient = false;
     cases.push_back(std::move(hits));
   }
-  cases.push_back({"statistic",
-                   {x({2, 3})},
-                   [](RegionBuilder& b, const Uses& in) {
-                     ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false);
-                   },
-                   false});
+  add_recursion(cases);
   const auto score = [](RegionBuilder& b, const Uses& in) { ops::token_score(b, in[0], in[1], in[2], "y"); };
   cases.push_back({"token_score", {x({2, 3, 5}), parameter({5}), parameter({1})}, score});
   cases.push_back({"token_scoreWithoutBias", {x({2, 3, 5}), parameter({5}), absent()}, score});

@@ -251,9 +251,10 @@ std::set<ir::Op> covered_ops() {
 
 TEST(OpTable, EveryOpIsTested) {
   std::set<ir::Op> covered = covered_ops();
-  covered.insert(ir::Op::zero);        // ZeroWritesZeros
-  covered.insert(ir::Op::all_reduce);  // AllReduceSumsWhatRanksHave, and parallel_test
-  covered.insert(ir::Op::transfer);    // TransferCopies, and offload_test
+  covered.insert(ir::Op::zero);                       // ZeroWritesZeros
+  covered.insert(ir::Op::straight_through_backward);  // StraightThroughGivesTheWeightAGradient
+  covered.insert(ir::Op::all_reduce);                 // AllReduceSumsWhatRanksHave, and parallel_test
+  covered.insert(ir::Op::transfer);                   // TransferCopies, and offload_test
   // WhatRanksHaveInPartsCostsWhatTheySend, and parallel_test
   covered.insert({ir::Op::reduce_scatter, ir::Op::all_gather, ir::Op::own_part, ir::Op::all_to_all});
   covered.insert(ir::Op::sum_over_ranks);  // WhatRanksShareOfLayers, and tensor_test
@@ -363,6 +364,32 @@ TEST(OpTable, ZeroWritesZeros) {
   Interpreter interpreter(graph);
   interpreter.run("call");
   EXPECT_EQ(interpreter.read(y), std::vector<double>(6, 0.0));
+}
+
+// As if x had been multiplied by the weight.
+TEST(OpTable, StraightThroughGivesTheWeightAGradient) {
+  OpCase op = *std::ranges::find(op_cases(), "straight_through", &OpCase::name);
+  op.inputs[1].kind = Kind::differentiated;
+  Call call(op);
+  call.graph_.functions[0].regions.push_back({"backward", 0, false, true, {}});
+  RuleGradient rule(call, call.graph_.functions[0].regions[1], false);
+  const ir::Use y = call.node_.outputs[0], x = call.uses_[0], weight = call.uses_[1];
+  const ir::Use dy{call.add("d_y", call.graph_.value(y).shape, ir::DType::f32, ir::Role::input), {}};
+  rule.outputs[y] = dy;
+  ops::op_info(call.node_.op).gradient(rule, call.node_);
+  call.lower();
+  Interpreter interpreter = call.ready();
+  const std::vector<double> given = call.normals(element_count(call.graph_.value(y).shape));
+  interpreter.write(dy, given);
+  interpreter.run("call");
+  EXPECT_EQ(rule.contributions.at(x), std::vector{dy});
+  const std::vector<double> found = interpreter.read(rule.contributions.at(weight).at(0));
+  const size_t columns = given.size() / found.size();
+  for (size_t row = 0; row < found.size(); ++row) {
+    double sum = 0;
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i) sum += given[i] * call.values_[0].data[i];
+    EXPECT_NEAR(found[row], sum, 1e-12) << "row " << row;
+  }
 }
 
 // Large logits: the sum of exponentials overflows, the loss does not.

@@ -106,6 +106,15 @@ TEST(Plan, OfAChainByHand) {
             "          1280            256  b [50] activation\n");
 }
 
+TEST(Plan, MemoryForWhatRanksExchangeLiesBehindActivations) {
+  const Chain chain;
+  const plan::Plan plain = plan::make_plan(chain.graph), plan = plan::make_plan(chain.graph, 0, 1000);
+  EXPECT_EQ(plan.exchange_offset, plain.arena_bytes);
+  EXPECT_EQ(plan.exchange_bytes, 1024);
+  EXPECT_EQ(plan.arena_bytes, plain.arena_bytes + 1024);
+  EXPECT_EQ(plan::verify(chain.graph, plan), std::vector<std::string>());
+}
+
 TEST(Plan, VerifierFindsNeighboursThatShareMemory) {
   const Chain chain;
   plan::Plan plan = plan::make_plan(chain.graph);

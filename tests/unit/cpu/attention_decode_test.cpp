@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -117,6 +118,84 @@ TEST(AttentionDecode, HasTheBitsOfTheWholeSequence) {
   check_bits<16, WindowMask, LinearScores>({1, 300, 4, 2, 0.3f, 100});
   check_bits<32, CausalMask, CappedScores>({1, 140, 4, 2, 0.9f, 0, 1.5f});
   check_bits<32, WindowMask, CappedScores>({1, 200, 12, 1, 0.9f, 70, 1.5f});
+}
+
+// A cache [S,K,M,D] as pages of `page_tokens` in another order, behind one that is nobody's; the last
+// sequence has none.
+struct Paged {
+  Paged(const AttentionShape& shape, int head_dim, int page_tokens, const Floats& keys, const Floats& values)
+      : of_sequence((shape.tokens + page_tokens - 1) / page_tokens),
+        pages((1 + shape.batch * of_sequence) * shape.kv_heads * page_tokens * head_dim, kPoison),
+        page_values(pages) {
+    const std::int64_t K = shape.kv_heads, M = shape.tokens, count = shape.batch * of_sequence;
+    for (std::int64_t i = 0; i < count; ++i)
+      table.push_back(i / of_sequence == shape.batch - 1 ? -1 : static_cast<std::int32_t>(1 + i * 7 % count));
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(keys.size()); ++i) {
+      const std::int64_t s = i / (K * M * head_dim), head = i / (M * head_dim) % K, t = i / head_dim % M;
+      const std::int64_t page = table[s * of_sequence + t / page_tokens];
+      if (page < 0) continue;
+      const std::int64_t at = ((page * K + head) * page_tokens + t % page_tokens) * head_dim + i % head_dim;
+      pages[at] = keys[i];
+      page_values[at] = values[i];
+    }
+  }
+  std::int64_t of_sequence;
+  Floats pages, page_values;
+  std::vector<std::int32_t> table;
+};
+
+// Attention over pages, to the bit that over a whole sequence.
+template <int head_dim, class Mask, class Scores>
+void check_pages(const AttentionShape& shape, const std::vector<std::int32_t>& positions) {
+  constexpr int page_tokens = 64, threads = 2;
+  const std::int64_t H = shape.heads, K = shape.kv_heads, M = shape.tokens, row = (H + 2 * K) * head_dim;
+  const Floats qkv = random_floats(shape.batch * row, 1);
+  Floats keys = random_floats(shape.batch * K * M * head_dim, 2), values = random_floats(keys.size(), 3);
+  Paged paged(shape, head_dim, page_tokens, keys, values);
+  Floats expected(shape.batch * H * head_dim, kPoison), found = expected;
+  std::vector<float> workspace(attention_decode_workspace(shape, head_dim, threads) / sizeof(float));
+  const auto part = [&](std::int64_t head) {
+    return ConstHeads{qkv.data() + head * head_dim, row, row, head_dim};
+  };
+  const auto dense = [&](Floats& x) { return MutableHeads{x.data(), H * head_dim, H * head_dim, head_dim}; };
+  attention_decode<head_dim, Mask, Scores>(shape, part(0), part(H), part(H + K), positions.data(),
+                                           keys.data(), values.data(), dense(expected),
+                                           {workspace.data(), threads});
+  attention_decode<head_dim, Mask, Scores, page_tokens>(
+      shape, part(0), part(H), part(H + K), positions.data(), paged.pages.data(), paged.page_values.data(),
+      dense(found), {workspace.data(), threads}, paged.table.data());
+  EXPECT_EQ(found, expected);
+  const Paged after(shape, head_dim, page_tokens, keys, values);
+  const auto same = [](float a, float b) { return a == b || (a != a && b != b); };
+  EXPECT_TRUE(std::ranges::equal(paged.pages, after.pages, same));
+  EXPECT_TRUE(std::ranges::equal(paged.page_values, after.page_values, same));
+}
+
+TEST(AttentionDecode, OverPagesHasTheSameBits) {
+  check_pages<64, CausalMask, LinearScores>({4, 150, 8, 2, 0.2f}, {149, 64, 63, 0});
+  check_pages<8, CausalMask, LinearScores>({3, 64, 3, 3, 1.0f}, {63, 1, 0});
+  check_pages<80, WindowMask, LinearScores>({3, 300, 4, 1, 0.1f, 70}, {299, 130, 0});
+  check_pages<32, CausalMask, CappedScores>({2, 130, 4, 2, 0.9f, 0, 1.5f}, {129, 0});
+}
+
+TEST(CacheAppend, KeepsPromptsInTheirPages) {
+  constexpr int D = 8;
+  constexpr CacheShape shape{3, 5, 2, 2};  // pages of two tokens, three a sequence
+  const Floats k = random_floats(3 * 5 * 2 * D, 4), v = random_floats(k.size(), 5);
+  Floats keys(6 * 2 * 2 * D, 7.0f), values = keys;
+  const std::int32_t rows[] = {1, -1, 0}, pages[] = {5, 0, 2, 1, 4, -1};
+  const auto dense = [&](const Floats& x) { return ConstHeads{x.data(), 5 * 2 * D, 2 * D, D}; };
+  Floats expected_keys = keys, expected_values = values;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(k.size()); ++i) {
+    const std::int64_t prompt = i / (5 * 2 * D), token = i / (2 * D) % 5, head = i / D % 2;
+    if (rows[prompt] < 0 || pages[rows[prompt] * 3 + token / 2] < 0) continue;
+    const std::int64_t at = ((pages[rows[prompt] * 3 + token / 2] * 2 + head) * 2 + token % 2) * D + i % D;
+    expected_keys[at] = k[i];
+    expected_values[at] = v[i];
+  }
+  cache_append_pages<D>(shape, 3, dense(k), dense(v), rows, pages, keys.data(), values.data());
+  EXPECT_EQ(keys, expected_keys);
+  EXPECT_EQ(values, expected_values);
 }
 
 TEST(CacheAppend, KeepsPromptsInTheirSequences) {

@@ -27,10 +27,12 @@ struct Config {
   int replies = 0;            // above 0: of an objective, and an adapter with kl
   int ranks = 1;              // that share the update
   bool encodes = false;       // an encoder embeds replies
+  bool documents = false;     // sequences have several
 };
 
 spec::Spec spec_of(const Config& config) {
   spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  spec.data.document_mask = config.documents;
   spec.optimizations.optimizer_state = config.int8_state     ? spec::StateType::int8
                                        : config.narrow_state ? spec::StateType::bf16
                                                              : spec::StateType::fp32;
@@ -301,6 +303,20 @@ INSTANTIATE_TEST_SUITE_P(
                ir::DType::f32,
                "[x, y, z]",
                {.norm = true, .act = true}},
+        Config{"Recursions",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 19, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{"RecursionsBf16",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: "
+               "52, vocab_size: 97, dropout: 0.3, mor: {recursions: 3}",
+               "sequence_len: 19, micro_batch_size: 2", ir::DType::bf16},
+        Config{"RecursionsOfManyTokensFp16",
+               "hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 17, "
+               "vocab_size: 31, norm: layernorm, hidden_act: gelu, mor: {recursions: 2, aux_warmup_steps: 0}",
+               "sequence_len: 700, micro_batch_size: 3", ir::DType::f16},
         Config{"Ccgqa",
                "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
                "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
@@ -309,6 +325,19 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
                "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
                "sequence_len: 19, micro_batch_size: 2", ir::DType::bf16},
+        Config{
+            .name = "CcgqaOfDocuments",
+            .model = "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
+                     "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
+            .train = "sequence_len: 19, micro_batch_size: 2",
+            .documents = true},
+        Config{
+            .name = "CcgqaOfDocumentsBf16",
+            .model = "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 1, "
+                     "intermediate_size: 17, vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2}",
+            .train = "sequence_len: 19, micro_batch_size: 2",
+            .activations = ir::DType::bf16,
+            .documents = true},
         Config{"CcgqaAsManyKeysFp16",
                "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 17, "
                "vocab_size: 31, attention_kind: ccgqa, ccgqa: {compression: 2, head_conv: false}",

@@ -70,44 +70,59 @@ TEST_F(CudaKernels, OfMatmulsOfFewRowsAreThoseOfManySequences) {
   EXPECT_EQ(matmuls_of(llama(64, spec::FusedMatmuls::none)).size(), 0u);
 }
 
+const std::string kSizes = "hidden_size: 512, num_hidden_layers: 2, vocab_size: 30000, ";
+const Case kCases[] = {
+    {kSizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 128", {1, 1, 64, 64}},
+    {kSizes + "num_attention_heads: 16, num_key_value_heads: 1, head_dim: 256", {2, 2, 64, 64}},
+    {kSizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2",
+     {64, 8, 64, 64}},
+    {kSizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
+     {3, 1, 64, 64},
+     spec::Precision::fp32},
+    {kSizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 64",
+     {128, 1, 64, 64},
+     spec::Precision::bf16},
+    {kSizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 128",
+     {128, 1, 64, 64},
+     spec::Precision::bf16},
+    {kSizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, attention_kind: ccgqa",
+     {64, 8, 64, 64}},
+    {kSizes + "num_attention_heads: 8, num_key_value_heads: 2, mod: {capacity: 0.125}", {64, 8, 64, 64}},
+};
+
+// `pages`: of 64 tokens, of the cache; 0: each text has room.
+void expect_no_spills_of(const Case& c, const targets::Target& target, int64_t pages) {
+  if (c.precision == spec::Precision::bf16 && target.capability < 80) return;
+  spec::Spec spec = small_spec(c.model, "sequence_len: 1024, micro_batch_size: 1");
+  spec.target = target.name;
+  spec.optimizations.precision = c.precision;
+  driver::CompileOptions options;
+  options.generation = c.generation;
+  options.generation->pages = pages;
+  options.generation->page_tokens = pages > 0 ? 64 : 0;
+  const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
+  const auto kernels = resources_of(source_of(compiled.program), target.capability);
+  EXPECT_GE(kernels.size(), 4u);
+  for (const device_code::KernelResources& kernel : kernels)
+    expect_no_spills(kernel, fmt::format("{}, {}, {} pages: ", target.name, c.model, pages));
+}
+
 TEST_F(CudaKernels, OfGenerationDoNotSpill) {
-  const std::string sizes = "hidden_size: 512, num_hidden_layers: 2, vocab_size: 30000, ";
-  const Case cases[] = {
-      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 128", {1, 1, 64, 64}},
-      {sizes + "num_attention_heads: 16, num_key_value_heads: 1, head_dim: 256", {2, 2, 64, 64}},
-      {sizes + "num_attention_heads: 8, head_dim: 80, sliding_window: 100, sliding_window_pattern: 2",
-       {64, 8, 64, 64}},
-      {sizes + "num_attention_heads: 8, num_key_value_heads: 1, head_dim: 64, attention_softcap: 30",
-       {3, 1, 64, 64},
-       spec::Precision::fp32},
-      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 64",
-       {128, 1, 64, 64},
-       spec::Precision::bf16},
-      {sizes + "num_attention_heads: 16, num_key_value_heads: 4, head_dim: 128",
-       {128, 1, 64, 64},
-       spec::Precision::bf16},
-      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, attention_kind: ccgqa",
-       {64, 8, 64, 64}},
-      {sizes + "num_attention_heads: 8, num_key_value_heads: 2, mod: {capacity: 0.125}", {64, 8, 64, 64}},
-  };
   const std::vector<int> known = device_code::nvrtc_capabilities();
   std::set<int> seen;
   for (const targets::Target& target : targets::all()) {
     if (target.is_cpu() || !seen.insert(target.capability).second) continue;
     if (!std::ranges::binary_search(known, target.capability)) continue;
-    for (const Case& c : cases) {
-      if (c.precision == spec::Precision::bf16 && target.capability < 80) continue;
-      spec::Spec spec = small_spec(c.model, "sequence_len: 1024, micro_batch_size: 1");
-      spec.target = target.name;
-      spec.optimizations.precision = c.precision;
-      driver::CompileOptions options;
-      options.generation = c.generation;
-      const driver::Compiled compiled = driver::compile(spec, passes::RecomputeChoice{}, options);
-      const auto kernels = resources_of(source_of(compiled.program), target.capability);
-      EXPECT_GE(kernels.size(), 4u);
-      for (const device_code::KernelResources& kernel : kernels)
-        expect_no_spills(kernel, std::string(target.name) + ", " + c.model + ": ");
-    }
+    for (const Case& c : kCases) expect_no_spills_of(c, target, 0);
+  }
+}
+
+TEST_F(CudaKernels, OfGenerationFromPagesDoNotSpill) {
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  for (const char* name : {"sm_75", "sm_80", "sm_90"}) {
+    const targets::Target& target = *targets::find(name);
+    if (!std::ranges::binary_search(known, target.capability)) continue;
+    for (const Case& c : kCases) expect_no_spills_of(c, target, 100);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <future>
 #include <iostream>
+#include <optional>
 #include <regex>
 #include <set>
 
@@ -158,6 +159,24 @@ TEST_F(CudaKernels, OfDocumentsSpillNextToNothing) {
   }
 }
 
+// Attention's forward pass with matmuls of 8 bits; that of evaluation stays as it is.
+TEST_F(CudaKernels, OfFp8AttentionSpillNothing) {
+  const targets::Target& gpu = *targets::find("sm_90");
+  const passes::Fp8 fp8{
+      .attention = true, .tokens = 1, .flops_of_16_bits = 1, .flops_of_8_bits = 1, .bytes_per_second = 1};
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{"model.head_dim=64"},
+                                             {"model.head_dim=128"},
+                                             {"model.head_dim=64", "model.sliding_window=512"},
+                                             {"model.head_dim=128", "data.document_mask=true"}}) {
+    GpuModel model(shipped_spec("llama-1b", overrides), ir::DType::bf16, {}, std::nullopt, fp8);
+    const std::string source = program_source(std::move(model), gpu, {"fp8_operands", "fp8_forward"});
+    const std::vector<device_code::KernelResources> kernels = resources_of(source, gpu.capability);
+    EXPECT_EQ(kernels.size(), 2u);
+    for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);
+  }
+}
+
 // What no shipped spec has. Merging leaves column spaces in some of these that no loop walks.
 TEST_F(CudaKernels, OfOtherOptionsCompile) {
   struct Options {
@@ -176,6 +195,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
                 {.norm = true}},
         // One kernel over heads of queries and of keys, whose columns have one name.
         Options{"hydra-100m", {"model.ccgqa.channel_conv=false"}, {}},
+        Options{"hydra-100m", {"data.document_mask=true"}, {}}, Options{"hydra-mor", {}, {.block = true}},
         Options{"llama-1b", {"model.position=none", "model.hidden_act=relu2"}, {.act = true}}}) {
     const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute);
     EXPECT_FALSE(resources_of(source_of(model, gpu), gpu.capability).empty()) << options.spec;
@@ -183,8 +203,8 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,
-                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "quickstart",
-                                         "shakespeare-char", "chatgot-small-char", "series",
+                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "hydra-mor",
+                                         "quickstart", "shakespeare-char", "chatgot-small-char", "series",
                                          "series-classify", "llama-8b-qlora"),
                          [](const auto& info) {
                            std::string name = info.param;

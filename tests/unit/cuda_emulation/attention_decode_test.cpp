@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -35,8 +36,15 @@ constexpr const char* kName<f16> = "hydrac::f16";
 
 constexpr float kScale = 0.3f;
 
-// q, k and v are parts of packed rows [(H + 2 K) D], as a program's are.
-std::string source_of(const Case& c, const std::string& type) {
+constexpr int kPageTokens = 64;
+
+int pages_of_sequence(const DecodeProblem& p) {
+  return (p.context + kPageTokens - 1) / kPageTokens;
+}
+
+// q, k and v are parts of packed rows [(H + 2 K) D], as a program's are. `page_tokens`: of a cache in pages,
+// or 0.
+std::string source_of(const Case& c, const std::string& type, int page_tokens = 0) {
   const DecodeProblem& p = c.problem;
   const int row = (p.heads + 2 * p.kv_heads) * p.head_dim;
   const auto heads = [&](const std::string& name, int first) {
@@ -47,11 +55,11 @@ std::string source_of(const Case& c, const std::string& type) {
       R"(#include "cuda/attention_decode.cuh"
 using namespace hydrac;
 constexpr cuda::DecodeLaunch kLaunch = cuda::decode_launch({{{}, {}, {}, {}, {}, {}}});
-using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}, cuda::Rotation::{}>;
+using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}, cuda::Rotation::{}, {}>;
 constexpr SequenceShape shape{{{}, {}, {}, {}f, {}, {:#}f}};
 extern "C" __global__ void decode(const {}* qkv, const int* positions, const float* cos, const float* sin,
-                                  {}* keys, {}* values, {}* out, float* workspace) {{
-  cuda::attention_decode<Config>(shape, {}, {}, {}, positions, {{cos, sin}}, keys, values, {}, workspace);
+                                  {}* keys, {}* values, {}* out, float* workspace, const int* pages) {{
+  cuda::attention_decode<Config>(shape, {}, {}, {}, positions, {{cos, sin}}, keys, values, {}, workspace, pages);
 }}
 extern "C" __global__ void parts(float* workspace, {}* out) {{
   cuda::attention_decode_parts<Config>(shape, workspace, {});
@@ -59,8 +67,9 @@ extern "C" __global__ void parts(float* workspace, {}* out) {{
 )",
       p.sequences, p.context, p.heads, p.kv_heads, p.head_dim, p.multiprocessors, type, p.head_dim,
       c.window > 0 ? "WindowMask" : "CausalMask", c.softcap > 0 ? "CappedScores" : "LinearScores", c.rotation,
-      p.context, p.heads, p.kv_heads, kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0),
-      heads("qkv", p.heads), heads("qkv", p.heads + p.kv_heads), out, type, out);
+      page_tokens, page_tokens > 0 ? pages_of_sequence(p) * page_tokens : p.context, p.heads, p.kv_heads,
+      kScale, c.window, c.softcap, type, type, type, type, heads("qkv", 0), heads("qkv", p.heads),
+      heads("qkv", p.heads + p.kv_heads), out, type, out);
 }
 
 template <typename T>
@@ -183,13 +192,15 @@ void check(const Case& c) {
   const float *at_cos = angles.cos.data(), *at_sin = angles.sin.data();
   T *at_keys = keys.data(), *at_values = values.data(), *at_out = out.data();
   float* at_workspace = workspace.data();
+  const int* at_pages = nullptr;
   const auto geometry = [](int blocks) {
     return Geometry{{static_cast<unsigned>(blocks), 1, 1}, {cuda::kDecodeThreads, 1, 1}};
   };
   const std::vector written{bytes_of(keys), bytes_of(values), bytes_of(out), bytes_of(workspace)};
   kernels.launch_both_orders(
       "decode", geometry(launch.blocks),
-      addresses(at_qkv, at_positions, at_cos, at_sin, at_keys, at_values, at_out, at_workspace), written);
+      addresses(at_qkv, at_positions, at_cos, at_sin, at_keys, at_values, at_out, at_workspace, at_pages),
+      written);
   if (launch.parts > 1)
     kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
                                written);
@@ -228,6 +239,96 @@ TEST(AttentionDecode, EqualsFloat64) {
     check<bf16>(c);
   }
   check<f16>(cases[0]);
+}
+
+// A cache [S,K,M,D] as pages in another order, behind one that is nobody's; the last sequence has none.
+template <typename T>
+struct Paged {
+  Paged(const DecodeProblem& p, const std::vector<T>& keys, const std::vector<T>& values) {
+    const int count = p.sequences * pages_of_sequence(p), page_size = p.kv_heads * kPageTokens * p.head_dim;
+    for (int i = 0; i < count; ++i)
+      table.push_back(i / pages_of_sequence(p) == p.sequences - 1 ? -1 : 1 + i * 11 % count);
+    pages.assign(static_cast<size_t>((count + 1) * page_size),
+                 from_float<T>(std::numeric_limits<float>::quiet_NaN()));
+    page_values = pages;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const int row = static_cast<int>(i) / p.head_dim, d = static_cast<int>(i) % p.head_dim;
+      const int token = row % p.context, head = row / p.context % p.kv_heads,
+                sequence = row / p.context / p.kv_heads;
+      const int page = table[static_cast<size_t>(sequence * pages_of_sequence(p) + token / kPageTokens)];
+      if (page < 0) continue;
+      const auto at = static_cast<size_t>(
+          ((page * p.kv_heads + head) * kPageTokens + token % kPageTokens) * p.head_dim + d);
+      pages[at] = keys[i];
+      page_values[at] = values[i];
+    }
+  }
+  std::vector<int> table;
+  std::vector<T> pages, page_values;
+};
+
+template <typename T>
+void check_pages(const Case& c) {
+  SCOPED_TRACE(fmt::format("{} of {}", c.name, kName<T>));
+  const DecodeProblem& p = c.problem;
+  const auto size = [](int n) { return static_cast<size_t>(n); };
+  const std::vector<T> qkv =
+      random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
+  const size_t cached = size(p.sequences * p.kv_heads * p.context * p.head_dim);
+  std::vector<T> keys = random_numbers<T>(cached, 2), values = random_numbers<T>(cached, 3);
+  const Angles angles(p);
+  Paged<T> paged(p, keys, values);
+  // Parts are those of a context in whole pages.
+  DecodeProblem whole_pages = p;
+  whole_pages.context = pages_of_sequence(p) * kPageTokens;
+  const DecodeLaunch launch = decode_launch(whole_pages);
+  ASSERT_EQ(launch.parts, decode_launch(p).parts);
+  ASSERT_EQ(launch.keys, decode_launch(p).keys);
+  const auto run = [&](int page_tokens, std::vector<T>& all_keys, std::vector<T>& all_values) {
+    EmulatedKernels kernels(source_of(c, kName<T>, page_tokens), {"decode", "parts"});
+    std::vector<T> out(size(p.sequences * p.heads * p.head_dim));
+    std::vector<float> workspace(size(static_cast<int>(decode_workspace_bytes(p) / 4)) + 1);
+    const T* at_qkv = qkv.data();
+    const int *at_positions = c.positions.data(), *at_pages = paged.table.data();
+    const float *at_cos = angles.cos.data(), *at_sin = angles.sin.data();
+    T *at_keys = all_keys.data(), *at_values = all_values.data(), *at_out = out.data();
+    float* at_workspace = workspace.data();
+    const auto geometry = [](int blocks) {
+      return Geometry{{static_cast<unsigned>(blocks), 1, 1}, {cuda::kDecodeThreads, 1, 1}};
+    };
+    const std::vector written{bytes_of(all_keys), bytes_of(all_values), bytes_of(out), bytes_of(workspace)};
+    kernels.launch_both_orders(
+        "decode", geometry(launch.blocks),
+        addresses(at_qkv, at_positions, at_cos, at_sin, at_keys, at_values, at_out, at_workspace, at_pages),
+        written);
+    if (launch.parts > 1)
+      kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
+                                 written);
+    return out;
+  };
+  const auto same = [](const T& a, const T& b) { return std::memcmp(&a, &b, sizeof a) == 0; };
+  const std::vector<T> expected = run(0, keys, values),
+                       found = run(kPageTokens, paged.pages, paged.page_values);
+  EXPECT_TRUE(std::ranges::equal(found, expected, same));
+  const Paged<T> after(p, keys, values);
+  EXPECT_TRUE(std::ranges::equal(paged.pages, after.pages, same));
+  EXPECT_TRUE(std::ranges::equal(paged.page_values, after.page_values, same));
+}
+
+TEST(AttentionDecode, OverPagesHasTheSameBits) {
+  const Case cases[] = {
+      {"llama", {3, 200, 8, 2, 64, 132}, {150, 64, 0}},
+      {"one part", {4, 128, 4, 4, 64, 1}, {63, 127, 64, 0}},
+      {"wide heads", {2, 300, 8, 1, 128, 8}, {299, 0}},
+      {"narrow heads", {3, 300, 14, 2, 8, 4}, {260, 5, 0}},
+      {"odd heads", {2, 150, 6, 2, 80, 8}, {149, 0}},
+      {"window", {3, 300, 4, 2, 32, 132}, {280, 10, 0}, 37},
+      {"turned halves", {3, 200, 8, 2, 64, 132}, {150, 3, 0}, 0, 0, "halves"},
+  };
+  for (const Case& c : cases) {
+    check_pages<float>(c);
+    check_pages<bf16>(c);
+  }
 }
 
 TEST(AttentionDecode, PartsDependOnTheProblemAlone) {
@@ -278,6 +379,53 @@ extern "C" __global__ void append(const {0}* qkv, const int* rows, {0}* keys, {0
   const auto same = [](const T& a, const T& b) { return to_float(a) == to_float(b); };
   EXPECT_TRUE(std::ranges::equal(keys, expected_keys, same));
   EXPECT_TRUE(std::ranges::equal(values, expected_values, same));
+}
+
+template <typename T>
+void check_append_to_pages() {
+  constexpr int A = 3, tokens = 5, K = 2, head_dim = 16, page_tokens = 2, of_sequence = 3;
+  const std::string type = kName<T>;
+  constexpr int row = 3 * K * head_dim;
+  EmulatedKernels kernels(fmt::format(R"(#include "cuda/cache_append.cuh"
+using namespace hydrac;
+extern "C" __global__ void append(const {0}* qkv, const int* rows, const int* pages, {0}* keys, {0}* values) {{
+  cuda::cache_append<{0}, {1}, {2}, {3}, {4}, {5}, {10}>({{qkv + {6}, {8}, {9}, {5}}}, {{qkv + {7}, {8}, {9}, {5}}}, rows, keys, values, pages);
+}}
+)",
+                                      type, A, tokens, K, page_tokens, head_dim, K * head_dim,
+                                      2 * K * head_dim, tokens * row, row, of_sequence),
+                          {"append"});
+  const auto size = [](int n) { return static_cast<size_t>(n); };
+  const std::vector<T> qkv = random_numbers<T>(size(A * tokens * row), 4);
+  std::vector<T> keys = random_numbers<T>(size(6 * K * page_tokens * head_dim), 5), values = keys;
+  std::vector<T> expected_keys = keys, expected_values = values;
+  const std::vector<int> rows = {1, -1, 0}, pages = {5, 0, 2, 1, 4, -1};
+  for (int a = 0; a < A; ++a) {
+    for (int i = 0; i < tokens * K * head_dim && rows[size(a)] >= 0; ++i) {
+      const int token = i / (K * head_dim), head = i / head_dim % K, d = i % head_dim;
+      const int page = pages[size(rows[size(a)] * of_sequence + token / page_tokens)];
+      if (page < 0) continue;
+      const size_t at = size(((page * K + head) * page_tokens + token % page_tokens) * head_dim + d);
+      const int from = (a * tokens + token) * row + head * head_dim + d;
+      expected_keys[at] = qkv[size(from + K * head_dim)];
+      expected_values[at] = qkv[size(from + 2 * K * head_dim)];
+    }
+  }
+  const T* at_qkv = qkv.data();
+  const int *at_rows = rows.data(), *at_pages = pages.data();
+  T *at_keys = keys.data(), *at_values = values.data();
+  const unsigned blocks = static_cast<unsigned>((A * tokens * K * head_dim / 8 + 255) / 256);
+  kernels.launch_both_orders("append", {{blocks, 1, 1}, {256, 1, 1}},
+                             addresses(at_qkv, at_rows, at_pages, at_keys, at_values),
+                             std::vector{bytes_of(keys), bytes_of(values)});
+  const auto same = [](const T& a, const T& b) { return to_float(a) == to_float(b); };
+  EXPECT_TRUE(std::ranges::equal(keys, expected_keys, same));
+  EXPECT_TRUE(std::ranges::equal(values, expected_values, same));
+}
+
+TEST(CacheAppend, KeepsPromptsInTheirPages) {
+  check_append_to_pages<float>();
+  check_append_to_pages<bf16>();
 }
 
 TEST(CacheAppend, KeepsPromptsInTheirSequences) {

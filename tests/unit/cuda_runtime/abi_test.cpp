@@ -117,6 +117,11 @@ TEST(CudaAbi, DriverValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kMemOnDevice, CU_MEM_LOCATION_TYPE_DEVICE),
       HYDRAC_VALUE(kMemOnHostNode, CU_MEM_LOCATION_TYPE_HOST_NUMA),
       HYDRAC_VALUE(kMemReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+      HYDRAC_VALUE(kIpcEnablePeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+      HYDRAC_VALUE(kMemoryWait32, CU_STREAM_MEM_OP_WAIT_VALUE_32),
+      HYDRAC_VALUE(kMemoryWrite32, CU_STREAM_MEM_OP_WRITE_VALUE_32),
+      HYDRAC_VALUE(kWaitForEqual, CU_STREAM_WAIT_VALUE_EQ),
+      HYDRAC_VALUE(kWriteAfterAll, CU_STREAM_WRITE_VALUE_DEFAULT),
       HYDRAC_VALUE(kFunctionMaxThreads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
       HYDRAC_VALUE(kFunctionSharedBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
       HYDRAC_VALUE(kFunctionLocalBytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
@@ -139,6 +144,22 @@ TEST(CudaAbi, DriverValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kLaunchClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION),
       HYDRAC_VALUE(kLaunchProgrammaticSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION),
   });
+}
+
+TEST(CudaAbi, OperationsOnFlagsAreThoseOfTheHeader) {
+  static_assert(sizeof(abi::CUipcMemHandle) == sizeof(::CUipcMemHandle));
+  static_assert(sizeof(abi::CUstreamBatchMemOpParams) == sizeof(::CUstreamBatchMemOpParams));
+  abi::CUstreamBatchMemOpParams ours{};
+  ours.flag.operation = abi::kMemoryWait32;
+  ours.flag.address = 0x123456789a;
+  ours.flag.value = 7;
+  ours.flag.flags = abi::kWaitForEqual;
+  ::CUstreamBatchMemOpParams theirs{};
+  std::memcpy(&theirs, &ours, sizeof theirs);
+  EXPECT_EQ(theirs.waitValue.operation, CU_STREAM_MEM_OP_WAIT_VALUE_32);
+  EXPECT_EQ(theirs.waitValue.address, ours.flag.address);
+  EXPECT_EQ(theirs.waitValue.value, 7u);
+  EXPECT_EQ(theirs.waitValue.flags, static_cast<unsigned>(CU_STREAM_WAIT_VALUE_EQ));
 }
 
 TEST(CudaAbi, NvrtcValuesAreThoseOfTheHeader) {

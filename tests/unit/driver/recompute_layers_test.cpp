@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
 #include <set>
+#include <string>
 
 #include "driver/compile.h"
 #include "driver/prediction.h"
@@ -44,6 +46,7 @@ const std::vector<Words> kLayerVariants = {
     {"optimizations.precision=fp8", "optimizations.fp8_matmuls=all"},
     {"model.sliding_window=32", "model.sliding_window_pattern=2", "data.document_mask=true"},
     {"model.attention_kind=ccgqa", "model.ccgqa.compression=2", "model.num_key_value_heads=2"},
+    {"model.mor.recursions=3"},
     {"train.freeze=[model.embed_tokens.weight, model.layers.0.*, model.layers.1.*, model.layers.4.*]"},
     {"adapter.type=lora", "adapter.base=nf4"},
     {"train.optimizer.name=muon"},
@@ -100,6 +103,22 @@ TEST(RecomputeLayers, HaveKernelsThatNoneOrAllHave) {
         EXPECT_TRUE(known.contains(without_name(kernel))) << kernel.name;
     }
   }
+}
+
+// The sums over rows of a router's gradients, whatever is computed again beside them: fused with what makes
+// their operands they would add up in another order.
+TEST(RecomputeLayers, SumARoutersGradientsInTheSameKernels) {
+  const auto sums = [](const char* what) {
+    std::map<std::string, std::string> texts;
+    for (const program::Kernel& kernel : recomputing(what, 0, {"model.mor.recursions=3"}).program.kernels)
+      if (kernel.name.find("token_score_") != std::string::npos &&
+          kernel.name.find("_gradient") != std::string::npos)
+        texts[kernel.name] = kernel.text;
+    return texts;
+  };
+  const auto expected = sums("none");
+  EXPECT_EQ(expected.size(), 4u);  // of the weight and of the bias, each with its partial sums
+  for (const char* what : {"block", "[norm, act]", "[attn, mlp]"}) EXPECT_EQ(sums(what), expected) << what;
 }
 
 TEST(RecomputeLayers, SaveWhatTheyDoNotKeep) {

@@ -51,14 +51,33 @@ constexpr const char* kReplies =
     "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
     "optimizations: {precision: bf16, attention: generated}\n";
 
-spec::Spec spec_of(const char* text) {
+// And an encoder that embeds them.
+const spec::Encoder kEncoder = {.folder = "bert",
+                                .hidden_size = 64,
+                                .num_hidden_layers = 3,
+                                .num_attention_heads = 2,
+                                .intermediate_size = 128,
+                                .vocab_size = 100,
+                                .max_position_embeddings = 64,
+                                .type_vocab_size = 2,
+                                .norm_eps = 1e-12,
+                                .max_tokens = 64};
+
+struct Program {
+  const char* name;
+  const char* spec;
+  bool encodes = false;
+};
+
+spec::Spec spec_of(const Program& program) {
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text("test.yaml", text, {}, diagnostics);
+  std::optional<spec::Spec> spec = spec::load_spec_text("test.yaml", program.spec, {}, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
+  if (program.encodes) spec->encoder = kEncoder;
   return *spec;
 }
 
-class CudaBuild : public testing::TestWithParam<const char*> {
+class CudaBuild : public testing::TestWithParam<Program> {
  protected:
   CudaBuild()
       : compiled_(
@@ -94,7 +113,10 @@ class CudaBuild : public testing::TestWithParam<const char*> {
   const Files files_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Programs, CudaBuild, testing::Values(kStep, kReplies));
+INSTANTIATE_TEST_SUITE_P(Programs, CudaBuild,
+                         testing::Values(Program{"Step", kStep}, Program{"Replies", kReplies},
+                                         Program{"EmbeddedReplies", kReplies, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(CudaBuild, ContractsWhatHydracItselfContracts) {
   std::set<std::string> expected;

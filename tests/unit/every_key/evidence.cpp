@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cli/build_program.h"
+#include "cli/generation_plan.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "emit/emit.h"
@@ -66,9 +67,7 @@ std::string starting_values(const runtime::ProgramLayout& layout) {
   return text + fmt::format("{}\n{}\n", cos, sin);
 }
 
-std::string program_of(spec::Spec spec) {
-  cli::complete_for_planning(spec);
-  const driver::Compiled compiled = cli::plan_program(spec, {.offline = true}).compiled;
+std::string text_of(const driver::Compiled& compiled) {
   std::string text = fmt::format("{} threads\n", compiled.threads);
   for (const program::Dimension& d : compiled.program.dimensions)
     text += fmt::format("{} {}\n", d.symbol, d.size);
@@ -78,6 +77,20 @@ std::string program_of(spec::Spec spec) {
   const runtime::ProgramLayout layout = targets::layout_of(compiled);
   text += fmt::format("{} bytes, {} micro-batches\n", layout.arena_bytes, layout.gradient_accumulation_steps);
   return text + starting_values(layout);
+}
+
+std::string program_of(spec::Spec spec) {
+  cli::complete_for_planning(spec);
+  return text_of(cli::plan_program(spec, {.offline = true}).compiled);
+}
+
+std::string generation_of(spec::Spec spec) {
+  cli::complete_for_planning(spec);
+  cli::BuildOptions options{.offline = true};
+  options.generation = cli::plan_generation(
+      spec,
+      {.sequences = 2, .longest_prompt = 40, .new_tokens = spec.sample.max_new_tokens, .context_limit = 64});
+  return text_of(cli::plan_program(spec, options).compiled);
 }
 
 std::string emitted(spec::Spec spec) {
@@ -242,6 +255,8 @@ std::string evidence(Shows shows, const std::string& yaml, const std::vector<std
       return emitted(loaded(yaml, overrides));
     case Shows::run:
       return run_of(loaded(yaml, overrides));
+    case Shows::generation:
+      return generation_of(loaded(yaml, overrides));
     case Shows::tuning:
       return tuning_of(loaded(yaml, overrides));
     case Shows::refusal:

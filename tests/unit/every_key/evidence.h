@@ -26,7 +26,8 @@ enum class Shows {
   emitted,  // the source code of the program, without what it says of the spec
   run,      // the files of a training run (of a fake program), its metrics, configuration and sample
   tuning,   // what `hydrac tune` tries apart, because it rounds in another way
-  refusal,  // what is wrong with the spec
+  generation,  // as program: that which generates text with a cache
+  refusal,     // what is wrong with the spec
 };
 
 // Of the spec `yaml` with overrides, in a Bench of its own. Throws where the spec is refused and `shows` says

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "job_folder.h"
 
@@ -84,6 +85,48 @@ TEST_F(Fp8, LaterStepsScaleByWhatEarlierOnesHad) {
               0.3 * to_bf16(e4m3(to_bf16(kX), 448 / to_bf16(kX)) * w_read_), kTolerance);
   EXPECT_NEAR(outcome.scalar("autocast.loss.s1"), 0.3 * to_bf16(to_bf16(kX) * w_read_), kTolerance)
       << "exact";
+}
+
+// One head, two positions, one element a head: its result from operands and probabilities of 8 bits, and the
+// gradients that a backward pass in 16 bits makes of that result.
+TEST_F(Fp8, AttentionRoundsItsForwardPassAlone) {
+  using Numbers = std::vector<double>;
+  const Numbers q = {0.31, 1.7}, k = {0.83, -1.21}, v = {0.57, -0.77};
+  const int heads[] = {job_.parameter("q", {1, 2, 1, 1}, q), job_.parameter("k", {1, 2, 1, 1}, k),
+                       job_.parameter("v", {1, 2, 1, 1}, v)};
+  const int mixed = job_.node("attention", {{"causal", false}, {"scale", 1.0}, {"fp8", {{"forward", true}}}},
+                              {heads[0], heads[1], heads[2], kLeftOut}, {1, 2, 1, 1});
+  job_.sum_as_loss(mixed, 0.9);
+  job_.root()["autocast"] = "bf16";
+  const Outcome outcome = job_.write_and_run();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const double back = to_bf16(0.9), key_scale = 448 / to_bf16(1.21), value_scale = 448 / to_bf16(0.77);
+  Numbers dq(2), dk(2), dv(2);
+  double loss = 0;
+  for (int i = 0; i < 2; ++i) {
+    double score[2], sum = 0, out = 0;
+    for (int j = 0; j < 2; ++j) score[j] = to_bf16(q[i]) * e4m3(to_bf16(k[j]), key_scale);
+    const double top = std::max(score[0], score[1]);
+    for (int j = 0; j < 2; ++j) {
+      const double weight = std::exp(score[j] - top) * std::exp2(5.8);
+      sum += weight, out += e4m3(weight, 1) * e4m3(to_bf16(v[j]), value_scale);
+    }
+    const double lse = top + std::log(sum / std::exp2(5.8)), result = to_bf16(out / sum);
+    loss += 0.9 * result;
+    for (int j = 0; j < 2; ++j) {
+      const double weight = std::exp(to_bf16(q[i]) * to_bf16(k[j]) - lse);
+      const double d_score = to_bf16(weight * (back * to_bf16(v[j]) - back * result));
+      dv[j] += to_bf16(weight) * back;
+      dq[i] += d_score * to_bf16(k[j]);
+      dk[j] += d_score * to_bf16(q[i]);
+    }
+  }
+  EXPECT_NEAR(outcome.scalar("autocast.loss.s0"), loss, 1e-5);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(outcome.at("autocast.grad.q.0")[i], dq[i], 4e-3 * std::abs(dq[i]));
+    EXPECT_NEAR(outcome.at("autocast.grad.k.0")[i], dk[i], 4e-3 * std::abs(dk[i]));
+    EXPECT_NEAR(outcome.at("autocast.grad.v.0")[i], dv[i], 4e-3 * std::abs(dv[i]));
+  }
 }
 
 }  // namespace

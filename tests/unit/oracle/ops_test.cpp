@@ -145,6 +145,22 @@ TEST_F(OneOp, ValueShiftTakesTheSecondHalfOfTheWidthFromTheTokenBefore) {
   expect_near(value("value_shift", kNone, {x}, {1, 2, 3, 2}), {1, 2, 3, 0, 0, 0, 11, 12, 13, 4, 5, 6});
 }
 
+// Documents of two tokens and of one.
+TEST_F(OneOp, CausalConvolutionsReadTheTokensOfTheDocument) {
+  const int x = job.input("x", {1, 3, 2}, {1, 10, 2, 20, 3, 30});
+  const int w = job.parameter("w", {6, 2}, {9, 9, 1, 0, 0, 1, 9, 9, 100, 0, 0, 1000});
+  const int documents = job.integer_input("documents", {1, 3, 2}, {0, 2, 0, 2, 2, 3});
+  expect_near(value("causal_conv", {{"taps", 2}, {"first", 1}}, {x, w, documents}, {1, 3, 1, 2}),
+              {1, 10, 2 + 100, 20 + 10000, 3, 30});
+  expect_near(outcome.at("grad.w.0"), {0, 0, 6, 60, 6, 60, 0, 0, 1, 10, 1, 10});
+}
+
+TEST_F(OneOp, ValueShiftTakesNothingFromAnotherDocument) {
+  const int x = job.input("x", {1, 3, 1, 2}, {1, 2, 3, 4, 5, 6});
+  const int documents = job.integer_input("documents", {1, 3, 2}, {0, 1, 1, 3, 1, 3});
+  expect_near(value("value_shift", kNone, {x, documents}, {1, 3, 1, 2}), {1, 0, 3, 0, 5, 4});
+}
+
 TEST_F(OneOp, BlockDiagonalPlacesTheBlocksOfEachPart) {
   const int x = job.parameter("x", {4, 1}, {1, 2, 3, 4});
   expect_near(value("block_diagonal", {{"groups", 2}, {"first_column", 1}}, {x}, {4, 4}),

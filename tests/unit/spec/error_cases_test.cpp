@@ -66,7 +66,8 @@ TEST(ErrorCases, ProvokeEveryRegisteredKind) {
       diag::Kind::encoder_unusable,     // found when a run begins: tests/e2e/encoder_test.cpp
       diag::Kind::core_missing,         // of a machine: tests/e2e/affinity_test.cpp
       diag::Kind::output_not_writable,  // of a machine: tests/e2e/error_test.cpp
-      diag::Kind::out_of_memory};       // found by compiling: tests/e2e/memory_test.cpp
+      diag::Kind::out_of_memory,        // found by compiling: tests/e2e/memory_test.cpp
+      diag::Kind::cache_too_small};     // found when texts are known: tests/e2e/sample_test.cpp
   for (const std::string& name : case_names()) {
     const Loaded loaded = run_case(name);
     for (const diag::Diagnostic& diagnostic : loaded.diagnostics.all()) provoked.insert(diagnostic.kind);

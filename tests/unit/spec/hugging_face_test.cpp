@@ -49,6 +49,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"hidden_act: relu2", "model.hidden_act"},
       {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"attention_kind: ccgqa", "model.attention_kind"},
+      {"mor: {recursions: 2}", "model.mor.recursions"},
       {"rope_interleave: true", "model.rope_interleave"},
   };
   for (const auto& [keys, key] : cases) {

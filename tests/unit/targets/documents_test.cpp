@@ -79,7 +79,8 @@ TEST_P(Documents, PackedTrainAsTheyDoApart) {
 INSTANTIATE_TEST_SUITE_P(
     Models, Documents,
     testing::Values("num_key_value_heads: 2, sliding_window: 20, sliding_window_pattern: 2",
-                    "norm: layernorm, position: learned"));
+                    "norm: layernorm, position: learned",
+                    "attention_kind: ccgqa, num_key_value_heads: 2, head_dim: 4"));
 
 }  // namespace
 }  // namespace hydrac::targets

@@ -54,10 +54,13 @@ class Generation : public testing::TestWithParam<Family> {
   }
 
   CpuProgram& program(const std::optional<models::Generation>& generation) {
+    return program(generation, spec_);
+  }
+  CpuProgram& program(const std::optional<models::Generation>& generation, const spec::Spec& spec) {
     driver::CompileOptions options;
     options.threads = 2;
     options.generation = generation;
-    programs_.push_back(std::make_unique<CpuProgram>(driver::compile(spec_, options), kernels_->path()));
+    programs_.push_back(std::make_unique<CpuProgram>(driver::compile(spec, options), kernels_->path()));
     programs_.back()->steps().initialize();
     return *programs_.back();
   }
@@ -250,6 +253,64 @@ TEST_P(Generation, AStepCanBeDoneAgain) {
   EXPECT_EQ(step(35, 6), third);
 }
 
+// Of a context of four pages.
+class Paged : public Generation {
+ protected:
+  static constexpr int64_t kLongContext = 200;
+
+  static Family with_long_context(Family family) {
+    family.overrides.push_back("train.sequence_len=200");
+    return family;
+  }
+  static models::Generation cache_of(int64_t pages) {
+    models::Generation generation{3, 2, kContext};
+    generation.pages = pages;
+    generation.page_tokens = pages > 0 ? 64 : 0;
+    return generation;
+  }
+  CpuProgram& long_program(int64_t pages) { return program(cache_of(pages), long_spec_); }
+
+  const spec::Spec long_spec_ = spec_of(with_long_context(GetParam()));
+};
+
+// Texts of different lengths, two of which do not fit at once: they are those of a cache in which each text
+// has room, and so is each token's probability to the bit.
+TEST_P(Paged, TextsAreThoseOfACacheWithRoomForAll) {
+  Texts expected = some_texts(1, 130);
+  expected.options.log_probabilities = true;
+  expected.options.stop = {"z"};
+  Texts found = expected;
+  expected.generate(long_program(0));
+  found.generate(long_program(4));
+  EXPECT_EQ(found.counts.pages, 4);
+  EXPECT_EQ(found.counts.most_pages, 4);
+  EXPECT_GT(found.counts.texts_put_back, 0);
+  expect_equal(found, expected);
+  for (size_t i = 0; i < expected.replies.size(); ++i)
+    EXPECT_EQ(found.replies[i].log_probabilities, expected.replies[i].log_probabilities) << "text " << i;
+}
+
+// All logits of each step, over pages in any order.
+TEST_P(Paged, LogitsHaveTheSameBits) {
+  CpuProgram &whole = long_program(0), &paged = long_program(12);
+  paged.set_page_table(Ids{7, 2, 11, 0, 4, -1, -1, -1, 1, 9, 3, 5});
+  Ids prompts[2];
+  for (int32_t i = 0; i < 40; ++i) prompts[0].push_back(1 + i * 37 % 255);
+  prompts[1] = {9, 8, 7};
+  const runtime::Prompt both[] = {{0, prompts[0]}, {2, prompts[1]}};
+  for (runtime::StepProgram* program :
+       {static_cast<runtime::StepProgram*>(&whole), static_cast<runtime::StepProgram*>(&paged)})
+    program->prefill(both);
+  for (int32_t step = 0; step < 155; ++step) {
+    const Ids tokens = {1 + step * 7 % 255, 5, 1 + step * 3 % 255},
+              positions = {40 + step, step % 64, 3 + step};
+    const auto expected = whole.decode(tokens, positions), found = paged.decode(tokens, positions);
+    for (const int64_t row : {0, 1, 2})
+      ASSERT_TRUE(std::ranges::equal(found.row(row), expected.row(row)))
+          << "step " << step << ", row " << row;
+  }
+}
+
 class ShortPrompts : public Generation {};
 
 TEST_P(ShortPrompts, EndATextWhereTheContextIsFull) {
@@ -296,7 +357,8 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"modOfEveryThirdLayer",
                "norm: layernorm, position: learned, hidden_act: gelu_tanh, mod: {capacity: 0.125, every: 3}"},
         Family{"modAdapters", "mod: {capacity: 0.5, every: 3}", {"adapter.type=lora", "adapter.r=4"}},
-        Family{"ccgqa", kCompressed}, Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
+        Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"}, Family{"ccgqa", kCompressed},
+        Family{"ccgqaOfAsManyKeys", "attention_kind: ccgqa, head_dim: 8"},
         Family{"ccgqaHeadConv",
                kCompressed,
                {"model.ccgqa.channel_conv=false", "model.ccgqa.value_shift=false"}},
@@ -309,11 +371,22 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"ccgqaLongConv", kCompressed, {"model.ccgqa.conv_kernel=9"}},
         Family{"ccgqaOneTap", kCompressed, {"model.ccgqa.conv_kernel=1"}},
         Family{"ccgqaWindows", kCompressed, {"model.sliding_window=7"}},
+        Family{"ccgqaDocuments", kCompressed, {"data.document_mask=true"}},
         Family{"ccgqaAdapters", kCompressed, {"adapter.type=lora", "adapter.r=4"}},
         Family{"ccgqaWithoutTime",
                kCompressed,
                {"model.ccgqa.head_conv=false", "model.ccgqa.channel_conv=false",
                 "model.ccgqa.value_shift=false"}}),
+    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Families, Paged,
+    testing::Values(Family{"llama", "num_key_value_heads: 2"},
+                    Family{"gpt2",
+                           "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
+                           "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+                    Family{"windowsInSomeLayers", "sliding_window: 70, sliding_window_pattern: 2"},
+                    Family{"softcaps", "attention_softcap: 5, logit_softcap: 10"},
+                    Family{"ccgqa", kCompressed}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, ShortPrompts, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
                          [](const auto& info) { return info.param.name; });
@@ -323,6 +396,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"gpt2",
                            "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
+                    Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"},
                     Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),

@@ -12,7 +12,7 @@ std::map<std::string, std::string> keys_of(const std::string& target) {
   std::map<std::string, std::string> keys = {{"name", "\"a\""}, {"target", "\"" + target + "\""}};
   for (const char* fp32 : {"precision", "residual", "weights", "gradients", "optimizer_state"})
     keys[std::string("optimizations.") + fp32] = "\"fp32\"";
-  keys["optimizations.fp8_head"] = "false";
+  keys["optimizations.fp8_head"] = keys["optimizations.fp8_attention"] = "false";
   keys["optimizations.attention"] = "\"generated\"";
   keys["optimizations.fused_matmuls"] = "\"none\"";
   for (const char* kernel : {"forward", "dq", "dkv"})

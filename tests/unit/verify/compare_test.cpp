@@ -174,6 +174,32 @@ size_t losses_beyond(const Results& results) {
 
 // As measured for a classifier of ten sequences, whose losses have few targets, over ten seeds: autocast's
 // errors and ours have the same root mean square, and one of either can be four times another.
+// What is left of a sum whose terms cancel says little about its error.
+TEST(Compare, TheGradientOfABiasOfOneNumberIsMeasuredWithItsWeights) {
+  for (const bool has_weight : {false, true}) {
+    Results results;
+    const std::string weight = has_weight ? "router.weight" : "other";
+    results.training.gradients[weight] = {std::vector<float>(4, 0.5f)};
+    results.reference["grad." + weight + ".0"] = std::vector<double>(4, 0.5);
+    results.training.gradients["router.bias"] = {{1e-3f + 1e-6f}};
+    results.reference["grad.router.bias.0"] = {1e-3};
+    for (const Difference& row : results.compare()) {
+      if (row.name != "router.bias") continue;
+      EXPECT_EQ(row.passed(), has_weight);
+      EXPECT_NEAR(row.relative, has_weight ? 1e-6 : 1e-3, has_weight ? 1e-8 : 1e-6);
+    }
+  }
+}
+
+TEST(Compare, AnAuxiliaryLossIsComparedInEachStepAndMayBeZero) {
+  for (const float found : {0.0f, 1e-3f}) {
+    Results results;
+    results.training.steps[0].aux_loss = found;
+    results.reference["aux_loss.s0"] = {0};
+    EXPECT_EQ(results.row("aux_loss").passed(), found == 0);
+  }
+}
+
 TEST(Compare, ALossIsMeasuredByAutocastsInAllSteps) {
   const std::vector<double> autocasts = {5e-5, -1.7e-4, 3.4e-4};
   const Results luckless = with_losses({1.2e-4, 3.8e-4, -5.6e-4}, autocasts);

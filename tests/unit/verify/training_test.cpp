@@ -74,7 +74,7 @@ Training some_training() {
 TEST(CompareBits, EqualTrainingsAreTheSame) {
   const Sameness same = compare_bits("two runs", some_training(), some_training());
   EXPECT_EQ(same.what, "two runs");
-  EXPECT_EQ(same.compared, 7u);  // four numbers of each step, the evaluation, a gradient, a parameter
+  EXPECT_EQ(same.compared, 8u);  // five numbers of each step, the evaluation, a gradient, a parameter
   EXPECT_TRUE(same.passed());
 }
 
@@ -95,7 +95,7 @@ TEST(CompareBits, AMissingTensorDiffersAndTheSameNaNDoesNot) {
   b.parameters.clear();
   EXPECT_EQ(compare_bits("", a, b).differing, std::vector<std::string>{"parameter w"});
   b.steps.pop_back();
-  EXPECT_EQ(compare_bits("", a, b).differing.size(), 5u);
+  EXPECT_EQ(compare_bits("", a, b).differing.size(), 6u);
 }
 
 }  // namespace

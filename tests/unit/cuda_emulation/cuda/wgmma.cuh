@@ -58,6 +58,49 @@ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b
       c, [&](int half, int k) { return rows.at[half][k]; }, b, add);
 }
 
+// Of rows of 64 or 128 bytes, swizzled over as many.
+template <int row_bytes>
+std::uint64_t row_descriptor(std::uint32_t address) {
+  return address / 16 | static_cast<std::uint64_t>(row_bytes) << 32;
+}
+inline float f8_element(std::uint64_t descriptor, int row, int column) {
+  const auto start = static_cast<std::uint32_t>(descriptor) * 16,
+             row_bytes = static_cast<std::uint32_t>(descriptor >> 32);
+  const std::uint32_t at = start + row * row_bytes + column;
+  return to_float(f8e4m3{*ptx::shared_at(at ^ (at >> 7 & (row_bytes / 16 - 1)) << 4)});
+}
+template <int N, class Left>
+void multiply_f8_by(float (&c)[N / 8][4], Left a, std::uint64_t b, bool add) {
+  for (int n = 0; n < N / 8; ++n) {
+    for (int e = 0; e < 4; ++e) {
+      const int column = n * 8 + emulation::lane() % 4 * 2 + e % 2;
+      double sum = 0;
+      for (int k = 0; k < 32; ++k) sum += static_cast<double>(a(e / 2, k)) * f8_element(b, column, k);
+      c[n][e] = (add ? c[n][e] : 0.0f) + static_cast<float>(sum);
+    }
+  }
+}
+template <int N>
+void multiply_f8(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+  const int first = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + emulation::lane() / 4;
+  multiply_f8_by<N>(
+      c, [&](int half, int k) { return f8_element(a, first + 8 * half, k); }, b, add);
+}
+template <int N>
+void multiply_f8(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+  float rows[2][32];
+  for (int half = 0; half < 2; ++half) {
+    const std::uint64_t* words =
+        ptx::exchange(a[half] | static_cast<std::uint64_t>(a[half + 2]) << 32, "wgmma");
+    for (int k = 0; k < 32; ++k) {
+      const std::uint64_t word = words[emulation::lane() / 4 * 4 + k % 16 / 4];
+      rows[half][k] = to_float(f8e4m3{static_cast<std::uint8_t>(word >> (k / 16 * 32 + k % 4 * 8))});
+    }
+  }
+  multiply_f8_by<N>(
+      c, [&](int half, int k) { return rows[half][k]; }, b, add);
+}
+
 inline void fence() {}
 inline void commit() {}
 

@@ -1,0 +1,18 @@
+// What carries numbers between GPUs of ranks that share micro-batches, and the memory that it takes.
+#pragma once
+#include <cstdint>
+
+#include "driver/compile.h"
+
+namespace hydrac::driver {
+
+// Whether it may be copies between the GPUs (parallel.exchange), as far as the program alone decides.
+bool may_exchange_by_copies(const Compiled& c);
+
+// Bytes of the arena that copies take beside the tensors, 0 where there are none. Of a graph with calls.
+int64_t exchange_bytes(const Compiled& c);
+
+// Says in the decisions which, and why.
+void explain_exchange(const Compiled& c, passes::Log& log);
+
+}  // namespace hydrac::driver

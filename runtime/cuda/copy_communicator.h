@@ -1,0 +1,64 @@
+// A Communicator of GPUs of one host that reach each other's memory: their copy engines carry the numbers,
+// and small kernels add them up in the order of ranks. So no multiprocessor is taken from kernels that run at
+// the same time but for these sums, and the sums have the bits of ranks on processors.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/communicator.h"
+#include "runtime/cuda/exchange_schedule.h"
+#include "runtime/cuda/peer_memory.h"
+#include "runtime/cuda/stream.h"
+#include "runtime/cuda/term_sums.h"
+
+namespace hydrac::runtime::cuda {
+
+class CopyCommunicator final : public Communicator {
+ public:
+  // Of all ranks, which are one data group of at most kMostRanks; why_no_peers() is "". Every rank calls it,
+  // with its GPU's context current and its arena, which is memory of cuMemAlloc of the same size and layout
+  // on each, and in which nobody touches `place` as long as it lives. RunError.
+  CopyCommunicator(Ranks& ranks, DeviceRange arena, const ExchangePlace& place);
+
+  // All tensors are in the arena, at the same place on every rank. Sums are in f32 and in the order of ranks:
+  // 0 + rank 0's + rank 1's + ...
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                  RankGroup group) const override;
+  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
+                      RankGroup group) const override;
+  void all_gather(std::span<const SharedElements> tensors, const Stream& stream,
+                  RankGroup group) const override;
+  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
+  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
+  // Of ranks that share layers: std::logic_error.
+  void sum(const Elements& from, void* to, const Stream& stream) const override;
+  std::string name() const override { return "copies between GPUs"; }
+
+ private:
+  class Queues;
+  // What was carried out last. All of it is one after another, as flags and buffer are the same.
+  struct Last {
+    unsigned long long capture = 0;  // in which it was; 0: in none
+    std::optional<Event> end;
+  };
+
+  // Puts a schedule on `stream` and on the streams of copies, between before_call() and after_call().
+  void enqueue(const ExchangeSchedule& schedule, Reduction reduction, const Stream& stream) const;
+  std::vector<ArenaParts> parts_of(std::span<const SharedElements> tensors) const;
+  std::int64_t offset_of(const void* data) const;
+
+  const Member member_;
+  const DeviceRange arena_;
+  const ExchangeBuffer buffer_;
+  const std::int64_t flags_;  // offset of the flags
+  PeerMemory peers_;
+  TermSums sums_;
+  std::vector<Stream> copies_;  // one for each peer
+  mutable Last last_;
+};
+
+}  // namespace hydrac::runtime::cuda

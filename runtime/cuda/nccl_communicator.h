@@ -1,0 +1,50 @@
+// A Communicator by NCCL.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/cuda/abi/nccl.h"
+#include "runtime/cuda/communicator.h"
+
+namespace hydrac::runtime::cuda {
+
+// "NCCL 2.28.9". InputError that says what to install when it is not there.
+std::string nccl_version();
+
+class NcclCommunicator final : public Communicator {
+ public:
+  // Of all ranks, and of the groups that they are in (RankGroup). Every rank calls it, with its GPU's context
+  // current; each has a GPU of its own. InputError: NCCL is missing; RunError: it cannot connect them.
+  explicit NcclCommunicator(Ranks& ranks);
+  ~NcclCommunicator() override;
+
+  // One kernel for all tensors.
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
+                  RankGroup group) const override;
+  void sum(const Elements& from, void* to, const Stream& stream) const override;
+  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
+                      RankGroup group) const override;
+  void all_gather(std::span<const SharedElements> tensors, const Stream& stream,
+                  RankGroup group) const override;
+  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
+  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
+  std::string name() const override { return nccl_version(); }
+
+ private:
+  // One kernel of the calls that `each` makes of the tensors.
+  template <class Tensor, class Each>
+  void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
+
+  // A slot's parts between its owner and all ranks, in the order of slots on both sides.
+  void exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const;
+
+  abi::ncclComm_t of(RankGroup group) const;
+  abi::ncclComm_t split(Ranks& ranks, RankGroup group) const;
+
+  const int rank_, size_;  // among those that share micro-batches
+  abi::ncclComm_t all_ = nullptr;
+  abi::ncclComm_t data_ = nullptr, tensor_ = nullptr;  // null where the group is all ranks, or this one alone
+};
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,36 @@
+// Who has which page of a cache whose keys and values lie in one pool.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+class CachePages {
+ public:
+  // Of a cache in pages, all of them free; or of another one, whose sequences have room whatever they need.
+  explicit CachePages(const CacheShape& cache);
+
+  // Gives the sequence pages, until it has those of `tokens` tokens, at most a context. Returns false, and
+  // gives none, where too few are free.
+  bool grow(size_t sequence, int64_t tokens);
+  // All pages of the sequence are free again.
+  void release(size_t sequence);
+
+  // As StepProgram::set_page_table() takes it; empty of a cache without pages.
+  std::span<const int32_t> table() const { return table_; }
+  int64_t most_used() const { return most_used_; }  // pages, at once
+
+ private:
+  int64_t pages_of(int64_t tokens) const;
+
+  const CacheShape cache_;
+  std::vector<int32_t> table_;  // [sequences, pages_of_sequence], -1 where there is none
+  std::vector<int64_t> held_;   // by sequence: pages
+  std::vector<int32_t> free_;   // the last one is given next
+  int64_t most_used_ = 0;
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,116 @@
+// A mixture of recursions as a user trains it: the shipped spec made small, runs that go on after an end, and
+// ranks.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+
+// Tokens of all depths, and an auxiliary loss from the first step on.
+const Words kRecursions = {"base.yaml", "model.mor.recursions=3", "model.mor.aux_warmup_steps=6",
+                           "model.initializer_range=0.1", "sample.max_new_tokens=8"};
+
+std::vector<nlohmann::json> metric_records(const fs::path& run) {
+  std::vector<nlohmann::json> all;
+  std::istringstream lines(slurp(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+// Without times and memory.
+std::string metrics_of(const fs::path& run) {
+  return std::regex_replace(without_timing(slurp(run / "metrics.jsonl")),
+                            std::regex(",\"memory_gib\":[0-9.e-]+"), "");
+}
+
+void run_well(const Workplace& place, const Words& words) {
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
+TEST(Recursions, TheShippedSpecMadeSmallTrains) {
+  const Workplace place;
+  const std::string spec = hydrac::test::source_dir() + "/specs/hydra-mor.yaml";
+  const Words words = {spec,
+                       "target=cpu",
+                       "data.path=corpus.txt",
+                       "data.tokenizer=byte",
+                       "model.vocab_size=256",
+                       "model.num_hidden_layers=2",
+                       "model.hidden_size=64",
+                       "model.num_attention_heads=2",
+                       "model.num_key_value_heads=1",
+                       "model.head_dim=8",
+                       "model.intermediate_size=96",
+                       "train.sequence_len=32",
+                       "train.micro_batch_size=4",
+                       "train.gradient_accumulation_steps=2",
+                       "train.max_steps=30",
+                       "train.log_steps=1",
+                       "train.lr_scheduler.name=constant",
+                       "train.lr_scheduler.warmup_steps=0",
+                       "optimizations.precision=fp32",
+                       "optimizations.threads=1",
+                       "sample.max_new_tokens=8",
+                       "output.dir=runs/small"};
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("  depth "), std::string::npos) << outcome.out;
+  const auto steps = metric_records(place / "runs/small");
+  EXPECT_LT(steps.back()["loss"], steps.front()["loss"]);
+  // Of all layers: a share n / 2500 of 0.0005 / 2 + 0.01 + 0.05 at most each.
+  const double first = steps.front()["aux_loss"], last = steps.back()["aux_loss"];
+  EXPECT_GT(first, 2 * 0.03 / 2500);
+  EXPECT_LT(first, 2 * 0.0605 / 2500);
+  EXPECT_GT(last, 15 * first);
+  for (const auto& step : steps) {
+    EXPECT_GE(step["mean_depth"], 0.0);
+    EXPECT_LE(step["mean_depth"], 2.0);
+  }
+}
+
+TEST(Recursions, ARunGoesOnBitForBit) {
+  const Workplace place;
+  const Words words = with(kRecursions, {"train.lr_scheduler.name=constant"});
+  run_well(place, with(words, {"output.dir=runs/whole"}));
+  run_well(place, with(words, {"train.max_steps=4", "output.dir=runs/half"}));
+  run_well(place, with(words, {"output.dir=runs/half", "--resume"}));
+  EXPECT_EQ(metrics_of(place / "runs/half"), metrics_of(place / "runs/whole"));
+  EXPECT_NE(metrics_of(place / "runs/half").find("\"aux_loss\":"), std::string::npos);
+}
+
+TEST(Recursions, TwoRanksTrainAsOneProcessThatAccumulates) {
+  const Workplace place;
+  const auto words = [](const std::string& ranks, const std::string& steps, const std::string& folder) {
+    return with(kRecursions, {"train.micro_batch_size=2", "parallel.data=" + ranks,
+                              "train.gradient_accumulation_steps=" + steps, "output.dir=" + folder});
+  };
+  run_well(place, words("1", "2", "runs/one"));
+  run_well(place, words("2", "1", "runs/two"));
+  EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
+}
+
+TEST(Recursions, EveryChoiceOfRecomputationTrainsTheSame) {
+  const Workplace place;
+  std::string expected;
+  int number = 0;
+  for (const char* what : {"none", "block", "[norm, act]", "[attn, mlp]"}) {
+    const std::string folder = "runs/" + std::to_string(number++);
+    run_well(place,
+             with(kRecursions, {std::string("optimizations.recompute=") + what, "output.dir=" + folder}));
+    const std::string metrics = metrics_of(place / folder);
+    if (expected.empty()) expected = metrics;
+    EXPECT_EQ(metrics, expected) << what;
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

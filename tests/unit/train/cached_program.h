@@ -1,0 +1,210 @@
+// A program with a cache whose logits depend on all tokens that the cache holds of a text.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "fake_program.h"
+#include "runtime/text/tokenizers.h"
+#include "runtime/train/generate.h"
+
+namespace hydrac::runtime {
+
+inline constexpr int64_t kSequences = 3, kContext = 40, kTop = 8, kVocabulary = 256;
+
+// Logits depend on all tokens that the cache holds of a sequence, up to the position.
+class CachedProgram final : public FakeProgram {
+ public:
+  // `pages` of four tokens, or, with 0, room for the whole context of each sequence.
+  explicit CachedProgram(int64_t steps_in_flight, int64_t pages = 0)
+      : in_flight_(steps_in_flight),
+        cache_{
+            kSequences, 1, 8, kTop, steps_in_flight, pages, pages > 0 ? 4 : 0, pages > 0 ? kContext / 4 : 0},
+        table_(static_cast<size_t>(kSequences * cache_.pages_of_sequence), -1) {
+    for (int32_t row = 0; row < kSequences && pages == 0; ++row) table_.push_back(row);
+    const int64_t units = pages > 0 ? pages : kSequences;
+    tokens_.assign(static_cast<size_t>(units * unit_tokens()), -1);
+  }
+
+  bool knows_sums = true;  // else the sums of every fourth row are no numbers
+  int64_t top = kTop;      // 0: the program finds no largest logits
+  int64_t prompt_tokens = 8;
+  size_t most_unfinished_steps = 0;
+
+  CacheShape cache_shape() const override {
+    CacheShape shape = cache_;
+    shape.top = top;
+    shape.prompt_tokens = prompt_tokens;
+    return shape;
+  }
+  int64_t context_length() const override { return kContext; }
+
+  void set_page_table(std::span<const int32_t> pages) override {
+    std::vector<int32_t> held;
+    std::ranges::copy_if(pages, std::back_inserter(held), [](int32_t page) { return page >= 0; });
+    std::ranges::sort(held);
+    if (std::ranges::adjacent_find(held) != held.end()) throw std::logic_error("a page of two sequences");
+    table_.assign(pages.begin(), pages.end());
+  }
+
+  LogitRows prefill(std::span<const Prompt> prompts) override {
+    require_nothing_unfinished();
+    const std::span<const int32_t> tokens = prompts[0].tokens;
+    for (size_t at = 0; at < tokens.size() && prompts[0].sequence >= 0; ++at)
+      keep(static_cast<size_t>(prompts[0].sequence), at, tokens[at]);
+    rows_[0] = row_of({tokens.begin(), tokens.end()});
+    return {rows_[0].data(), kVocabulary, kVocabulary};
+  }
+
+  LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override {
+    logits_.clear();
+    for (size_t s = 0; s < kSequences; ++s) {
+      const auto at = static_cast<size_t>(positions[s]);
+      keep(s, at, tokens[s]);
+      const Row row = row_of(held(s, at + 1));
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+    return {logits_.data(), kVocabulary, kVocabulary};
+  }
+
+  void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
+                        const TopRequest& request) override {
+    if (static_cast<int64_t>(steps_.size()) >= in_flight_) throw std::logic_error("a step too many");
+    if (tokens) require_nothing_unfinished();
+    Step& step = steps_.emplace_back();
+    most_unfinished_steps = std::max(most_unfinished_steps, steps_.size());
+    for (size_t s = 0; s < kSequences; ++s) {
+      const auto at = static_cast<size_t>(positions[s]);
+      keep(s, at, tokens ? (*tokens)[s] : chosen_[s]);
+      rows_[s] = row_of(held(s, at + 1));
+      const double uniform = request.uniforms.empty() ? -1 : request.uniforms[s];
+      step[s] = found_in(rows_[s], 1 / request.temperature, uniform);
+      if (!knows_sums && at % 4 == s) step[s].sum = NAN;
+      chosen_[s] = step[s].drawn;
+    }
+  }
+
+  std::vector<TopLogits> finish_decode_top() override {
+    last_ = steps_.front();
+    steps_.pop_front();
+    std::vector<TopLogits> top;
+    for (const Found& found : last_) top.push_back({found.values, found.ids, found.sum, found.drawn});
+    return top;
+  }
+
+  std::span<const float> decoded_logits(int64_t sequence) override {
+    require_nothing_unfinished();
+    return rows_[static_cast<size_t>(sequence)];
+  }
+
+ private:
+  using Row = std::vector<float>;
+  struct Found {
+    std::vector<float> values;
+    std::vector<int32_t> ids;
+    double sum = 0;
+    int32_t drawn = -1;
+  };
+  using Step = std::array<Found, kSequences>;
+
+  void require_nothing_unfinished() const {
+    if (!steps_.empty()) throw std::logic_error("a step is unfinished");
+  }
+
+  int64_t unit_tokens() const { return cache_.pages > 0 ? cache_.page_tokens : kContext; }
+
+  // Where the cache has a sequence's token; nullptr: nowhere.
+  int32_t* place(size_t sequence, size_t at) {
+    const auto tokens = static_cast<size_t>(unit_tokens());
+    const int32_t unit = table_.at(sequence * (table_.size() / kSequences) + at / tokens);
+    return unit < 0 ? nullptr : &tokens_.at(static_cast<size_t>(unit) * tokens + at % tokens);
+  }
+  void keep(size_t sequence, size_t at, int32_t token) {
+    if (int32_t* kept = place(sequence, at))
+      *kept = token;
+    else if (at > 0)
+      throw std::logic_error("a token of a text has no page");
+  }
+  std::vector<int32_t> held(size_t sequence, size_t count) {
+    std::vector<int32_t> tokens;
+    for (size_t at = 0; at < count; ++at) {
+      const int32_t* kept = place(sequence, at);
+      tokens.push_back(kept ? *kept : 0);
+    }
+    return tokens;
+  }
+
+  static Row row_of(const std::vector<int32_t>& held) {
+    uint64_t seen = held.size();
+    for (const int32_t token : held) seen = mix64(seen + static_cast<uint64_t>(token));
+    Row row(kVocabulary);
+    for (size_t id = 0; id < row.size(); ++id)
+      row[id] = static_cast<float>(mix64(seen * 512 + id) % 1000) / 100;
+    return row;
+  }
+
+  static Found found_in(const Row& row, double inverse_temperature, double uniform) {
+    Found found;
+    std::vector<int32_t> ids(row.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    std::ranges::stable_sort(ids, [&](int32_t a, int32_t b) { return row[a] > row[b]; });
+    found.ids.assign(ids.begin(), ids.begin() + kTop);
+    for (const int32_t id : found.ids) found.values.push_back(row[id]);
+    const auto weight = [&](size_t id) {
+      return std::exp((row[id] - found.values[0]) * inverse_temperature);
+    };
+    for (size_t id = 0; id < row.size(); ++id) found.sum += weight(id);
+    found.drawn = found.ids[0];
+    double left = uniform * found.sum;
+    for (size_t id = 0; uniform >= 0 && left >= 0 && id < row.size(); ++id) {
+      found.drawn = static_cast<int32_t>(id);
+      left -= weight(id);
+    }
+    return found;
+  }
+
+  const int64_t in_flight_;
+  const CacheShape cache_;
+  std::vector<int32_t> table_;   // [sequences, pages or sequences of each]
+  std::vector<int32_t> tokens_;  // by page or sequence
+  std::vector<float> logits_;
+  std::array<int32_t, kSequences> chosen_{};
+  std::array<Row, kSequences> rows_;
+  std::deque<Step> steps_;
+  Step last_;
+};
+
+struct Texts {
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<TextEnd> ends;
+  std::vector<std::string> pieces;  // said, one behind the other
+  GenerateCounts counts = {};
+
+  bool operator==(const Texts& other) const {
+    return ids == other.ids && ends == other.ends && pieces == other.pieces;
+  }
+};
+
+inline std::vector<TextRequest> some_requests() {
+  return {{{'a', 'b'}, 3}, {{'x'}, 4}, {{'c', 'd', 'e'}, 5}, {{'q'}, 6}, {{'a'}, 7}};
+}
+
+inline Texts texts_of(CachedProgram& program, const GenerateOptions& options) {
+  const std::vector<TextRequest> requests = some_requests();
+  Texts texts{std::vector<std::vector<int32_t>>(requests.size()), std::vector<TextEnd>(requests.size()),
+              std::vector<std::string>(requests.size())};
+  TextEvents events;
+  events.on_text = [&](size_t request, std::string_view piece) { texts.pieces[request] += piece; };
+  events.on_end = [&](size_t request, const Reply& reply) {
+    texts.ids[request] = reply.ids;
+    texts.ends[request] = reply.end;
+  };
+  texts.counts = generate_batch(program, *make_byte_tokenizer(), requests, options, events);
+  return texts;
+}
+
+}  // namespace hydrac::runtime
