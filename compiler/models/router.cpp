@@ -23,6 +23,12 @@ void train_predictor(ops::RegionBuilder& b, const Build& build, Use x, const ops
                   1 / (tokens * routed), build.model.interface.predictor_hits, "predictor_hits");
 }
 
+// Of a sequence at most.
+int64_t tokens_in_cache(const ir::Graph& graph, const CacheInterface& io) {
+  const int64_t rows = graph.value(io.keys).shape[2].size;  // of a page, where there are any
+  return io.page_table == ir::kNoValue ? rows : rows * graph.value(io.page_table).shape[1].size;
+}
+
 // The layer's cache has a sequence's chosen tokens one behind the other. Where "decode" puts the next one is
 // how many there are, which a history of flags says.
 Route predicted_route(ops::RegionBuilder& b, const Build& build, Use x) {
@@ -31,7 +37,7 @@ Route predicted_route(ops::RegionBuilder& b, const Build& build, Use x) {
   const CacheInterface& io = build.model.interface.cache;
   route.positions = build.phase == Phase::decode ? build.positions() : route.choice.tokens;
   if (io.keys == ir::kNoValue) return route;
-  const int64_t before = b.value({io.keys, {}}).shape[2].size;
+  const int64_t before = tokens_in_cache(b.graph(), io);
   const Use flags = ops::chosen_flags(b, route.choice.places, "router.flags");
   const WithEarlier all = with_earlier(b, build, flags, before, "router.flags");
   if (build.phase == Phase::decode) route.places_in_cache = ops::places_before(b, all.rows, "router.place");

@@ -34,6 +34,13 @@ void check_capacity(Draft& draft) {
                "raise it; 0.125 and 0.5 are usual");
 }
 
+// Whether tokens see others by something else than attention: convolutions, shifted values.
+bool mixes_tokens(const Spec& spec) {
+  const auto& parts = spec.model.ccgqa;
+  return spec.model.attention_kind == AttentionKind::ccgqa &&
+         (parts.head_conv || parts.channel_conv || parts.value_shift);
+}
+
 struct Refused {
   bool applies;
   const char* key;
@@ -50,7 +57,7 @@ void check_others(Draft& draft) {
        "before",
        "write attention_kind: gqa" + or_remove},
       {has_recursions(spec), "model.mor.recursions",
-       "a routed layer multiplies what its mlp adds by its own router's score, and recursions by theirs",
+       "a model routes tokens through layers (model.mod) or through passes of them (model.mor), not both",
        "write recursions: 1" + or_remove},
       {spec.model.sliding_window > 0, "model.sliding_window",
        "a routed layer has some tokens of a sequence, among which a window would reach further",

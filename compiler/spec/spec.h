@@ -170,13 +170,6 @@ inline bool has_recursions(const SpecKeys& spec) {
   return spec.model.mor.recursions > 1;
 }
 
-// Whether tokens see others by something else than attention: convolutions, shifted values.
-inline bool mixes_tokens(const SpecKeys& spec) {
-  const auto& parts = spec.model.ccgqa;
-  return spec.model.attention_kind == AttentionKind::ccgqa &&
-         (parts.head_conv || parts.channel_conv || parts.value_shift);
-}
-
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

@@ -183,8 +183,8 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
 
 // The residual stream, between the passes of a mixture of recursions too.
 bool is_stream(const ir::Value& value) {
-  return value.name == "residual" || value.name.starts_with("residual_pass") ||
-         (value.name.starts_with("recursion") && !value.parameter);
+  return value.name == "residual" || value.name.starts_with("residual.") ||
+         value.name.starts_with("residual_pass") || (value.name.starts_with("recursion") && !value.parameter);
 }
 
 // What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
@@ -226,8 +226,6 @@ Json graph_json(const ir::Graph& graph) {
                       {"slots", value.slots},
                       {"role", role}});
     if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
-    const bool is_stream = value.name == "residual" || value.name.starts_with("residual.");
-    if (is_stream && !value.exact) values.back()["narrow"] = 1;
   }
   if (const ir::ValueId places = graph.find(kPlaces); places != ir::kNoValue) {
     const ir::Value& value = graph.value(places);

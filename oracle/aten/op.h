@@ -94,6 +94,7 @@ at::Tensor recursion_weight(const OpCall& call);
 at::Tensor masked_add(const OpCall& call);
 at::Tensor straight_through(const OpCall& call);
 at::Tensor recursion_loss(const OpCall& call);
+
 // So has what chooses tokens.
 at::Tensor choose_tokens(const OpCall& call);
 at::Tensor chosen_tokens(const OpCall& call);
