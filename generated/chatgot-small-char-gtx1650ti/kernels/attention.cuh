@@ -14,6 +14,7 @@
 #include "cuda/attention/rows.cuh"
 #include "cuda/attention/softmax.cuh"
 #include "cuda/attention/stream.cuh"
+#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
 #include "hydrac/math.h"
 

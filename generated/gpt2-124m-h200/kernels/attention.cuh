@@ -18,7 +18,9 @@
 #include "cuda/attention/stream.cuh"
 #include "cuda/barrier.cuh"
 #include "cuda/previous_kernel.cuh"
+#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
+#include "cuda/wgmma.cuh"
 #include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {
