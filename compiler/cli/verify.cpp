@@ -13,7 +13,6 @@
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
 #include "spec/print.h"
-#include "verify/depth_margin.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"
@@ -147,9 +146,6 @@ int verify_verb(const Arguments& arguments) {
              has_yardstick ? fmt::format(" {:>12}", column) : "", "tolerance");
   for (const verify::Difference& d : differences) print(d, has_yardstick);
   for (const verify::Sameness& same : computed.repetitions) print(same);
-  if (const std::optional<double> margin = verify::depth_margin(reference))
-    fmt::print("{:<10} {:<28} {:>12.2e}  of a pass is the nearest token from another depth\n", "depth",
-               "margin", *margin);
   const auto failed = std::ranges::count_if(differences, [](const auto& d) { return !d.passed(); });
   const bool repeats = std::ranges::all_of(computed.repetitions, &verify::Sameness::passed);
   fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps{}{}\n", spec->name,

@@ -32,7 +32,9 @@ Use add_recursions(ops::RegionBuilder& b, const Build& build, Use x, Use next) {
   b.enter("router", kOrigin);
   const Use logit = ops::token_score(b, x, build.layer(p.recursions.router_weight),
                                      build.layer(p.recursions.router_bias), "router.logit");
-  const ops::Depths depths = ops::recursion_depth(b, logit, build.model.spec.model.mor.recursions, "token");
+  const Use kept = build.generates() ? Use{} : build.layer(build.model.interface.token_depths);
+  const ops::Depths depths =
+      ops::recursion_depth(b, logit, build.model.spec.model.mor.recursions, "token", kept);
   add_router_loss(b, build, logit, depths.depth);
   const std::vector<ir::ValueId>& embeddings = p.recursions.embeddings;
   for (size_t pass = 0; pass < embeddings.size(); ++pass) {

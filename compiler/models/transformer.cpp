@@ -59,6 +59,10 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.places = declare(graph, "router.places", {B, T}, DType::i32, Role::state);
     graph.value(io.places).slots = static_cast<int>(m.num_hidden_layers) / spec::layers_of_iteration(spec);
   }
+  if (spec::has_recursions(spec)) {
+    io.token_depths = declare(graph, "router.depths", {B, T}, DType::f32, Role::state);
+    graph.value(io.token_depths).slots = static_cast<int>(m.num_hidden_layers);
+  }
   io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {

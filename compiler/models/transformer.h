@@ -102,6 +102,8 @@ struct Interface {
   // With model.mod, i32 [B,T], a slot for each routed layer: the choice of the last micro-batch,
   // ops::TokenChoice.
   ir::ValueId places = ir::kNoValue;
+  // With model.mor, f32 [B,T], a slot a layer: the depths that the last micro-batch's tokens had.
+  ir::ValueId token_depths = ir::kNoValue;
   ir::ValueId prompt = ir::kNoValue;    // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
   ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding

@@ -90,7 +90,9 @@ struct Depths {
   Use depth;   // 0 to recursions - 1: after this pass the token is done
   Use weight;  // 0 to 1: how near p (recursions - 1) is to it
 };
-Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name);
+// `depth`: an existing value for it.
+Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name,
+                       Use depth = {});
 // What its router is trained to beside: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
 struct RecursionLossWeights {
   double depth = 0, variance = 0, logit = 0;

@@ -11,11 +11,10 @@
 
 namespace hydrac::ops {
 
-Depths recursion_depth(RegionBuilder& b, Use logit, int64_t recursions, const std::string& name) {
-  const Use depth = b.exact(b.emit(ir::Op::recursion_depth, {logit}, name + ".depth", b.shape(logit),
-                                   {{"recursions", recursions}})),
-            weight = b.exact(b.fresh(name + ".weight", b.shape(logit)));
-  b.region().nodes.back().outputs.push_back(weight);
+Depths recursion_depth(RegionBuilder& b, Use logit, int64_t recursions, const std::string& name, Use depth) {
+  if (depth.value == ir::kNoValue) depth = b.exact(b.fresh(name + ".depth", b.shape(logit)));
+  const Use weight = b.exact(b.fresh(name + ".weight", b.shape(logit)));
+  b.emit_node(ir::Op::recursion_depth, {logit}, {depth, weight}, {{"recursions", recursions}});
   return {depth, weight};
 }
 

@@ -16,7 +16,6 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/initialize.h"
-#include "verify/depth_margin.h"
 #include "verify/oracle_graph.h"
 #include "verify/yardstick.h"
 
@@ -75,7 +74,6 @@ Json job_json(spec::Spec spec, int threads) {
           {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
-          {"dump", values_for_margin(graph)},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 
@@ -290,10 +288,10 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   const BatchTensors inputs(c, batches);
   std::vector<runtime::TensorToWrite> tensors = start.take();
   inputs.append_to(tensors);
-  for (const auto& [name, places] : choices) {
-    const ir::Value& value = c.graph.value(c.interface.places);
+  for (const auto& [name, choice] : choices) {
+    const ir::Value& value = c.graph.value(kept_choice(c.graph));
     const ir::Shape shape = {{value.slots, ""}, value.shape[0], value.shape[1]};
-    tensors.push_back(entry(name, runtime::SafetensorsDtype::i32, shape, places.data()));
+    tensors.push_back(entry(name, runtime::SafetensorsDtype::i32, shape, choice.data()));
   }
   runtime::FileWriter file(dir / "tensors.safetensors");
   runtime::write_safetensors(file, std::move(tensors));

@@ -100,6 +100,7 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     return;
   }
   if (op == "recursion_depth") {
+    inputs.push_back({replayed_choice(graph), {}});
     nodes.push_back(node_json(op, attributes, inputs, node.outputs[0]));
     nodes.push_back(node_json("recursion_weight", std::move(attributes), inputs, node.outputs[1]));
     return;
@@ -204,6 +205,11 @@ std::set<ir::ValueId> used_values(const ir::Graph& graph) {
 
 }  // namespace
 
+ir::ValueId kept_choice(const ir::Graph& graph) {
+  const ir::ValueId places = graph.find("router.places");
+  return places != ir::kNoValue ? places : graph.find("router.depths");
+}
+
 Json graph_json(const ir::Graph& graph) {
   const std::set<ir::ValueId> used = used_values(graph);
   const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
@@ -227,11 +233,11 @@ Json graph_json(const ir::Graph& graph) {
                       {"role", role}});
     if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
   }
-  if (const ir::ValueId places = graph.find(kPlaces); places != ir::kNoValue) {
-    const ir::Value& value = graph.value(places);
+  if (const ir::ValueId kept = kept_choice(graph); kept != ir::kNoValue) {
+    const ir::Value& value = graph.value(kept);
     values.push_back({{"id", replayed_choice(graph)},
                       {"name", kReplayedChoice},
-                      {"dtype", to_string(value.dtype)},
+                      {"dtype", to_string(ir::DType::i32)},
                       {"shape", {value.slots, value.shape[0].size, value.shape[1].size}},
                       {"slots", 1},
                       {"role", "input"}});

@@ -8,7 +8,11 @@
 namespace hydrac::verify {
 
 // What routers chose (models::Interface::places), and what the oracle is told of it.
-inline constexpr const char *kPlaces = "router.places", *kReplayedChoice = "router.choice";
+inline constexpr const char* kReplayedChoice = "router.choice";
+
+// What routers chose last, [B,T] a layer: places of tokens (mixture of depths) or depths (of recursions);
+// ir::kNoValue of a model without routers.
+ir::ValueId kept_choice(const ir::Graph&);
 
 using Json = nlohmann::ordered_json;
 

@@ -25,12 +25,13 @@ Tensors read_all(targets::Executable& program, const std::string& prefix, bool f
 
 // What the last function that ran chose.
 void add_choice(targets::Executable& program, const std::string& when, Choices& choices) {
-  const ir::ValueId places = program.compiled().interface.places;
-  if (places == ir::kNoValue) return;
+  const ir::Graph& graph = program.compiled().graph;
+  const ir::ValueId kept = kept_choice(graph);
+  if (kept == ir::kNoValue) return;
   std::vector<int32_t>& all = choices[fmt::format("{}.{}", kReplayedChoice, when)];
   all.clear();
-  for (int slot = 0; slot < program.compiled().graph.value(places).slots; ++slot) {
-    for (const float place : program.read(places, slot)) all.push_back(static_cast<int32_t>(place));
+  for (int slot = 0; slot < graph.value(kept).slots; ++slot) {
+    for (const float choice : program.read(kept, slot)) all.push_back(static_cast<int32_t>(choice));
   }
 }
 

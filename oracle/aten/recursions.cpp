@@ -26,6 +26,13 @@ at::Tensor rounded(const at::Tensor& depth) {
   return at::floor(depth.detach() + 0.5);
 }
 
+// Where the job says which depths tokens had, [layers, B, T], those of the layer. Training of its own has
+// its own.
+at::Tensor given_or(const OpCall& call, const at::Tensor& own) {
+  const at::Tensor given = call.optional_input(1);
+  return given.defined() && call.mode != Mode::training ? given.select(0, call.layer).to(own) : own;
+}
+
 // Of all tokens: squares are divided by their number.
 at::Tensor variance(const at::Tensor& x) {
   return (x - x.mean()).square().mean();
@@ -33,13 +40,19 @@ at::Tensor variance(const at::Tensor& x) {
 
 }  // namespace
 
+// Tokens whose own depth differs from the job's are counted.
 at::Tensor recursion_depth(const OpCall& call) {
-  return rounded(unrounded_depth(call));
+  const at::Tensor own = rounded(unrounded_depth(call)), depth = given_or(call, own);
+  if (call.choices && call.optional_input(1).defined() && call.mode != Mode::training) {
+    call.choices->tokens += own.numel();
+    call.choices->differing += (own != depth).sum().item<std::int64_t>();
+  }
+  return depth;
 }
 
 at::Tensor recursion_weight(const OpCall& call) {
   const at::Tensor depth = unrounded_depth(call);
-  return at::exp(-(depth - rounded(depth)).square());
+  return at::exp(-(depth - given_or(call, rounded(depth))).square());
 }
 
 // A token that is done, whose depth is below the pass, stays what it is.

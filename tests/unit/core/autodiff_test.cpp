@@ -75,7 +75,9 @@ TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
       }
     }
     // Predictors learn of a loss of their own.
-    if (!parameter.name.starts_with("predictor.")) EXPECT_GT(largest, 0) << parameter.name << " does nothing";
+    if (!parameter.name.starts_with("predictor.")) {
+      EXPECT_GT(largest, 0) << parameter.name << " does nothing";
+    }
   }
 }
 
