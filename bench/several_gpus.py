@@ -125,19 +125,24 @@ def adds_in_order(spec: str, ranks: int) -> bool:
     return ranks == 2 or ("offload" not in spec and "exchange=nccl" not in spec)
 
 
+def among(ranks: int, spec: str) -> list:
+    """The overrides of a run on so many GPUs, which add up in order wherever they can."""
+    return [f"parallel.data={ranks}", *(["parallel.exchange=copies"] if ranks > 2 and adds_in_order(spec, ranks) else [])]
+
+
 def check_zero(runner, report, place: Place, ranks: int, family: str, levels: tuple, number: int, case: tuple):
     """Each level from the start, and from a checkpoint of the level before it; beside 0. Where sums are in
     NCCL's order, which is another one for each way of dividing them, a level has its own bits alone."""
     name, spec, exact = case
     each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
-    several = f"parallel.data={ranks}"
+    several = among(ranks, spec)
     runs = {level: f"{family}-{number}-{level}" for level in (0, *levels)}
-    commands = {run: place.words(spec, run, several, f"parallel.zero={level}") for level, run in runs.items()}
+    commands = {run: place.words(spec, run, *several, f"parallel.zero={level}") for level, run in runs.items()}
     for level in levels:
         begun = level - 1 if each == 1 and adds_in_order(spec, ranks) else level  # sums of two micro-batches are others: a resume would say so
         mixed = f"{family}-{number}-{level}-mixed"
-        commands[mixed] = place.words(spec, mixed, several, f"parallel.zero={begun}", "train.max_steps=3")
-        commands[f"{mixed}, resumed"] = place.words(spec, mixed, several, f"parallel.zero={level}", "--resume")
+        commands[mixed] = place.words(spec, mixed, *several, f"parallel.zero={begun}", "train.max_steps=3")
+        commands[f"{mixed}, resumed"] = place.words(spec, mixed, *several, f"parallel.zero={level}", "--resume")
     what, outcome = f"{family}: {name}", None
     for run, command in commands.items():
         outcome = runner.run(f"{family} {number} {run}", [*command, "-q"])
@@ -166,7 +171,7 @@ def check_case(runner, report, place: Place, ranks: int, number: int, case: tupl
     name, spec, exact = case
     each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
     one, two, again = f"{number}-one", f"{number}-ranks", f"{number}-again"
-    several = [f"parallel.data={ranks}", f"train.gradient_accumulation_steps={each}"]
+    several = [*among(ranks, spec), f"train.gradient_accumulation_steps={each}"]
     commands = {
         one: place.words(spec, one, f"train.gradient_accumulation_steps={each * ranks}", "optimizations.exact_accumulation=true"),
         two: place.words(spec, two, *several),

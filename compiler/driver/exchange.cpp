@@ -21,6 +21,10 @@ std::string why_nccl(const Compiled& c) {
   if (spec.parallel.data > spec::kMostCopyingRanks)
     return fmt::format("there are more than {} ranks", spec::kMostCopyingRanks);
   if (std::ranges::any_of(c.graph.values, &ir::Value::on_host)) return "tensors are in the host's memory";
+  // Measured on two and on four H100, see docs/performance.md.
+  const bool hides_all = spec.parallel.data == 2 || spec.parallel.zero == 3;
+  if (spec.parallel.exchange == spec::Exchange::auto_ && !hides_all)
+    return "of more than two ranks it is the faster one, but for parallel.zero: 3";
   return "";
 }
 
