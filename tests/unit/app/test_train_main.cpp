@@ -160,6 +160,7 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --data PATH        train on these files, a path or pattern; once for each\n"
           "  --val-data PATH    validate on these files; once for each\n"
           "  --tokenizer FILE   the tokenizer.json of the data\n"
+          "  --embed DIR        the folder of the encoder that embeds replies\n"
           "  --reward WORD      what says how much replies are worth: a program, then its arguments; once "
           "for "
           "each word\n"
