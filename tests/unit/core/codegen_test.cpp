@@ -11,6 +11,7 @@
 #include "own_functions.h"
 #include "plan/plan.h"
 #include "small_models.h"
+#include "tests/unit/core/routing_values.h"
 
 namespace hydrac::test {
 namespace {
@@ -64,6 +65,10 @@ void randomize(const SmallModel& small, Interpreter& state) {
     std::vector<double> numbers = inputs.read({value.id, {}});
     if (value.dtype == ir::DType::f32) std::ranges::transform(numbers, numbers.begin(), rounded);
     state.write({value.id, {}}, numbers);
+  }
+  for (const ir::Value& value : small.graph.values) {
+    if (const auto numbers = routing_values(small.graph, value))
+      for (int slot = 0; slot < value.slots; ++slot) state.write({value.id, {false, slot}}, *numbers);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "cuda/types.cuh"
 #include "models/adapter.h"
 #include "models/nf4.h"
+#include "tests/unit/core/routing_values.h"
 
 namespace hydrac::test {
 
@@ -85,7 +86,8 @@ void take_inputs(const GpuModel& model, Interpreter& state) {
   plain.fill(inputs, 3);
   for (const ir::Value& value : model.graph.values) {
     if (value.view ||
-        (value.role != ir::Role::input && value.role != ir::Role::constant && !is_integer(value.dtype)))
+        (value.role != ir::Role::input && value.role != ir::Role::constant && !is_integer(value.dtype)) ||
+        routing_values(model.graph, value))
       continue;
     const ir::ValueId from = plain.graph.find(value.name);
     if (from == ir::kNoValue) continue;
@@ -107,6 +109,7 @@ void randomize(const GpuModel& model, Interpreter& state) {
                           value.name.ends_with(".scales");
     for (int slot = 0; slot < value.slots; ++slot) {
       std::vector<double> numbers(element_count(value.shape));
+      if (const auto routing = routing_values(model.graph, value)) numbers = *routing;
       for (double& x : numbers) {
         if (is_integer(value.dtype)) continue;  // 0 where no input gives them
         x = value.dtype == ir::DType::u8
