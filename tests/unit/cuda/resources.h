@@ -20,12 +20,8 @@ std::string ptx_of(const std::string& source, int capability);
 
 // `where`: what a failure names before the kernel.
 inline void expect_no_spills(const device_code::KernelResources& kernel, const std::string& where = "") {
-  // One block that holds a number and its probability of 16 tokens a thread; a few registers of 64 too few
-  // cost nothing that could be measured.
-  const bool holds_all_tokens = kernel.kernel.find("recursion_loss_backward") != std::string::npos;
-  const std::int64_t most = holds_all_tokens ? 16 : 0;
-  EXPECT_LE(kernel.spill_store_bytes, most) << where << kernel.kernel;
-  EXPECT_LE(kernel.spill_load_bytes, most) << where << kernel.kernel;
+  EXPECT_EQ(kernel.spill_store_bytes, 0) << where << kernel.kernel;
+  EXPECT_EQ(kernel.spill_load_bytes, 0) << where << kernel.kernel;
 }
 
 // One line a kernel: registers, spilled bytes, static shared memory.
