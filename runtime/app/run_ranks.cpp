@@ -89,15 +89,6 @@ std::string layers_apart(const Ranks& ranks, int layer_ranks) {
   return "";
 }
 
-// All ranks have found the same. None ends before all have, because the others would report its end instead.
-[[noreturn]] void refuse_together(Ranks& ranks, const std::string& why) {
-  try {
-    ranks.any(false);
-  } catch (const RunError&) {  // one that came first has ended
-  }
-  throw InputError(why);
-}
-
 }  // namespace
 
 std::vector<int> cores_to_check(const std::vector<int>& cores, int count) {
@@ -140,7 +131,7 @@ void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& pro
   }
   std::string problem = disagreement(ranks, agreement_of(settings, program));
   if (problem.empty()) problem = layers_apart(ranks, static_cast<int>(program.layout().tensor_ranks));
-  if (!problem.empty()) refuse_together(ranks, problem);
+  if (!problem.empty()) ranks.refuse_together(problem);
   program.join(ranks);
 }
 

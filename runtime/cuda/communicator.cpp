@@ -32,7 +32,7 @@ std::vector<std::string> require_own_gpus(Ranks& ranks, const std::string& gpu) 
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
     const auto [owner, is_new] = owners.try_emplace(gpus[rank], rank);
     if (!is_new)
-      throw InputError(fmt::format(
+      ranks.refuse_together(fmt::format(
           "ranks {} and {} have the same GPU ({}), and each needs one of its own: do not hide GPUs "
           "from them (CUDA_VISIBLE_DEVICES), or lower parallel.data or parallel.tensor",
           owner->second, rank, gpus[rank]));
@@ -62,7 +62,7 @@ std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu,
   const std::string problem = why_no_peers(ranks, gpus);
   if (problem.empty()) return std::make_unique<CopyCommunicator>(ranks, arena, exchange);
   if (exchange.by == ExchangePlace::By::copies)
-    throw InputError(
+    ranks.refuse_together(
         fmt::format("parallel.exchange: copies is not possible: {}; write auto or nccl", problem));
   return std::make_unique<NcclCommunicator>(ranks);
 }

@@ -88,6 +88,9 @@ class Ranks {
   // Spent in the functions on numbers so far, waiting for slower ranks included.
   double seconds() const { return seconds_; }
 
+  // All ranks have found that what they got cannot be used: InputError(why) on each, once all have found it.
+  // One that threw it by itself would be what the others report, as a run that failed.
+  [[noreturn]] void refuse_together(const std::string& why);
   // This rank cannot go on, and the others should know why. Does not wait.
   void fail(std::string_view why) noexcept;
   // The end of a run that went well.

@@ -119,6 +119,14 @@ void Ranks::fail(std::string_view why) noexcept {
   if (board_) board_->fail();
 }
 
+void Ranks::refuse_together(const std::string& why) {
+  try {
+    any(false);
+  } catch (const RunError&) {  // one that came first has ended
+  }
+  throw InputError(why);
+}
+
 void Ranks::finish() {
   any(false);  // all are there
   if (!leads()) to_rank_0_.send(RankMessage::Kind::done);

@@ -75,7 +75,7 @@ void require_same_checkpoint(Ranks& ranks, const Checkpoint& checkpoint) {
   const std::vector<std::string> all = ranks.gather(seen_of(checkpoint));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    throw InputError(fmt::format(
+    ranks.refuse_together(fmt::format(
         "{} {}, from which {} goes on: the run's folder must be one that all hosts share, or the checkpoint "
         "be copied to each",
         ranks.name(static_cast<int>(rank)),

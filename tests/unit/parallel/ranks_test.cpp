@@ -169,6 +169,26 @@ TEST(Ranks, ARankThatFailsTellsAllOthersWhy) {
   }
 }
 
+// The slow one still hears nothing of an end when it gets there.
+TEST(Ranks, RefuseTogetherWhatAllHaveFound) {
+  for (const int slow : {0, 2}) {
+    const auto told = on_ranks(3, [&](Ranks& ranks, int pipe) {
+      if (ranks.rank() == slow) {
+        ::usleep(100'000);
+        tell(pipe, ranks.failure());
+      }
+      try {
+        ranks.refuse_together("of no use");
+      } catch (const InputError& error) {
+        ranks.fail(error.what());
+        tell(pipe, std::string("? ") + error.what());
+      }
+      ranks.any(false);
+    });
+    for (const std::string& text : told) EXPECT_TRUE(text.starts_with("? of no use! ")) << text;
+  }
+}
+
 TEST(Ranks, ARankThatIsKilledEndsAllOthers) {
   for (const int killed : {0, 1}) {
     const auto began = std::chrono::steady_clock::now();
