@@ -1,5 +1,6 @@
 #include "verify/yardstick.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -11,6 +12,7 @@ namespace hydrac::verify {
 namespace {
 
 constexpr double kBeside = 1.25;
+constexpr double kBeyondChance = 0.0027;  // how often a normal number is kChance deviations off
 
 bool is_narrow(spec::Precision precision) {
   return precision == spec::Precision::bf16 || precision == spec::Precision::fp16 ||
@@ -64,7 +66,9 @@ Yardstick yardstick_of(const spec::Spec& spec) {
 }
 
 double allowed_beside(double relative, double elements) {
-  return kBeside * relative * std::exp(kChance / std::sqrt(elements));
+  double luck = std::exp(kChance / std::sqrt(elements));
+  if (elements <= 2) luck = std::max(luck, std::sqrt(1 / kBeyondChance - 1));
+  return kBeside * relative * luck;
 }
 
 double effective_elements(std::size_t count, double squares, double fourth_powers) {

@@ -53,8 +53,9 @@ Yardstick yardstick_of(const spec::Spec& spec);
 
 // What the yardstick allows a tensor of `elements` elements that is itself `relative` off: 1.25 times that,
 // and luck. The logarithm of the root mean square of n errors scatters by 1 / sqrt(2 n), that of two of them
-// by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). A loss or a norm is one
-// number; its elements are those of all steps.
+// by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). Two errors scatter more: the
+// squared ratio r of two pairs' is beyond x with the probability 1 / (1 + x), an F distribution, and r = 19
+// is as rare as three deviations. A loss or a norm is one number; its elements are those of all steps.
 double allowed_beside(double relative, double elements);
 
 // How many normally distributed errors have a root mean square that scatters as much as that of these `count`

@@ -200,6 +200,23 @@ TEST(Compare, AnAuxiliaryLossIsComparedInEachStepAndMayBeZero) {
   }
 }
 
+// One step's may be off by little and the next one's by a rounding.
+TEST(Compare, AnAuxiliaryLossMayBeOffByARoundingIn16Bits) {
+  const auto passes = [](spec::Precision precision, float found) {
+    Results results;
+    results.spec.optimizations.precision = precision;
+    results.training.steps[0].aux_loss = found;
+    results.reference["aux_loss.s0"] = {1};
+    results.reference["autocast.aux_loss.s0"] = {1 + 1e-5};
+    return results.row("aux_loss").passed();
+  };
+  EXPECT_TRUE(passes(spec::Precision::bf16, 1 + 3e-3f));
+  EXPECT_FALSE(passes(spec::Precision::bf16, 1 + 5e-3f));
+  EXPECT_TRUE(passes(spec::Precision::fp16, 1 + 4e-4f));
+  EXPECT_FALSE(passes(spec::Precision::fp16, 1 + 6e-4f));
+  EXPECT_FALSE(passes(spec::Precision::fp32, 1 + 2e-5f));
+}
+
 TEST(Compare, ALossIsMeasuredByAutocastsInAllSteps) {
   const std::vector<double> autocasts = {5e-5, -1.7e-4, 3.4e-4};
   const Results luckless = with_losses({1.2e-4, 3.8e-4, -5.6e-4}, autocasts);
@@ -223,6 +240,8 @@ TEST(Compare, AGradientThatIsScaledBy2PercentIsFoundIn16Bits) {
 TEST(Compare, SmallTensorsAreGivenLuck) {
   EXPECT_DOUBLE_EQ(allowed_beside(0.01, 9), 0.0125 * std::exp(1));
   EXPECT_NEAR(allowed_beside(0.01, 90000000), 0.0125, 1e-5);
+  EXPECT_NEAR(allowed_beside(0.01, 2), 0.0125 * 19.22, 1e-4);  // 1 / (1 + 19.22^2) = 0.0027
+  EXPECT_DOUBLE_EQ(allowed_beside(0.01, 1), 0.0125 * std::exp(3));
 }
 
 TEST(Compare, FewLargeErrorsAreGivenTheLuckOfFew) {
