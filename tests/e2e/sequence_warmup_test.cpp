@@ -46,7 +46,8 @@ TEST(SequenceWarmup, EveryRecordAndTheConsoleTellTheLength) {
 }
 
 // A row of 16 that is cut after 8 is two sequences of 8, which a batch of twice as many sequences has: the
-// same text in the same order, the same rows in every matmul. As long as no step has longer ones.
+// same text in the same order, the same rows in every matmul. All of a row is in one tile of attention's, so
+// that its sums are in the same order too.
 TEST(SequenceWarmup, TrainsAsABatchOfShorterSequencesBitForBit) {
   const Workplace place;
   const Words common = {"base.yaml",
