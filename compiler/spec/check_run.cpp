@@ -126,12 +126,10 @@ void check_end_of_sequence_warmup(Draft& draft) {
   const auto& t = draft.spec.train;
   if (!draft.usable({warmup, max}) || waits_for_data(draft.spec) || t.sequence_warmup.steps <= t.max_steps)
     return;
-  draft.report(
-      Kind::warmup_too_long, {warmup, max},
-      fmt::format(
-          "sequence_warmup.steps ({}) is more than max_steps ({}): no step would have whole sequences",
-          t.sequence_warmup.steps, t.max_steps),
-      fmt::format("steps can be {} at most", t.max_steps));
+  draft.report(Kind::warmup_too_long, {warmup, max},
+               fmt::format("sequence_warmup.steps ({}) is more than max_steps ({})", t.sequence_warmup.steps,
+                           t.max_steps),
+               fmt::format("steps can be {} at most", t.max_steps));
 }
 
 // Every rank has a core, and every thread.

@@ -20,11 +20,6 @@ std::vector<nlohmann::json> records_of(const fs::path& run) {
   return records;
 }
 
-void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
-  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"})
-    EXPECT_TRUE(slurp(a / name) == slurp(b / name)) << name << " differs";
-}
-
 TEST(SequenceWarmup, EveryRecordAndTheConsoleTellTheLength) {
   const Workplace place;
   const Outcome outcome =
@@ -91,7 +86,10 @@ TEST(SequenceWarmup, AKilledRunEndsAsIfItHadNotBeen) {
   }
   const Outcome rest = place.run(with(growing, {"--resume"}));
   ASSERT_EQ(rest.code, 0) << rest.err;
-  expect_same_checkpoint(place / "runs/base/checkpoint-12", place / "runs/whole/checkpoint-12");
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"})
+    EXPECT_TRUE(slurp(place / "runs/base/checkpoint-12" / name) ==
+                slurp(place / "runs/whole/checkpoint-12" / name))
+        << name << " differs";
   EXPECT_EQ(without_timing(slurp(place / "runs/base/metrics.jsonl")),
             without_timing(slurp(place / "runs/whole/metrics.jsonl")));
 }
