@@ -230,7 +230,8 @@ std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   const bool adapts = models::has_adapters(spec), samples = spec::has_objective(spec);
   std::erase_if(keys, [&](const auto& entry) {
     return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts) ||
-           (entry.first.starts_with("objective.") && !samples);
+           (entry.first.starts_with("objective.") && !samples) ||
+           (entry.first.starts_with("train.sequence_warmup.") && !spec::warms_sequences_up(spec));
   });
   // Ranks share the micro-batches of a step: how many there are of each is not what decides.
   keys["train.gradient_accumulation_steps"] =

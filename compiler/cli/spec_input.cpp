@@ -134,6 +134,9 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.features = spec.data.features;
   settings.shuffle = spec.data.shuffle;
   settings.document_mask = spec.data.document_mask;
+  if (spec::warms_sequences_up(spec))
+    settings.sequence_warmup = {spec.train.sequence_len, spec.train.sequence_warmup.start,
+                                spec.train.sequence_warmup.steps, spec.train.global_batch_size};
   settings.classification = spec.model.head == spec::Head::classification;
   settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels};
   settings.batch_size = spec.train.micro_batch_size;

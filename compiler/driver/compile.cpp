@@ -190,7 +190,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // passes
   if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
   if (spec::routes_tokens(spec)) explain_routing(spec, c.decisions);
-  if (spec.data.document_mask) explain_documents(target, c.decisions);
+  if (spec::warms_sequences_up(spec)) explain_sequence_warmup(spec, c.decisions);
+  if (spec::reads_documents(spec)) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
     explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
   if (c.interface.cache.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);

@@ -11,6 +11,15 @@
 
 namespace hydrac::driver {
 
+void explain_sequence_warmup(const spec::Spec& spec, passes::Log& log) {
+  const auto& warmup = spec.train.sequence_warmup;
+  log.push_back(
+      {"sequence-warmup",
+       fmt::format("training sequences grow from {} tokens to {}, which all steps after the first {} "
+                   "have; the program takes them as documents of a row, also then",
+                   warmup.start, spec.train.sequence_len, warmup.steps)});
+}
+
 void explain_documents(const targets::Target& target, passes::Log& log) {
   log.push_back({"documents",
                  "attention's flop is counted as if each sequence were one document; tiles between documents "

@@ -10,6 +10,9 @@
 
 namespace hydrac::driver {
 
+// How long sequences are, and that the program takes them as documents.
+void explain_sequence_warmup(const spec::Spec& spec, passes::Log& log);
+
 // What documents decide.
 void explain_documents(const targets::Target& target, passes::Log& log);
 

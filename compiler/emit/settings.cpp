@@ -177,6 +177,13 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   if (d.classification) out.line("data.classification = true;");
   if (!d.shuffle) out.line("data.shuffle = false;");
   if (d.document_mask) out.line("data.document_mask = true;");
+  if (const auto& warmup = d.sequence_warmup; warmup.cuts_rows()) {
+    out.line("// Rows are cut into shorter sequences at first.");
+    out.line(
+        fmt::format("data.sequence_warmup = {{.sequence_len = T, .start = {}, .steps = {}, "
+                    ".samples_per_step = {}}};",
+                    warmup.start, warmup.steps, warmup.samples_per_step));
+  }
   if (d.end_of_text) out.line(fmt::format("data.end_of_text = {};", *d.end_of_text));
   set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
   set.integer("sizes.num_features", d.sizes.num_features, 0);

@@ -56,7 +56,7 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
   if (divides_stream(spec) && m.dropout > 0)
     io.first_row = declare(graph, "first_row", {}, DType::i32, Role::state);
-  if (spec.data.document_mask) {
+  if (spec::reads_documents(spec)) {
     io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
     if (m.position != spec::Position::none)
       io.positions = declare(graph, "positions", {B, T}, DType::i32, Role::input);

@@ -73,7 +73,7 @@ struct LayerSums {
 // Values outside the network that its functions share.
 struct Interface {
   ir::ValueId tokens = ir::kNoValue;  // i32 [B,T]
-  // Where data.document_mask is true, i32 [B,T,2] and [B,T]: where in its sequence each token's document
+  // Where spec::reads_documents(), i32 [B,T,2] and [B,T]: where in its sequence each token's document
   // begins and ends, and the token's position in it.
   ir::ValueId documents = ir::kNoValue, positions = ir::kNoValue;
   ir::ValueId features = ir::kNoValue;   // series: f32 [B,T,F]

@@ -51,7 +51,7 @@ AttentionProblem problem_of(const SpecKeys& spec) {
           .head_dim = spec.model.head_dim,
           .causal = spec.model.attention_mask == AttentionMask::causal,
           .has_softcap = spec.model.attention_softcap > 0,
-          .has_documents = spec.data.document_mask};
+          .has_documents = reads_documents(spec)};
 }
 
 }  // namespace

@@ -65,6 +65,9 @@ void check_others(Draft& draft) {
       {spec.data.document_mask, "data.document_mask",
        "a routed layer has some tokens of a sequence, and document_mask counts all of them",
        "write document_mask: false" + or_remove},
+      {warms_sequences_up(spec), "train.sequence_warmup.steps",
+       "a routed layer has some tokens of a sequence, and a warm-up cuts that into several",
+       "remove sequence_warmup" + or_remove},
       {has_objective(spec), "objective.name",
        "replies are scored beside each other in a sequence, and a routed layer chooses among the tokens of "
        "all",

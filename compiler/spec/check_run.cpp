@@ -121,6 +121,17 @@ void check_profile(Draft& draft) {
                                   : fmt::format("profile.steps can be {} at most", max_steps));
 }
 
+void check_end_of_sequence_warmup(Draft& draft) {
+  const char *warmup = "train.sequence_warmup.steps", *max = "train.max_steps";
+  const auto& t = draft.spec.train;
+  if (!draft.usable({warmup, max}) || waits_for_data(draft.spec) || t.sequence_warmup.steps <= t.max_steps)
+    return;
+  draft.report(Kind::warmup_too_long, {warmup, max},
+               fmt::format("sequence_warmup.steps ({}) is more than max_steps ({})", t.sequence_warmup.steps,
+                           t.max_steps),
+               fmt::format("steps can be {} at most", t.max_steps));
+}
+
 // Every rank has a core, and every thread.
 void check_cores(Draft& draft) {
   const char *cores = "train.cpu_affinity", *threads = "optimizations.threads", *ranks = "parallel.data";
@@ -144,6 +155,7 @@ void check_cores(Draft& draft) {
 }  // namespace
 
 void check_schedule(Draft& draft) {
+  check_end_of_sequence_warmup(draft);
   const auto& s = draft.spec.train.lr_scheduler;
   const int64_t steps = draft.spec.train.max_steps;
   if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"}) || waits_for_data(draft.spec))

@@ -147,6 +147,10 @@ void check_cudnn(Draft& draft, const Target& target) {
   not_by_cudnn("model.sliding_window", has_windows(draft.spec));
   not_by_cudnn("model.attention_softcap", m.attention_softcap > 0);
   not_by_cudnn("data.document_mask", draft.spec.data.document_mask, ", or document_mask: false");
+  if (draft.usable({"train.sequence_warmup.steps"}) && warms_sequences_up(draft.spec))
+    draft.report(Kind::option_unsupported, {"optimizations.attention", "train.sequence_warmup.steps"},
+                 "hydrac asks cuDNN for no documents within a row, and sequence_warmup cuts rows into such",
+                 "write attention: auto or generated, or remove sequence_warmup");
   if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},
                  fmt::format("cuDNN's attention computes in half precision, and precision is {}",

@@ -137,6 +137,7 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
       {spec.train.save_steps == 0 && spec.train.save_minutes == 0 && !spec.train.save_best,
        "save_steps and save_minutes are 0, so that a run without interruptions saves once",
        {"train.save_total_limit"}},
+      {!warms_sequences_up(spec), "sequence_warmup.steps is 0", {"train.sequence_warmup.start"}},
       {spec.parallel.data == 1, "parallel.data is 1", {"parallel.zero", "parallel.exchange"}},
       {spec.profile.steps == 0, "profile.steps is 0", {"profile.start"}},
       {spec.sample.max_new_tokens == 0,

@@ -141,6 +141,17 @@ inline bool has_windows(const SpecKeys& spec) {
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
+// Whether rows are cut into shorter sequences during the first steps.
+inline bool warms_sequences_up(const SpecKeys& spec) {
+  return spec.train.sequence_warmup.steps > 0;
+}
+
+// Whether a program reads, with a row's tokens, which of them do not see each other: the data's documents, or
+// the sequences that a warm-up cuts rows into.
+inline bool reads_documents(const SpecKeys& spec) {
+  return spec.data.document_mask || warms_sequences_up(spec);
+}
+
 // Whether some layers compute only the tokens that a router chooses.
 inline bool routes_tokens(const SpecKeys& spec) {
   return spec.model.mod.capacity > 0;

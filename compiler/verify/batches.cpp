@@ -4,17 +4,29 @@
 #include <cmath>
 #include <random>
 
+#include "runtime/data/sequence_warmup.h"
+
 namespace hydrac::verify {
 
 namespace {
 
-// About sixteen documents a sequence.
-void add_documents(const spec::Spec& spec, std::mt19937_64& random, runtime::Batch& batch) {
+// Tokens of a sequence in a step before which `done` others were.
+int64_t sequence_len(const spec::Spec& spec, int64_t done) {
+  const auto& t = spec.train;
+  if (!spec::warms_sequences_up(spec)) return t.sequence_len;
+  return runtime::SequenceWarmup{t.sequence_len, t.sequence_warmup.start, t.sequence_warmup.steps,
+                                 t.global_batch_size}
+      .length_after(done);
+}
+
+// About sixteen documents a row where the data has several, cut every `stretch` tokens.
+void add_documents(const spec::Spec& spec, int64_t stretch, std::mt19937_64& random, runtime::Batch& batch) {
   const int64_t length = spec.train.sequence_len;
   const auto most = static_cast<uint64_t>(std::max<int64_t>(2, length / 8));
   for (int64_t row = 0; row < spec.train.micro_batch_size; ++row) {
     for (int64_t begin = 0, end = 0; begin < length; begin = end) {
-      end = std::min(length, begin + 1 + static_cast<int64_t>(random() % most));
+      end = std::min(length, begin / stretch * stretch + stretch);
+      if (spec.data.document_mask) end = std::min(end, begin + 1 + static_cast<int64_t>(random() % most));
       for (int64_t i = begin; i < end; ++i) {
         batch.documents.insert(batch.documents.end(),
                                {static_cast<int32_t>(begin), static_cast<int32_t>(end)});
@@ -26,7 +38,7 @@ void add_documents(const spec::Spec& spec, std::mt19937_64& random, runtime::Bat
 
 }  // namespace
 
-Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
+Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int64_t before) {
   std::mt19937_64 random(seed);
   const spec::Model& m = spec.model;
   const int64_t positions = spec.train.micro_batch_size * spec.train.sequence_len;
@@ -36,6 +48,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
   };
   Batches batches(static_cast<size_t>(steps));
   for (auto& step : batches) {
+    const int64_t stretch = sequence_len(spec, before++);
     step.resize(static_cast<size_t>(spec::micro_batches_of_step(spec)));
     for (runtime::Batch& batch : step) {
       for (int64_t i = 0; i < positions; ++i) {
@@ -57,7 +70,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
                    : runtime::kIgnoredTarget);
         batch.target_count += counts;
       }
-      if (spec.data.document_mask) add_documents(spec, random, batch);
+      if (spec::reads_documents(spec)) add_documents(spec, stretch, random, batch);
       if (!spec::has_objective(spec)) continue;
       for (int64_t i = 0; i < positions; ++i) batch.weights.push_back(number());
     }

@@ -9,9 +9,10 @@
 namespace hydrac::verify {
 
 // micro_batches[s][m]: micro-batch m of optimizer step s, random: tokens, targets of which some are ignored,
-// features.
+// features. `before`: steps of the run that were done before them, which says how far a warm-up of sequences
+// is.
 using Batches = std::vector<std::vector<runtime::Batch>>;
-Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed);
+Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int64_t before = 0);
 
 // 1 / targets that count in all micro-batches of one step, as the training loop passes it.
 float inverse_count(const std::vector<runtime::Batch>& step);

@@ -11,7 +11,7 @@ namespace hydrac::verify {
 namespace {
 
 constexpr int64_t kWindow = 50;  // no multiple of a tile
-constexpr int64_t kLayers = 2, kSequence = 128, kBatch = 2, kAccumulation = 2;
+constexpr int64_t kLayers = 2, kSequence = 128, kBatch = 2, kAccumulation = 2, kSequenceSteps = 2;
 constexpr int64_t kKeyValueHeads = 2, kGroup = 8;
 constexpr int64_t kOddVocabulary = 1031, kEvenVocabulary = 1024, kVocabularyPadding = 64, kFeatures = 5;
 constexpr double kLearningRate = 1.5e-3;
@@ -111,6 +111,11 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
     overrides.shrink("model.max_position_embeddings", m.max_position_embeddings, length + unused);
   }
   overrides.set("train.sequence_len", t.sequence_len, length);
+  if (spec::warms_sequences_up(spec)) {  // three lengths in three steps
+    overrides.shrink("train.sequence_warmup.start", t.sequence_warmup.start,
+                     std::max<int64_t>(1, length / 4));
+    overrides.shrink("train.sequence_warmup.steps", t.sequence_warmup.steps, kSequenceSteps);
+  }
   shrink_batch(spec, overrides);
   // A prompt and a reply fill a sequence.
   if (spec::has_objective(spec)) {

@@ -14,7 +14,8 @@ namespace hydrac::verify {
 //   model's and the mlp's width shrink with the heads; an odd width stays odd.
 // - At most 1031 tokens, or 1024 where the vocabulary needed no padding; without a vocabulary_size 65 for
 //   characters and 256 for bytes. 5 features where the CSV's columns would say.
-// - At most 1 step of warmup, so that the steps compared move the weights.
+// - At most 1 step of warmup, so that the steps compared move the weights; 2 of sequences that grow, from a
+//   quarter.
 // Norms, positions, biases, dropout, tying, activation, head, loss kernel, attention, precision,
 // recomputation, optimizer and schedule stay.
 std::vector<std::string> small_overrides(const spec::Spec& spec);

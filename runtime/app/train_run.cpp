@@ -43,6 +43,10 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
                   describe_parameters(program), ranks ? counted(ranks->size(), "rank") + ", each with " : "",
                   human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
                   counted(loader.samples_per_epoch(), "sequence"), settings.data.sequence_len));
+  if (const SequenceWarmup& warmup = settings.data.sequence_warmup; warmup.cuts_rows())
+    print_text(stdout,
+               fmt::format("training sequences grow: {} tokens in the first step, {} from step {} on\n",
+                           warmup.start, warmup.sequence_len, warmup.steps + 1));
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ struct Batch {
   // reply that each token is of, -1: of none. Empty: all 1, all -1.
   std::vector<float> weights;     // [B, T]
   std::vector<int32_t> segments;  // [B, T]
-  int64_t target_count = 0;       // targets, or single values of float_targets, that are not ignored
+  // Of a run that warms sequences up (sequence_warmup.h): tokens of a sequence in this step. 0: of others.
+  int64_t sequence_len = 0;
+  int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored
 };
 
 // Random access to batches; what a sample is depends only on (dataset, seed, sample number). Const and

@@ -83,6 +83,7 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
   if (settings.document_mask)
     options.document_end = document_end(settings, corpus.tokenizer.get(), dataset.train);
+  options.warmup = settings.sequence_warmup;
   corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/data/batch.h"
+#include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
 #include "runtime/data/tokenizer.h"
 
@@ -48,6 +49,7 @@ struct DataSettings {
 
   bool document_mask = false;          // tokens: batches say where documents are
   std::optional<int32_t> end_of_text;  // that ends them, where the program cannot ask the tokenizer
+  SequenceWarmup sequence_warmup;      // tokens that are no items: rows are cut at first
 
   DataSizes sizes;
   int64_t batch_size = 0;    // B

@@ -82,21 +82,21 @@ void TokenLoader::clear(Batch& out) const {
   const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
   out.tokens.assign(count, 0);
   out.targets.assign(count, kIgnoredTarget);
-  if (!options_.document_end) return;
+  if (!says_documents()) return;
   out.documents.resize(2 * count);
   out.positions.resize(count);
 }
 
-void TokenLoader::find_documents(int64_t row, Batch& out) const {
+void TokenLoader::find_documents(int64_t stretch, int64_t row, Batch& out) const {
   const int64_t length = options_.sequence_len;
   int32_t* const targets = out.targets.data() + row * length;
   int32_t* const documents = out.documents.data() + 2 * row * length;
   int32_t* const positions = out.positions.data() + row * length;
   int64_t begin = 0;
   for (int64_t token = 0; token < length; ++token) {
-    const bool ends = out.tokens[static_cast<size_t>(row * length + token)] == *options_.document_end;
+    const bool ends = out.tokens[static_cast<size_t>(row * length + token)] == options_.document_end;
     if (ends) targets[token] = kIgnoredTarget;
-    if (!ends && token + 1 < length) continue;
+    if (!ends && token + 1 < length && (token + 1) % stretch != 0) continue;
     for (int64_t i = begin; i <= token; ++i) {
       documents[2 * i] = static_cast<int32_t>(begin);
       documents[2 * i + 1] = static_cast<int32_t>(token + 1);
@@ -106,7 +106,8 @@ void TokenLoader::find_documents(int64_t row, Batch& out) const {
   }
 }
 
-void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t row, Batch& out) const {
+void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t stretch, int64_t row,
+                           Batch& out) const {
   const auto length = static_cast<size_t>(options_.sequence_len);
   const auto at = static_cast<size_t>(row) * length;
   const std::span<int32_t> tokens = std::span(out.tokens).subspan(at, length),
@@ -114,13 +115,18 @@ void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t row, 
   range.store->read(begin, tokens);
   std::copy(tokens.begin() + 1, tokens.end(), targets.begin());
   range.store->read(begin + options_.sequence_len, targets.last(1));
-  if (options_.document_end) find_documents(row, out);
+  if (says_documents()) find_documents(stretch, row, out);
 }
 
 void TokenLoader::fill_train(int64_t first_sample, Batch& out) const {
   clear(out);
-  for (int64_t row = 0; row < options_.batch_size; ++row)
-    fill_row(dataset_.train, window_begin(first_sample + row), row, out);
+  const SequenceWarmup& warmup = options_.warmup;
+  for (int64_t row = 0; row < options_.batch_size; ++row) {
+    const int64_t sample = first_sample + row;
+    const int64_t stretch = warmup.cuts_rows() ? warmup.length_of(sample) : options_.sequence_len;
+    fill_row(dataset_.train, window_begin(sample), stretch, row, out);
+  }
+  out.sequence_len = warmup.cuts_rows() ? warmup.length_of(first_sample) : 0;
   out.target_count = count_targets(out.targets);
 }
 
@@ -139,11 +145,11 @@ void TokenLoader::fill_eval(int64_t index, Batch& out) const {
   for (int64_t row = 0; row < options_.batch_size; ++row) {
     const int64_t wanted = (index * options_.batch_size + row) * length;
     if (wanted >= targets) {
-      if (options_.document_end) find_documents(row, out);
+      if (says_documents()) find_documents(length, row, out);
       continue;
     }
     const int64_t begin = std::min(wanted, targets - length);
-    fill_row(dataset_.val, dataset_.val.begin + begin, row, out);
+    fill_row(dataset_.val, dataset_.val.begin + begin, length, row, out);
     std::fill_n(out.targets.begin() + row * length, wanted - begin, kIgnoredTarget);
   }
   out.target_count = count_targets(out.targets);

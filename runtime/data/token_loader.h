@@ -6,6 +6,7 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/epoch_windows.h"
+#include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
 
 namespace hydrac::runtime {
@@ -35,6 +36,8 @@ struct TokenLoaderOptions {
   bool shuffle = true;
   // The token that ends a document; with it, batches say where documents are.
   std::optional<int32_t> document_end = std::nullopt;
+  // Where it cuts rows, batches say so as they do of documents. Validation rows stay whole.
+  SequenceWarmup warmup = {};
 };
 
 // Each epoch cuts the training range into windows of T positions from a start of its own and shuffles them by
@@ -44,7 +47,8 @@ struct TokenLoaderOptions {
 //
 // A document ends behind its document_end, and where its window ends: what of a document lies in a window is
 // one for the model, beginning at position 0. The model learns to predict document_end, but not what follows
-// it, which is another document: that target is ignored.
+// it, which is another document: that target is ignored. A warm-up's cut is of one text: the next token stays
+// the target of the last one before it.
 class TokenLoader final : public BatchLoader {
  public:
   // Throws InputError when the training or a non-empty validation range is shorter than T + 1 tokens.
@@ -62,10 +66,11 @@ class TokenLoader final : public BatchLoader {
  private:
   // Makes room for a batch, whose tokens are 0 and without targets.
   void clear(Batch& out) const;
-  // Row `row` of a batch from the store's tokens [begin, begin + T].
-  void fill_row(const TokenRange& range, int64_t begin, int64_t row, Batch& out) const;
-  // The documents of the row's tokens; what follows one is no target.
-  void find_documents(int64_t row, Batch& out) const;
+  bool says_documents() const { return options_.document_end || options_.warmup.cuts_rows(); }
+  // Row `row` of a batch from the store's tokens [begin, begin + T], cut every `stretch` tokens.
+  void fill_row(const TokenRange& range, int64_t begin, int64_t stretch, int64_t row, Batch& out) const;
+  // The documents of the row's tokens, none longer than `stretch`; what follows the end of one is no target.
+  void find_documents(int64_t stretch, int64_t row, Batch& out) const;
 
   TokenDataset dataset_;
   TokenLoaderOptions options_;

@@ -55,6 +55,7 @@ std::span<const MetricField> metric_fields() {
       {"eval_perplexity", "eval/perplexity", &MetricsRecord::eval_perplexity},
       {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
+      {"sequence_len", "train/sequence_len", &MetricsRecord::sequence_len},
       {"diversity", "objective/diversity", &MetricsRecord::diversity},
       {"kl", "objective/kl", &MetricsRecord::kl},
       {"reward", "objective/reward", &MetricsRecord::reward},

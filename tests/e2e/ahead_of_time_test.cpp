@@ -117,6 +117,24 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
   }
 }
 
+TEST(AheadOfTime, SequencesThatGrowDoSoAsTheJitsAndGoOnWhereTheyWere) {
+  const Workplace place;
+  const Words growing = {"train.sequence_warmup={start: 4, steps: 8}", "data.tokenizer=char"};
+  build_program(place, growing);
+  const Outcome run = shell(place.path(), "program/build/train --output runs/built");
+  ASSERT_EQ(run.code, 0) << run.out;
+  const std::string told = "training sequences grow: 4 tokens in the first step, 16 from step 9 on\n";
+  EXPECT_NE(run.out.find(told), std::string::npos) << run.out;
+  const Outcome jit = place.run(with({"base.yaml", "output.dir=runs/jit"}, growing));
+  ASSERT_EQ(jit.code, 0) << jit.err;
+  EXPECT_NE(jit.out.find(told), std::string::npos) << jit.out;
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
+  ASSERT_EQ(shell(place.path(), "program/build/train --quiet --output runs/parts --steps 6").code, 0);
+  const Outcome rest = place.run(with({"base.yaml", "-q", "output.dir=runs/parts", "--resume"}, growing));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  expect_equal_runs(place / "runs/jit", place / "runs/parts", "checkpoint-12");
+}
+
 TEST(AheadOfTime, ARangeTestFindsWhatTheJitFinds) {
   const Workplace place;
   const std::string automatic = "train.optimizer.learning_rate=auto", affinity = "train.cpu_affinity=0";

@@ -85,6 +85,17 @@ TEST(Parallel, FourRanksTrainAsOneProcessThatAccumulates) {
   EXPECT_EQ(metrics_of(place / "runs/four"), metrics_of(place / "runs/one"));
 }
 
+// What a sample is does not depend on who computes it, also where the length of its sequences changes.
+TEST(Parallel, RanksThatWarmSequencesUpTrainAsOneProcess) {
+  const Workplace place;
+  const Words words = with(kBase, {"train.sequence_warmup={start: 4, steps: 8}", "data.tokenizer=char"});
+  run_well(place, with(with(words, by_one(2)), in_folder("one")));
+  run_well(place, with(with(words, by_ranks(2)), in_folder("two")));
+  for (const char* step : {"checkpoint-6", "checkpoint-12"})
+    expect_checkpoint_of_one(place / "runs/two" / step, place / "runs/one" / step);
+  EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
+}
+
 Words sharing(int ranks, int level = 1) {
   return with(by_ranks(ranks), {fmt::format("parallel.zero={}", level)});
 }

@@ -2,6 +2,7 @@
 
 const runCharts = [
   {title: "Learning rate", unit: "learning rate", keys: ["learning_rate"]},
+  {title: "Sequence length", unit: "tokens", keys: ["sequence_len"], text: "of training, which grows", zero: true},
   {title: "Throughput", unit: "tokens/s", keys: ["tokens_per_second"], zero: true},
   {
     title: "Time of a step",

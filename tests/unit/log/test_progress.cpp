@@ -70,6 +70,13 @@ TEST(ProgressLine, LossScalingIsShownWhereThereIsRoom) {
             "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  skipped 3  34.5k tok/s");
 }
 
+TEST(ProgressLine, TheLengthOfSequencesIsShownWhereItGrows) {
+  MetricsRecord record = record_of(120);
+  record.sequence_len = 128;
+  EXPECT_EQ(progress_line(record, 400, {}),
+            "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  length 128  34.5k tok/s");
+}
+
 TEST(ProgressOnATerminal, OneLineUpdatesItself) {
   const std::string out = printed({.max_steps = 4, .terminal = true}, [](Progress& progress) {
     progress.update(record_of(1), 10);

@@ -53,6 +53,38 @@ TEST_P(Pipelined, LeavesWhatAProgramThatWorksAtOnceLeaves) {
   }
 }
 
+// While the batches of a later step, with longer sequences, are begun already.
+TEST_P(Pipelined, TheLengthOfSequencesIsThatOfTheStepsOwnBatches) {
+  class Growing final : public BatchLoader {
+   public:
+    void fill_train(int64_t first_sample, Batch& out) const override {
+      loader_.fill_train(first_sample, out);
+      out.sequence_len = 1 + first_sample / 2;
+    }
+    void fill_eval(int64_t index, Batch& out) const override { loader_.fill_eval(index, out); }
+    int64_t eval_batches() const override { return loader_.eval_batches(); }
+    int64_t samples_per_epoch() const override { return loader_.samples_per_epoch(); }
+    int64_t batch_size() const override { return loader_.batch_size(); }
+
+   private:
+    FakeLoader loader_;
+  };
+  std::filesystem::remove_all(run_dir);
+  FakeProgram two = program(3);
+  TrainOptions every = options;
+  every.log_steps = 1;
+  train(two, std::make_shared<Growing>(), every);
+  const std::string metrics = test::slurp(run_dir / "metrics.jsonl");
+  for (int64_t step = 1; step <= every.max_steps; ++step) {
+    const int64_t first = (step - 1) * every.gradient_accumulation_steps;  // micro-batch of the step
+    const size_t line = metrics.find(fmt::format("{{\"step\":{},", step));
+    ASSERT_NE(line, std::string::npos);
+    const std::string record = metrics.substr(line, metrics.find('\n', line) - line);
+    EXPECT_NE(record.find(fmt::format("\"sequence_len\":{},", 1 + first)), std::string::npos) << record;
+  }
+  EXPECT_EQ(test::slurp(whole / "metrics.jsonl").find("sequence_len"), std::string::npos);
+}
+
 TEST_P(Pipelined, EveryRecordIsOfItsOwnStep) {
   TrainOptions every = options, every_whole = small_run(whole);
   every.log_steps = every_whole.log_steps = 1;

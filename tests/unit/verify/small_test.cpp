@@ -61,6 +61,17 @@ TEST(SmallOverrides, DoNotWantTheDataToCountItsCharactersOrColumns) {
   EXPECT_EQ(load(shipped("series"), small_overrides(load(shipped("series"), {}))).model.num_features, 5);
 }
 
+// So that three steps have sequences of three lengths, each a multiple of the first.
+TEST(SmallOverrides, LetSequencesGrowToTheirWholeLength) {
+  const auto overrides = [](const Words& words) {
+    return small_overrides(load(shipped("gpt2-124m"), words));
+  };
+  const Words grown = overrides({"train.sequence_warmup={start: 256, steps: 1000}"});
+  EXPECT_EQ(std::ranges::count(grown, "train.sequence_warmup.start=32"), 1);
+  EXPECT_EQ(std::ranges::count(grown, "train.sequence_warmup.steps=2"), 1);
+  for (const std::string& word : overrides({})) EXPECT_EQ(word.find("sequence_warmup"), std::string::npos);
+}
+
 // After three steps of a larger rate the losses would tell of rounding alone, where a step divides by it.
 TEST(SmallOverrides, LowerARateThatMakesMuchOfRounding) {
   const std::string rate = "train.optimizer.learning_rate=0.0015";
