@@ -217,6 +217,7 @@ TEST_F(DataPrepare, KilledLeavesNothingThatLooksWhole) {
     Process process(place_.path(), {"data", "prepare", "large.txt", "-o", "tokens", "--vocab-size", "5000"});
     while (!fs::exists(place_ / "tokens.hydrac-tmp/text.scratch"))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(SIGSTOP);  // it must not come to its end meanwhile
     const Outcome other = prepare({"corpus.txt", "--tokenizer", "byte"});
     EXPECT_EQ(other.code, 2);
     EXPECT_EQ(other.err, "hydrac: error: tokens.hydrac-tmp: another hydrac is writing to this folder\n");
