@@ -166,19 +166,26 @@ TEST(Hosts, WhatOneRankFindsBadIsBadInputOnAll) {
   }
 }
 
-// While the others compute.
+// While the others compute, which it waits for.
 TEST(Hosts, WhatOneRankFindsBadEndsThoseThatAreBusyAsBadInput) {
   for (const int failing : {0, 3}) {
+    int busy[2];
+    ASSERT_EQ(::pipe(busy), 0);
     std::vector<int> codes;
     in_worlds(
         worlds_of({{0, 1}, {2, 3}}),
         [&](Ranks& ranks, int) {
-          ranks.any(false);
-          if (ranks.rank() == failing) throw InputError("no such file");
-          ::sleep(600);
+          if (ranks.rank() != failing) {
+            tell(busy[1], "b");
+            ::sleep(600);
+          }
+          char c = 0;
+          for (int others = 3; others > 0; --others) EXPECT_EQ(::read(busy[0], &c, 1), 1);
+          throw InputError("no such file");
         },
         &codes);
     for (const int rank : {0, 1, 2, 3}) EXPECT_EQ(codes[rank], rank == failing ? 0 : 2) << rank;
+    for (const int end : busy) ::close(end);
   }
 }
 
