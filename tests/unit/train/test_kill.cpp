@@ -51,7 +51,7 @@ TEST(KilledWhileTraining, ResumesToTheSameEnd) {
   for (int round = 0; round < 6; ++round) {
     const std::filesystem::path run_dir = dir / ("run" + std::to_string(round));
     int patience = 20'000;  // microseconds; grows, so that a slow disk does not keep the run from its end
-    for (bool done = false; !done; patience = std::min(patience + 4'000, 900'000)) {
+    for (bool done = false; !done; patience = std::min(patience * 5 / 4, 900'000)) {
       // What a user does: continue what is there, begin where nothing is.
       TrainOptions options = busy_run(run_dir);
       options.resume = Resume::if_possible;
