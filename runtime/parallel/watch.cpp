@@ -129,9 +129,9 @@ void Ranks::end_late() {
   while (!ending_ && monotonic_seconds() - began < (knows_ ? kGraceOfAnEnd : kGrace)) ::usleep(10'000);
   if (ending_) return;
   const Failure failure = heard();
-  if (leads())
-    ::dprintf(world_.errors, "hydrac: %s: %s\n", failure.is_input ? "error" : "the run failed",
-              failure.why.c_str());
+  // Of another rank than 0 that is its log, once it has one.
+  ::dprintf(leads() ? world_.errors : STDERR_FILENO, "hydrac: %s: %s\n",
+            failure.is_input ? "error" : "the run failed", failure.why.c_str());
   ::_exit(failure.is_input ? kCodeOfBadInput : kCodeOfAFailedRun);
 }
 
