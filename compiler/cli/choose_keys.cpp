@@ -33,8 +33,9 @@ class PlanningProgress {
   }
 
   void show(int64_t planned) {
-    constexpr std::chrono::seconds kQuick{2};
-    if (std::chrono::steady_clock::now() - began_ < kQuick) return;
+    // Who waits at a terminal wants to know soon; a log on a busy machine should be that of an idle one.
+    const std::chrono::seconds quick(terminal_ ? 2 : 30);
+    if (std::chrono::steady_clock::now() - began_ < quick) return;
     if (terminal_)
       fmt::print(stderr, "\r\033[Kplanning, to fit the memory: {} of up to {} programs", planned,
                  combinations_);

@@ -162,11 +162,11 @@ int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {
     const auto contains = [](const std::string& text, const std::string& part) {
       return text.find(part) != std::string::npos;
     };
-    if (!cause.empty() && !contains(own, cause) && !contains(cause, own)) throw RunError(cause);
-    ranks->fail(own);
+    if (!cause.empty() && !contains(own, cause) && !contains(cause, own)) ranks->throw_failure();
+    ranks->fail(error);
     throw;
   } catch (...) {  // of which this rank has told its user already
-    ranks->fail("its spec or its data cannot be used");
+    ranks->fail(InputError("its spec or its data cannot be used"));
     throw;
   }
 }

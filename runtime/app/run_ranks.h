@@ -38,7 +38,8 @@ void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& pro
 // has: its ranks, their device, and the variables that NCCL reads.
 void print_hosts(Ranks& ranks, const LaidOutProgram& program, bool quiet);
 
-// train(ranks), and one end: an error of this rank ends the others too. `ranks` may be null.
+// train(ranks), and one end: an error of this rank ends the others too, as what it is here (InputError, or a
+// run that failed). `ranks` may be null.
 int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train);
 
 }  // namespace hydrac::runtime

@@ -229,7 +229,7 @@ train_program* create_for_c(const TrainSettings& settings, const MakeProgram& ma
         try {
           fill(*program, make_program);
         } catch (const std::exception& error) {
-          if (program->ranks) program->ranks->fail(error.what());
+          if (program->ranks) program->ranks->fail(error);
           throw;
         }
         return program.release();
@@ -241,7 +241,7 @@ train_program* create_for_c(const TrainSettings& settings, const MakeProgram& ma
 
 void train_destroy(train_program* program) {
   if (program && program->ranks) {
-    guarded([&] { program->failed ? program->ranks->fail(last_error) : program->ranks->finish(); });
+    guarded([&] { program->failed ? program->ranks->fail(RunError(last_error)) : program->ranks->finish(); });
   }
   delete program;
 }

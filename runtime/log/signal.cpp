@@ -14,7 +14,7 @@ namespace hydrac::runtime {
 namespace {
 
 std::atomic<bool> stop{false};
-std::atomic<double> first_signal{0};  // when it came
+std::atomic<double> first_signal{0};  // when it came; 0 until then
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<double>::is_always_lock_free,
               "set by a signal handler");
 
@@ -27,12 +27,15 @@ double seconds_now() {
 
 void on_signal(int signal) {
   const int error = errno;
-  if (!stop.exchange(true)) {
-    first_signal = seconds_now();
+  // In one step: another thread may handle a second signal at the same time.
+  double first = 0;
+  const double now = seconds_now();
+  if (first_signal.compare_exchange_strong(first, now)) {
+    stop = true;
     constexpr std::string_view notice = "\nstopping after this step; once more to stop at once\n";
     // Nothing can be done here about a closed stderr, and nothing depends on the notice.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, notice.data(), notice.size());
-  } else if (signal != SIGHUP && seconds_now() - first_signal > kSameSignalSeconds) {
+  } else if (signal != SIGHUP && now - first > kSameSignalSeconds) {
     ::_exit(kExitInterrupted);
   }
   errno = error;
@@ -59,11 +62,12 @@ void use_stack_for_signals() {
 
 void install_stop_handlers() {
   stop = false;
+  first_signal = 0;
   use_stack_for_signals();
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // the step is to finish undisturbed
-  sigfillset(&action.sa_mask);                // a second signal waits until the first one's time is known
+  sigfillset(&action.sa_mask);                // one at a time
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   if (!is_ignored(SIGHUP)) sigaction(SIGHUP, &action, nullptr);

@@ -14,7 +14,6 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr double kConnecting = 120;  // seconds, for the first ranks of other hosts
-constexpr double kHearing = 3;       // for rank 0 to say why a rank is gone
 constexpr double kAnswering = 1;     // for a rank that has listened since before it knocked
 constexpr int kMillisecondsToLook = 50;
 
@@ -64,7 +63,7 @@ int Ranks::receive_board() {
 void Ranks::throw_what_is_heard(const std::string& otherwise) {
   const double began = monotonic_seconds();
   while (failure().empty() && monotonic_seconds() - began < kHearing) watch_once(-1, kMillisecondsToLook);
-  throw RunError(failure().empty() ? otherwise : failure());
+  throw_failure(otherwise, 0);
 }
 
 // The first rank of a host connects to those of the hosts in front of its own, and waits for the others.

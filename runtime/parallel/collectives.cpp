@@ -14,6 +14,8 @@ namespace hydrac::runtime {
 
 namespace {
 
+constexpr double kHearingOfALink = 10;  // seconds
+
 // Of `size` elements those that the `i`-th of `members` adds up.
 struct Part {
   size_t first, last;
@@ -73,17 +75,15 @@ void Ranks::meet(const Reads& reads) {
       const Host& host = roster_.hosts[static_cast<size_t>(other)];
       return {crossing(own_host(), host, reads), crossing(host, own_host(), reads)};
     };
-    std::string lost = "another rank failed";
     bool is_done = false;
     try {
       is_done = links_->exchange(with, [this] { return board_->failed(); });
     } catch (const RunError& error) {
-      lost = error.what();
-    }
-    if (!is_done) {
       board_->fail();
-      throw_failure(lost);  // or what rank 0 says, who may know more
+      // Or what rank 0 says, who may know more. Before the others of this host, who know nothing, give up.
+      throw_failure(error.what(), kHearingOfALink);
     }
+    if (!is_done) throw_failure();
   }
   meet_here();
 }

@@ -19,8 +19,8 @@ namespace {
 
 constexpr size_t kMostText = 8000, kMostFrame = 256 << 10;
 
-// What no rank needs so long for once it has begun to write.
-constexpr int kSecondsOfAMessage = 5;
+// What no rank needs so long for once it has connected, also where its machine does much else.
+constexpr int kSecondsOfAMessage = 20;
 
 // In front of a message's text on TCP.
 struct FrameStart {
@@ -189,7 +189,9 @@ RankMessage RankSocket::receive() const {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   ssize_t bytes = 0;
-  while ((bytes = ::recvmsg(file_, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  // An end that was closed before it had read all is said once, in front of what it had sent.
+  while ((bytes = ::recvmsg(file_, &message, MSG_CMSG_CLOEXEC)) < 0 &&
+         (errno == EINTR || errno == ECONNRESET)) {
   }
   RankMessage received;
   if (bytes <= 0) return received;

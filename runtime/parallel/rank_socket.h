@@ -12,13 +12,14 @@ namespace hydrac::runtime {
 
 struct RankMessage {
   enum class Kind : char {
-    closed = 0,    // the other end is gone, or is none of ours; the text says why where it is known
-    hello = 'h',   // from a rank that comes: Hello
-    roster = 'r',  // from rank 0 to the ranks of several hosts: Roster
-    link = 'l',    // from the first rank of a host to another one's: the roster's secret, its place there
-    board = 'b',   // from the first rank of a host, with the file of the shared memory
-    failed = 'f',  // a rank cannot go on: why
-    done = 'd',    // a rank has finished and is going to leave
+    closed = 0,     // the other end is gone, or is none of ours; the text says why where it is known
+    hello = 'h',    // from a rank that comes: Hello
+    roster = 'r',   // from rank 0 to the ranks of several hosts: Roster
+    link = 'l',     // from the first rank of a host to another one's: the roster's secret, its place there
+    board = 'b',    // from the first rank of a host, with the file of the shared memory
+    failed = 'f',   // a rank cannot go on: why
+    refused = 'i',  // likewise, because its input cannot be used
+    done = 'd',     // a rank has finished and is going to leave
   } kind = Kind::closed;
   std::string text;
   int file = -1;  // the receiver's

@@ -148,12 +148,15 @@ void Ranks::welcome_others() {
   open_board(file);
 }
 
-// RunError where ranks that have not come will not.
+// RunError, or InputError, where ranks that have not come will not.
 void Ranks::require_progress(const std::vector<int>& missing, double waited) {
   for (const int rank : missing) {
-    if (const std::string why = started_.why(rank, 0); !why.empty())
-      throw RunError(
-          fmt::format("rank {} {} before the run began{}", rank, why, started_.what_it_said(rank)));
+    const std::string why = started_.why(rank, 0);
+    if (why.empty()) continue;
+    const std::string text =
+        fmt::format("rank {} {} before the run began{}", rank, why, started_.what_it_said(rank));
+    if (started_.refused(rank)) throw InputError(text);
+    throw RunError(text);
   }
   if (waited <= kGathering) return;
   std::string text = fmt::format("{} started {} ranks, and these did not come: {}", world_.launcher, size(),
@@ -206,6 +209,7 @@ void Ranks::join_rank_0() {
   }
   const RankMessage message = to_rank_0_.receive();
   if (message.kind == Kind::failed) throw RunError(message.text);
+  if (message.kind == Kind::refused) throw InputError(message.text);
   if (message.kind == Kind::board && message.file >= 0) return open_board(message.file);
   const std::optional<Roster> roster =
       message.kind == Kind::roster ? Roster::parse(message.text, size()) : std::optional<Roster>();

@@ -8,6 +8,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -52,8 +53,8 @@ class Ranks {
   }
 
   // Returns when all ranks are there. From then on the loss of a rank ends all: whoever waits for the others
-  // gets a RunError that names the rank and the cause, and a process that does not wait ends some seconds
-  // later by itself.
+  // gets an error that names the rank and the cause, an InputError where that was the rank's input, else a
+  // RunError; and a process that does not wait ends some seconds later by itself, with the exit code of that.
   void assemble();
 
   // Once they are there: the hosts of a run that has several, that of rank 0 first; else none.
@@ -89,16 +90,26 @@ class Ranks {
   double seconds() const { return seconds_; }
 
   // All ranks have found that what they got cannot be used: InputError(why) on each, once all have found it.
-  // One that threw it by itself would be what the others report, as a run that failed.
+  // One that threw it by itself would be what the others report.
   [[noreturn]] void refuse_together(const std::string& why);
-  // This rank cannot go on, and the others should know why. Does not wait.
-  void fail(std::string_view why) noexcept;
+  // This rank cannot go on because of `error`, and the others should know. Does not wait.
+  void fail(const std::exception& error) noexcept;
   // The end of a run that went well.
   void finish();
   // Why the run ends for all, as far as this rank has heard; "" while it goes on.
   std::string failure() const;
+  // Throws it, as what it was on the rank where it began. Where nothing is heard for `seconds`:
+  // RunError(otherwise).
+  [[noreturn]] void throw_failure(const std::string& otherwise = "another rank failed",
+                                  double seconds = kHearing);
 
  private:
+  static constexpr double kHearing = 20;  // for what rank 0 says to come, also where machines do much else
+
+  struct Failure {
+    std::string why;        // "" while there is none
+    bool is_input = false;  // an InputError
+  };
   struct Peer {  // of rank 0
     RankSocket socket;
     Hello hello;
@@ -149,8 +160,9 @@ class Ranks {
   void watch();
   bool watch_once(int file, int milliseconds);
   void hear(int peer);
-  void note_failure(const std::string& why);
-  [[noreturn]] void throw_failure(const std::string& otherwise = "another rank failed") const;
+  Failure heard() const;
+  void note_failure(const Failure& failure);
+  void tell_who_knocks(const Failure& failure);
   void end_late();
 
   const World world_;
@@ -169,8 +181,9 @@ class Ranks {
   int wake_ = -1;  // an eventfd: the watcher is to look at ending_
   std::atomic<bool> ending_{false};
   std::atomic<bool> all_done_{false};
+  std::atomic<bool> knows_{false};  // this rank's work has got to an error, and is coming to its end
   mutable std::mutex mutex_;
-  std::string failure_;  // guarded
+  Failure failure_;  // guarded
 };
 
 }  // namespace hydrac::runtime

@@ -87,14 +87,21 @@ std::string StartedRanks::why(int rank, double seconds) {
   const double began = monotonic_seconds();
   while (child.end.empty() && child.process != 0) {
     int status = 0;
-    if (::waitpid(child.process, &status, WNOHANG) == child.process)
+    if (::waitpid(child.process, &status, WNOHANG) == child.process) {
       child.end = end_text(status);
-    else if (monotonic_seconds() - began >= seconds)
+      if (WIFEXITED(status)) child.code = WEXITSTATUS(status);
+    } else if (monotonic_seconds() - began >= seconds) {
       break;
-    else
+    } else {
       ::usleep(5'000);
+    }
   }
   return child.end;
+}
+
+bool StartedRanks::refused(int rank) const {
+  return rank >= 1 && rank <= static_cast<int>(children_.size()) &&
+         children_[static_cast<size_t>(rank) - 1].code == kCodeOfBadInput;
 }
 
 std::string StartedRanks::what_it_said(int rank) const {

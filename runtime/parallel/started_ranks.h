@@ -7,6 +7,9 @@
 
 namespace hydrac::runtime {
 
+// As runtime/app/exit_code.h has them, which stands behind this folder.
+inline constexpr int kCodeOfBadInput = 2, kCodeOfAFailedRun = 3;
+
 // The words that this process was started with.
 std::vector<std::string> own_command();
 
@@ -24,6 +27,8 @@ class StartedRanks {
   // "was killed by signal 9 (Killed)"; "" while it runs, and of one that was not started here. Waits up to
   // `seconds` for its end.
   std::string why(int rank, double seconds);
+  // Whether why() is that its input cannot be used.
+  bool refused(int rank) const;
   // "; it said: ..." of one that had no log yet.
   std::string what_it_said(int rank) const;
 
@@ -32,6 +37,7 @@ class StartedRanks {
     int process = 0;
     int said = -1;    // a file of memory
     std::string end;  // once it has ended
+    int code = 0;     // with which it did
   };
   std::vector<std::string> command_;
   std::vector<Child> children_;  // rank 1 first

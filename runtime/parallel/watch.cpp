@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <stdexcept>
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
@@ -15,8 +16,19 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr double kGrace = 3;       // for a process to end by itself when another rank is lost
-constexpr int kExitRunFailed = 3;  // as runtime/app/exit_code.h has it, which stands behind this folder
+// Seconds for a process to end by itself when another rank is lost.
+constexpr double kGrace = 3;           // where its work does not know that
+constexpr double kGraceOfAnEnd = 15;   // where it does, and has only to clean up
+constexpr double kGraceOfAChild = 10;  // for a rank that was started here, whose socket is closed
+
+RankMessage::Kind kind_of(bool is_input) {
+  return is_input ? RankMessage::Kind::refused : RankMessage::Kind::failed;
+}
+
+// Of a rank that cannot go on.
+bool says_why(const RankMessage& message) {
+  return message.kind == RankMessage::Kind::failed || message.kind == RankMessage::Kind::refused;
+}
 
 // Of a connection that ended without a message.
 std::string cause_of(const RankMessage& end) {
@@ -41,7 +53,8 @@ bool Ranks::watch_once(int file, int milliseconds) {
     files.push_back({to_rank_0_.file(), POLLIN, 0});
   }
   if (::poll(files.data(), files.size(), milliseconds) < 0) {
-    if (errno != EINTR) note_failure(fmt::format("rank {} cannot watch the others: errno {}", rank(), errno));
+    if (errno != EINTR)
+      note_failure({fmt::format("rank {} cannot watch the others: errno {}", rank(), errno)});
     return false;
   }
   for (size_t i = 1; i < files.size(); ++i)
@@ -54,10 +67,10 @@ void Ranks::hear(int peer) {
     const RankMessage message = to_rank_0_.receive();
     if (message.kind == RankMessage::Kind::done) {
       all_done_ = true;
-    } else if (message.kind == RankMessage::Kind::failed) {
-      note_failure(message.text);
+    } else if (says_why(message)) {
+      note_failure({message.text, message.kind == RankMessage::Kind::refused});
     } else {
-      note_failure(fmt::format("{} {}; the other ranks end too", name(0), cause_of(message)));
+      note_failure({fmt::format("{} {}; the other ranks end too", name(0), cause_of(message))});
       // Who would say it is gone.
       const bool speaks = world_.host ? leads_host() : rank() == 1;
       if (speaks) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
@@ -70,59 +83,85 @@ void Ranks::hear(int peer) {
   if (message.kind == RankMessage::Kind::done) {
     other.done = true;
     all_done_ = std::ranges::all_of(peers_, &Peer::done);
-  } else if (message.kind == RankMessage::Kind::failed) {
-    note_failure(fmt::format("{}: {}", who, message.text));
+  } else if (says_why(message)) {
+    note_failure({fmt::format("{}: {}", who, message.text), message.kind == RankMessage::Kind::refused});
   } else {
-    const std::string why = started_.why(peer + 1, 0.5);
-    note_failure(fmt::format("{} {}; the other ranks end too", who, why.empty() ? cause_of(message) : why));
+    const std::string why = started_.why(peer + 1, kGraceOfAChild);
+    note_failure({fmt::format("{} {}; the other ranks end too", who, why.empty() ? cause_of(message) : why)});
   }
 }
 
 // The first one counts: what follows is its consequence.
-void Ranks::note_failure(const std::string& why) {
+void Ranks::note_failure(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) return;
-    failure_ = why;
+    if (!failure_.why.empty()) return;
+    failure_ = failure;
   }
   for (const Peer& peer : peers_)
-    if (peer.socket.file() >= 0) peer.socket.send(RankMessage::Kind::failed, why);
+    if (peer.socket.file() >= 0) peer.socket.send(kind_of(failure.is_input), failure.why);
   if (board_) board_->fail();
 }
 
-std::string Ranks::failure() const {
+Ranks::Failure Ranks::heard() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
+std::string Ranks::failure() const {
+  return heard().why;
+}
+
 // The watcher may hear why a little later than the board knows that.
-void Ranks::throw_failure(const std::string& otherwise) const {
+void Ranks::throw_failure(const std::string& otherwise, double seconds) {
   const double began = monotonic_seconds();
-  while (failure().empty() && monotonic_seconds() - began < kGrace) ::usleep(2'000);
-  throw RunError(failure().empty() ? otherwise : failure());
+  while (failure().empty() && monotonic_seconds() - began < seconds) ::usleep(2'000);
+  knows_ = true;
+  const Failure failure = heard();
+  if (failure.is_input) throw InputError(failure.why);
+  throw RunError(failure.why.empty() ? otherwise : failure.why);
 }
 
 // A rank that computes, or writes a checkpoint, does not meet the others for long. What it writes is whole or
 // not there.
 void Ranks::end_late() {
   const double began = monotonic_seconds();
-  while (!ending_ && monotonic_seconds() - began < kGrace) ::usleep(10'000);
+  while (!ending_ && monotonic_seconds() - began < (knows_ ? kGraceOfAnEnd : kGrace)) ::usleep(10'000);
   if (ending_) return;
-  if (leads()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
-  ::_exit(kExitRunFailed);
+  const Failure failure = heard();
+  // Of another rank than 0 that is its log, once it has one.
+  ::dprintf(leads() ? world_.errors : STDERR_FILENO, "hydrac: %s: %s\n",
+            failure.is_input ? "error" : "the run failed", failure.why.c_str());
+  ::_exit(failure.is_input ? kCodeOfBadInput : kCodeOfAFailedRun);
 }
 
-void Ranks::fail(std::string_view why) noexcept {
+void Ranks::fail(const std::exception& error) noexcept {
+  knows_ = true;
   if (!failure().empty()) return;
-  if (leads()) return note_failure(fmt::format("{}: {}", name(0), why));
-  to_rank_0_.send(RankMessage::Kind::failed, why);
+  Failure failure{error.what(), dynamic_cast<const InputError*>(&error) != nullptr};
+  if (leads()) {
+    failure.why = fmt::format("{}: {}", name(0), failure.why);
+    note_failure(failure);
+    return tell_who_knocks(failure);
+  }
+  to_rank_0_.send(kind_of(failure.is_input), failure.why);
   if (board_) board_->fail();
+}
+
+// Those who wait for rank 0 before a run begins.
+void Ranks::tell_who_knocks(const Failure& failure) {
+  const RankSocket& door = world_.host ? tcp_listener_ : listener_;
+  for (pollfd knocks{door.file(), POLLIN, 0}; ::poll(&knocks, 1, 0) > 0;) {
+    const std::optional<RankSocket> socket = door.accept();
+    if (!socket) return;
+    socket->send(kind_of(failure.is_input), failure.why);
+  }
 }
 
 void Ranks::refuse_together(const std::string& why) {
   try {
     any(false);
-  } catch (const RunError&) {  // one that came first has ended
+  } catch (const std::runtime_error&) {  // one that came first has ended
   }
   throw InputError(why);
 }

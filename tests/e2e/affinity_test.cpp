@@ -1,7 +1,6 @@
 // train.cpu_affinity: the cores that a run, its threads, its ranks and an emitted program are on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <regex>
 #include <set>
@@ -13,16 +12,6 @@ namespace hydrac::e2e {
 namespace {
 
 using test::slurp;
-
-// Of this test, and so of what it starts.
-std::vector<int> own_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
 
 // "Cpus_allowed_list" of every thread of the process, as Linux writes it: "0-3,8".
 std::set<std::string> cores_of(pid_t process) {

@@ -76,6 +76,9 @@ std::string changed_files(const Workplace& place, const Words& overrides);
 // thread (more would let the matmuls sum in another order).
 std::string base_spec();
 
+// The cores that the tests may use, and so what they start.
+std::vector<int> own_cores();
+
 // The cache folder that every Workplace uses.
 const fs::path& shared_cache();
 

@@ -96,12 +96,15 @@ class Newcomer {
   static std::string commands_of(const Block& block) {
     if (block.kind == "python transformers") return "python3 - <<'END'\n" + block.text + "END\n";
     if (block.kind != "sh interrupt") return block.text;
-    // With job control, for without it what runs in the background ignores Ctrl-C.
-    return "set -m\n" + block.text.substr(0, block.text.size() - 1) +
-           " >interrupted.txt 2>&1 &\n"
-           "until grep -q '^step ' interrupted.txt; do kill -0 $!; sleep 0.1; done\n"
-           "kill -INT $!\ncode=0\nwait $! || code=$?\ncat interrupted.txt\nrm interrupted.txt\n[[ $code == 4 "
-           "]]\n";
+    // With job control, for without it what runs in the background ignores Ctrl-C. Its first step is seen as
+    // it is printed: no busy machine lets the run end before.
+    return "set -m\nmkfifo printed\n" + block.text.substr(0, block.text.size() - 1) +
+           " >printed 2>&1 &\nrun=$! code=0\n"
+           "while IFS= read -r line; do\n"
+           "  printf '%s\\n' \"$line\"\n"
+           "  if [[ $line == 'step '* && -n $run ]]; then kill -INT $run; run=; fi\n"
+           "done <printed\n"
+           "wait $! || code=$?\nrm printed\n[[ $code == 4 ]]\n";
   }
 
   test::TempDir place_;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/parallel/tcp.h"
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/reserved_port.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -20,13 +20,6 @@ const Words kFourRanks = {"base.yaml", "train.lr_scheduler.name=constant",
                           "train.gradient_accumulation_steps=1", "parallel.data=4",
                           "train.max_grad_norm=0.1"};
 constexpr int kRanks = 4, kRanksOfHost = 2;
-
-int free_port() {
-  const int file = runtime::listen_at({"127.0.0.1", 0});
-  const int port = runtime::port_of(file);
-  ::close(file);
-  return port;
-}
 
 // As torchrun sets them.
 std::map<std::string, std::string> variables_of(int rank, int port) {
@@ -45,7 +38,7 @@ std::map<std::string, std::string> variables_of(int rank, int port) {
 // The ranks of two hosts; `second`: the folder of the second one.
 std::vector<std::unique_ptr<Process>> start_hosts(const fs::path& first, const fs::path& second,
                                                   const Words& words) {
-  const int port = free_port();
+  const int port = test::reserve_port();
   std::vector<std::unique_ptr<Process>> ranks;
   for (int rank = 0; rank < kRanks; ++rank)
     ranks.push_back(
@@ -128,9 +121,25 @@ TEST(SeveralHosts, MustSeeTheSameCheckpoint) {
       << outcome.err;
 }
 
+// Its ranks find that, and the others wait for them.
+TEST(SeveralHosts, OfWhichOneHasNoDataRefuseItTogether) {
+  const Workplace first, second;
+  fs::remove(second / "corpus.txt");
+  const auto ranks = start_hosts(first.path(), second.path(), with(kFourRanks, {"train.max_steps=4"}));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Outcome outcome = ranks[static_cast<size_t>(rank)]->finish();
+    EXPECT_EQ(outcome.code, 2) << rank << ": " << outcome.err;
+    const char* const said = rank < kRanksOfHost ? "): its spec or its data cannot be used\n" : "corpus.txt";
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << rank << ": " << outcome.err;
+    const bool names_host = outcome.err.find("(127.0.0.2) (process ") != std::string::npos;
+    EXPECT_EQ(names_host, rank < kRanksOfHost) << rank << ": " << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(first / "runs"));
+}
+
 TEST(SeveralHosts, ThatDisagreeAreNamed) {
   const Workplace place;
-  const int port = free_port();
+  const int port = test::reserve_port();
   std::vector<std::unique_ptr<Process>> ranks;
   for (int rank = 0; rank < kRanks; ++rank)
     ranks.push_back(std::make_unique<Process>(place.path(),

@@ -51,11 +51,13 @@ def become_loop(path, random):
 
 
 def damage_file(path, random, kinds=(flip, flip, truncate, truncate, zero, remove, become_loop)):
-    if os.path.islink(path) or not os.path.isfile(path):
-        return f"{path} is no file any more"
-    if os.path.getsize(path) == 0:
-        return f"{path} " + remove(path, random)
-    return f"{path} " + random.choice(kinds)(path, random)
+    how = random.choice(kinds)
+    try:
+        if os.path.islink(path) or not os.path.isfile(path):
+            return f"{path} is no file any more"
+        return f"{path} " + (how if os.path.getsize(path) > 0 else remove)(path, random)
+    except (OSError, ValueError) as error:  # a run that goes on has renamed, removed or emptied it
+        return f"{path} is in use: {error}"
 
 
 def damage_folder(folder, random, most=3):

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 #include "tests/unit/support/spec_of_text.h"
 
@@ -43,12 +43,12 @@ CompileOptions within(int64_t bytes) {
 // Parts of the head by the hundred thousand: planned in seconds, not for hours.
 TEST(Remedies, OfAHugeBatchAreFoundInSeconds) {
   const spec::Spec spec = small_head({"train.micro_batch_size=65536", "train.sequence_len=65536"});
-  const auto began = std::chrono::steady_clock::now();
+  const std::clock_t began = std::clock();  // of this process, whatever else the machine does
   const auto problem = memory_problem(compile(spec, {}), within(int64_t{4} << 30));
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  const std::clock_t taken = std::clock() - began;
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->suggestion.find("it fits with train.micro_batch_size: "), 0u) << problem->suggestion;
-  EXPECT_LT(taken.count(), 60);
+  EXPECT_LT(taken, 60 * CLOCKS_PER_SEC);
 }
 
 TEST(MemoryLimit, RoomForTheSideQueueIsLeftOutBeforeAProgramDoesNotFit) {

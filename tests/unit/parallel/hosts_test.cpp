@@ -18,6 +18,7 @@
 #include "runtime/parallel/slurm.h"
 #include "runtime/parallel/tcp.h"
 #include "tests/unit/support/on_ranks.h"
+#include "tests/unit/support/reserved_port.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -28,19 +29,12 @@ using test::on_ranks;
 using test::OnRank;
 using test::tell;
 
-int free_port() {
-  const int file = listen_at({"127.0.0.1", 0});
-  const int port = port_of(file);
-  ::close(file);
-  return port;
-}
-
 // The ranks of each host; host h has the address 127.0.0.(h + 1).
 std::vector<World> worlds_of(const std::vector<std::vector<int>>& hosts) {
   World world;
   for (const auto& ranks : hosts) world.size += static_cast<int>(ranks.size());
   --world.size;
-  const int port = free_port();
+  const int port = test::reserve_port();
   world.meeting = fmt::format("hosts_test {} {}", ::getpid(), port);
   world.launcher = "torchrun";
   std::vector<World> worlds(static_cast<size_t>(world.size));
@@ -135,7 +129,7 @@ TEST(Hosts, ARankThatIsKilledEndsAllOthers) {
       if (ranks.rank() == killed) ::raise(SIGKILL);
       for (;;) ranks.any(false);
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(120));
     const std::string start =
         fmt::format("! rank {} on host {} (127.0.0.{})", killed, host_name(), killed / 2 + 1);
     for (int rank = 0; rank < 4; ++rank) {
@@ -155,6 +149,43 @@ TEST(Hosts, ARankThatFailsTellsAllOthersWhy) {
     EXPECT_TRUE(told[rank].starts_with(fmt::format("! rank 3 on host {} (127.0.0.2) (process ", host_name())))
         << told[rank];
     EXPECT_TRUE(told[rank].ends_with("): out of luck")) << told[rank];
+  }
+}
+
+TEST(Hosts, WhatOneRankFindsBadIsBadInputOnAll) {
+  for (const int failing : {0, 1, 2, 3}) {
+    const auto told = in_worlds(worlds_of({{0, 1}, {2, 3}}), [&](Ranks& ranks, int) {
+      if (ranks.rank() == failing) throw InputError("no such file");
+      ranks.any(false);
+    });
+    for (const int rank : {0, 1, 2, 3}) {
+      const std::string start = rank == failing ? "? no" : fmt::format("? rank {} on host ", failing);
+      EXPECT_TRUE(told[rank].starts_with(start)) << told[rank];
+      EXPECT_TRUE(told[rank].ends_with("no such file")) << told[rank];
+    }
+  }
+}
+
+// While the others compute, which it waits for.
+TEST(Hosts, WhatOneRankFindsBadEndsThoseThatAreBusyAsBadInput) {
+  for (const int failing : {0, 3}) {
+    int busy[2];
+    ASSERT_EQ(::pipe(busy), 0);
+    std::vector<int> codes;
+    in_worlds(
+        worlds_of({{0, 1}, {2, 3}}),
+        [&](Ranks& ranks, int) {
+          if (ranks.rank() != failing) {
+            tell(busy[1], "b");
+            ::sleep(600);
+          }
+          char c = 0;
+          for (int others = 3; others > 0; --others) EXPECT_EQ(::read(busy[0], &c, 1), 1);
+          throw InputError("no such file");
+        },
+        &codes);
+    for (const int rank : {0, 1, 2, 3}) EXPECT_EQ(codes[rank], rank == failing ? 0 : 2) << rank;
+    for (const int end : busy) ::close(end);
   }
 }
 
@@ -179,7 +210,7 @@ std::unique_ptr<Child> started(const World& world, const OnRank& body) {
       body(*ranks, pipe);
       ranks->finish();
     } catch (const RunError& error) {
-      if (ranks) ranks->fail(error.what());
+      if (ranks) ranks->fail(error);
       tell(pipe, std::string("! ") + error.what());
     }
   });

@@ -18,6 +18,9 @@ namespace {
 using test::on_ranks;
 using test::tell;
 
+// Ranks that hear nothing of each other's end would wait for hours.
+constexpr std::chrono::seconds kNotForEver(120);
+
 TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 700'001;  // several pieces, and no multiple of anything
@@ -157,15 +160,32 @@ TEST(Ranks, WhatRank0SharesLeavesSumsAsTheyAre) {
   EXPECT_EQ(told, std::vector<std::string>(4, "0 wrong"));
 }
 
+// The others wait for it.
 TEST(Ranks, ARankThatFailsTellsAllOthersWhy) {
-  const auto told = on_ranks(3, [](Ranks& ranks, int) {
-    if (ranks.rank() == 2) throw RunError("out of luck");
-    ranks.any(false);
-  });
-  EXPECT_EQ(told[2], "! out of luck");
-  for (const int rank : {0, 1}) {
-    EXPECT_TRUE(told[rank].starts_with("! rank 2 (process ")) << told[rank];
-    EXPECT_TRUE(told[rank].ends_with("): out of luck")) << told[rank];
+  for (const int failing : {0, 1, 2}) {
+    const auto told = on_ranks(3, [&](Ranks& ranks, int) {
+      if (ranks.rank() == failing) throw RunError("out of luck");
+      ranks.any(false);
+    });
+    for (const int rank : {0, 1, 2}) {
+      const std::string start = rank == failing ? "! out" : fmt::format("! rank {}", failing);
+      EXPECT_TRUE(told[rank].starts_with(start)) << told[rank];
+      EXPECT_TRUE(told[rank].ends_with("out of luck")) << told[rank];
+    }
+  }
+}
+
+TEST(Ranks, WhatOneFindsBadIsBadInputOnAll) {
+  for (const int failing : {0, 1, 2}) {
+    const auto told = on_ranks(3, [&](Ranks& ranks, int) {
+      if (ranks.rank() == failing) throw InputError("no such file");
+      ranks.any(false);
+    });
+    for (const int rank : {0, 1, 2}) {
+      const std::string start = rank == failing ? "? no" : fmt::format("? rank {}", failing);
+      EXPECT_TRUE(told[rank].starts_with(start)) << told[rank];
+      EXPECT_TRUE(told[rank].ends_with("no such file")) << told[rank];
+    }
   }
 }
 
@@ -177,16 +197,46 @@ TEST(Ranks, RefuseTogetherWhatAllHaveFound) {
         ::usleep(100'000);
         tell(pipe, ranks.failure());
       }
-      try {
-        ranks.refuse_together("of no use");
-      } catch (const InputError& error) {
-        ranks.fail(error.what());
-        tell(pipe, std::string("? ") + error.what());
-      }
-      ranks.any(false);
+      ranks.refuse_together("of no use");
     });
-    for (const std::string& text : told) EXPECT_TRUE(text.starts_with("? of no use! ")) << text;
+    EXPECT_EQ(told, std::vector<std::string>(3, "? of no use"));
   }
+}
+
+// A rank that has knocked, while rank 0 still makes its program.
+TEST(Ranks, Rank0TellsThoseWhoWaitForItWhyItDoesNotLetThemIn) {
+  World world;
+  world.size = 2;
+  world.meeting = fmt::format("ranks_test {}", ::getpid());
+  world.launcher = "torchrun";
+  const auto as = [&](int rank) {
+    World one = world;
+    one.rank = rank;
+    return one;
+  };
+  int go_on[2];
+  ASSERT_EQ(::pipe(go_on), 0);
+  const test::Child rank_0([&](int pipe) {
+    Ranks ranks(as(0), {});
+    tell(pipe, "l");
+    char c = 0;
+    EXPECT_EQ(::read(go_on[0], &c, 1), 1);
+    ranks.fail(InputError("no such file"));
+  });
+  ASSERT_EQ(rank_0.read(1), "l");
+  const test::Child rank_1([&](int pipe) {
+    Ranks ranks(as(1), {});
+    tell(pipe, "k");
+    try {
+      ranks.assemble();
+    } catch (const InputError& error) {
+      tell(pipe, error.what());
+    }
+  });
+  ASSERT_EQ(rank_1.read(1), "k");
+  tell(go_on[1], "g");
+  EXPECT_EQ(rank_1.read(), "rank 0: no such file");
+  for (const int end : go_on) ::close(end);
 }
 
 TEST(Ranks, ARankThatIsKilledEndsAllOthers) {
@@ -197,7 +247,7 @@ TEST(Ranks, ARankThatIsKilledEndsAllOthers) {
       if (ranks.rank() == killed) ::raise(SIGKILL);
       ranks.any(false);
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, kNotForEver);
     EXPECT_EQ(told[killed], "");
     const std::string start = "! rank " + std::to_string(killed);
     EXPECT_TRUE(told[2].starts_with(start)) << told[2];
@@ -206,16 +256,26 @@ TEST(Ranks, ARankThatIsKilledEndsAllOthers) {
   }
 }
 
-// One that computes does not meet the others; it ends too.
+// One that computes does not meet the others; it ends too, with the code of what another one's end is.
 TEST(Ranks, ARankThatIsBusyEndsByItself) {
-  const auto began = std::chrono::steady_clock::now();
-  const auto told = on_ranks(2, [&](Ranks& ranks, int pipe) {
-    if (ranks.rank() == 0) throw RunError("enough");
-    ::sleep(60);
-    tell(pipe, "went on");
-  });
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
-  EXPECT_EQ(told, (std::vector<std::string>{"! enough", ""}));
+  for (const bool is_input : {false, true}) {
+    for (const int failing : {0, 1}) {
+      std::vector<int> codes;
+      const auto told = on_ranks(
+          2,
+          [&](Ranks& ranks, int pipe) {
+            ranks.any(false);
+            if (ranks.rank() == failing && is_input) throw InputError("enough");
+            if (ranks.rank() == failing) throw RunError("enough");
+            ::sleep(600);
+            tell(pipe, "went on");
+          },
+          &codes);
+      EXPECT_EQ(told[failing], is_input ? "? enough" : "! enough");
+      EXPECT_EQ(told[1 - failing], "");
+      EXPECT_EQ(codes[1 - failing], is_input ? 2 : 3);
+    }
+  }
 }
 
 class Environment : public testing::Test {

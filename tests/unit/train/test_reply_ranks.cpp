@@ -48,7 +48,7 @@ std::string result_of(const std::vector<std::vector<int32_t>>& prompts, Ranks* r
   ObjectiveSettings settings{
       .prompts = 6, .replies = 2, .weight = 0.5, .prompt_tokens = 3, .max_new_tokens = 3, .sequence_len = 6};
   settings.kl = 0.25;
-  settings.reward = {{"sh", "-c", "seq $((2 * $(wc -l)))"}, 20};
+  settings.reward = {{"sh", "-c", "seq $((2 * $(wc -l)))"}, 300};
   FakeProgram program;
   program.initialize();
   const auto found = ReplyObjective(program, *tokenizer, settings, ranks).answer(3, prompts, 2);

@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<PromptReplies> kPrompts = {{"one \"quoted\"", {"a", "bb\n"}}, {"two", {"", "\xff"}}};
 
-RewardCommand shell(const std::string& script, double timeout = 20) {
+RewardCommand shell(const std::string& script, double timeout = 300) {
   return {{"sh", "-c", script}, timeout};
 }
 
