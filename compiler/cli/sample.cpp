@@ -67,7 +67,7 @@ std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) 
   // Nothing is embedded, and the encoder's folder may be gone.
   arguments.overrides.emplace_back("objective.embed=model");
   arguments.positional[0] = runtime::spec_path(run).string();
-  return load(arguments);
+  return load_of_run(arguments);
 }
 
 // Whether the folder is no run's and no checkpoint, but a model's, as model.from takes it.

@@ -46,6 +46,20 @@ std::optional<spec::Spec> load(const Arguments& arguments) {
   return spec;
 }
 
+std::optional<spec::Spec> load_of_run(const Arguments& arguments) {
+  diag::Diagnostics diagnostics, of_overrides;
+  std::optional<spec::Spec> spec = load_over(arguments, nullptr, diagnostics);
+  if (!spec) {
+    print_diagnostics(arguments, diagnostics, false);
+    return spec;
+  }
+  of_overrides.add_source(diag::kCommandLine, command_line());
+  for (const diag::Diagnostic& d : diagnostics.all())
+    if (d.where.on_command_line()) of_overrides.report(d.kind, d.where, d.message, d.suggestion);
+  print_diagnostics(arguments, of_overrides, true);
+  return spec;
+}
+
 void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
   const std::string text = diagnostics.render();
   if (!text.empty() && !(good && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
