@@ -322,6 +322,8 @@ TEST_F(SampleFile, BadLinesAreErrorsAtTheirPlace) {
   EXPECT_TRUE(outcome_of({}, "bad.jsonl").err.starts_with("hydrac: error: bad.jsonl:2: not valid JSON"));
   test::spill(elsewhere_ / "bad.jsonl", "\n");
   EXPECT_EQ(outcome_of({}, "bad.jsonl").err, "hydrac: error: bad.jsonl has no line with a prompt\n");
+  EXPECT_EQ(outcome_of({}, ".").err,
+            "hydrac: error: . is a folder: --file is one of lines {\"prompt\": \"...\"}\n");
   EXPECT_EQ(outcome_of({}, "none.jsonl").err,
             "hydrac: error: cannot read none.jsonl: No such file or directory\n");
 }
