@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -48,17 +49,31 @@ bool is_below(const fs::path& file, const fs::path& folder) {
   return end == folder.end();
 }
 
-// All that is text by its name in the folder and those below, sorted by name; what is hidden is not, nor are
-// token shards, tables, and what an earlier preparation left in `output` or beside it.
+// What earlier preparations left among these files.
+std::set<fs::path> prepared_among(const std::vector<runtime::InputFile>& files) {
+  std::set<fs::path> all;
+  for (const runtime::InputFile& file : files) {
+    const fs::path path = file.path;
+    if (path.filename() != prepare::kReportFile) continue;
+    for (const std::string& name : prepare::files_of_report(runtime::read_file(path)))
+      all.insert(path.parent_path() / name);
+  }
+  return all;
+}
+
+// All that is text by its name in the folder and those below, sorted by name; what is hidden or empty is not,
+// nor are token shards, tables, and what earlier preparations left, in `output`, beside it or elsewhere.
 std::vector<runtime::InputFile> texts_in(const std::string& folder, const std::string& output) {
   const fs::path root = fs::weakly_canonical(folder), made = fs::weakly_canonical(folder_name(output));
   const fs::path unfinished = NewFolder::unfinished_of(made);
   std::error_code ignored;
   std::vector<runtime::InputFile> texts;
   if (!fs::is_empty(folder, ignored)) texts = runtime::expand_patterns({"**"}, folder);
+  const std::set<fs::path> prepared = prepared_among(texts);
   std::erase_if(texts, [&](const runtime::InputFile& file) {
     const runtime::SourceKind kind = runtime::source_kind(file);
     return kind == runtime::SourceKind::tokens || kind == runtime::SourceKind::csv ||
+           prepared.contains(file.path) || fs::is_empty(file.path, ignored) ||
            is_below(root / file.name, made) || is_below(root / file.name, unfinished);
   });
   if (texts.empty()) throw InputError(fmt::format("{}: there is no text in this folder", folder));

@@ -101,7 +101,10 @@ int init_verb(const Arguments& arguments) {
   if (!arguments.positional.empty() || !arguments.overrides.empty()) {
     const std::string& extra =
         arguments.positional.empty() ? arguments.overrides[0] : arguments.positional[0];
-    throw InputError(fmt::format("init takes options only; \"{}\" is none", extra));
+    const bool expanded = arguments.has("--data") && std::filesystem::exists(extra);  // by the shell
+    throw InputError(
+        fmt::format("init takes options only; \"{}\" is none{}", extra,
+                    expanded ? "; a pattern of files stands in quotes: --data 'data/*.txt'" : ""));
   }
   Answers answers(arguments);
   StarterRequest request;

@@ -205,7 +205,7 @@ Source open_source(const std::string& from) {
   // The run may lie anywhere, and its cores and its encoder are those of the machine that trained.
   arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string()), "train.cpu_affinity=none",
                          "objective.embed=model"};
-  std::optional<spec::Spec> spec = load(arguments);
+  std::optional<spec::Spec> spec = load_of_run(arguments);
   if (!spec) throw Reported{kBadInput};
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());

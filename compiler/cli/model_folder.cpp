@@ -48,6 +48,9 @@ FromTo from_to(const Arguments& arguments, std::string_view verb) {
   if (arguments.positional.empty()) throw InputError("which run? Give its folder");
   if (arguments.positional.size() > 1)
     throw InputError(fmt::format("\"{}\" is one argument too many", arguments.positional[1]));
+  if (!arguments.overrides.empty())
+    throw InputError(fmt::format("\"{}\" is one argument too many: {} takes a run as it was trained",
+                                 arguments.overrides[0], verb));
   const std::optional<std::string> output = arguments.value("--output");
   if (!output) throw InputError("where to? Give -o FOLDER");
   std::error_code error;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "cli/build_program.h"
@@ -66,13 +67,21 @@ std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) 
   // Nothing is embedded, and the encoder's folder may be gone.
   arguments.overrides.emplace_back("objective.embed=model");
   arguments.positional[0] = runtime::spec_path(run).string();
-  return load(arguments);
+  return load_of_run(arguments);
 }
 
 // Whether the folder is no run's and no checkpoint, but a model's, as model.from takes it.
 bool is_model(const fs::path& folder) {
   return fs::exists(folder / "config.json") && !fs::exists(runtime::metrics_path(folder)) &&
          !fs::exists(folder / runtime::manifest_name);
+}
+
+// What the model sees at most, of which routed layers (model.mod) choose a share. 1 where config.json does
+// not say it as a number: what it has wrong is for whoever reads all of it.
+int64_t longest_sequence(const fs::path& folder) {
+  const auto config = nlohmann::json::parse(runtime::read_file(folder / "config.json"), nullptr, false);
+  const auto length = config.is_object() ? config.find("max_position_embeddings") : config.end();
+  return length != config.end() && length->is_number_integer() ? length->get<int64_t>() : 1;
 }
 
 std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::path& folder) {
@@ -83,10 +92,12 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
     overrides.push_back("optimizations.threads=" + *threads);
   }
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "sample.yaml",
-      "name: sample\ndata: {path: none}\ntrain: {sequence_len: 1, micro_batch_size: 1, max_steps: 1}\n",
-      overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
+  std::optional<spec::Spec> spec =
+      spec::load_spec_text("sample.yaml",
+                           fmt::format("name: sample\ndata: {{path: none}}\ntrain: {{sequence_len: {}, "
+                                       "micro_batch_size: 1, max_steps: 1}}\n",
+                                       longest_sequence(folder)),
+                           overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
   if (!spec) print_diagnostics(arguments, diagnostics, false);
   return spec;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,8 @@ std::string prompt_of_line(const std::string& line, const std::string& where) {
 }
 
 std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    throw InputError(fmt::format("{} is a folder: --file is one of lines {{\"prompt\": \"...\"}}", path));
   std::ifstream file(path);
   if (!file) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   std::vector<SamplePrompt> prompts;

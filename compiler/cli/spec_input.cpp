@@ -46,6 +46,20 @@ std::optional<spec::Spec> load(const Arguments& arguments) {
   return spec;
 }
 
+std::optional<spec::Spec> load_of_run(const Arguments& arguments) {
+  diag::Diagnostics diagnostics, of_overrides;
+  std::optional<spec::Spec> spec = load_over(arguments, nullptr, diagnostics);
+  if (!spec) {
+    print_diagnostics(arguments, diagnostics, false);
+    return spec;
+  }
+  of_overrides.add_source(diag::kCommandLine, command_line());
+  for (const diag::Diagnostic& d : diagnostics.all())
+    if (d.where.on_command_line()) of_overrides.report(d.kind, d.where, d.message, d.suggestion);
+  print_diagnostics(arguments, of_overrides, true);
+  return spec;
+}
+
 void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
   const std::string text = diagnostics.render();
   if (!text.empty() && !(good && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
@@ -167,6 +181,15 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
 
 namespace {
 
+void find_missing_tokenizer(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
+  const std::string& tokenizer = spec.data.tokenizer;
+  const bool is_file = spec.model.input == spec::Input::tokens && tokenizer != "byte" && tokenizer != "char";
+  if (is_file && !std::filesystem::exists(tokenizer))
+    diagnostics.report(diag::Kind::unreadable_file, spec.where("data.tokenizer"),
+                       fmt::format("{}: there is no such file", tokenizer),
+                       "a tokenizer is byte, char, or the path of a Hugging Face tokenizer.json");
+}
+
 // Where data cannot be opened: what the spec names and is not there is an error at its key.
 void require_data_files(const spec::Spec& spec) {
   diag::Diagnostics diagnostics;
@@ -182,10 +205,18 @@ void require_data_files(const spec::Spec& spec) {
   };
   require("data.path", spec.data.path);
   if (!spec.data.val_path.empty()) require("data.val_path", spec.data.val_path);
-  const std::string& tokenizer = spec.data.tokenizer;
-  const bool is_file = spec.model.input == spec::Input::tokens && tokenizer != "byte" && tokenizer != "char";
-  if (is_file && !std::filesystem::exists(tokenizer))
-    report("data.tokenizer", fmt::format("{}: there is no such file", tokenizer));
+  find_missing_tokenizer(spec, diagnostics);
+  if (!diagnostics.has_errors()) return;
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+// The same where sizes alone are wanted, for which data is not read but of series and characters.
+void require_sources_of_sizes(const spec::Spec& spec) {
+  if (spec.model.input == spec::Input::series || spec.data.tokenizer == "char")
+    return require_data_files(spec);
+  diag::Diagnostics diagnostics;
+  find_missing_tokenizer(spec, diagnostics);
   if (!diagnostics.has_errors()) return;
   print_found_late(diagnostics);
   throw Reported{kBadInput};
@@ -294,10 +325,15 @@ passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {
 }
 
 void complete_sizes(spec::Spec& spec) {
-  if (spec.model.input == spec::Input::series)
-    complete_from_data(spec, nullptr);
-  else if (spec.model.vocab_size == 0)
-    complete_from_data(spec, runtime::open_tokenizer(data_settings(spec)).get());
+  try {
+    if (spec.model.input == spec::Input::series)
+      complete_from_data(spec, nullptr);
+    else if (spec.model.vocab_size == 0)
+      complete_from_data(spec, runtime::open_tokenizer(data_settings(spec)).get());
+  } catch (const InputError&) {
+    require_sources_of_sizes(spec);
+    throw;
+  }
 }
 
 std::string yaml_quoted(const std::string& text) {

@@ -16,7 +16,11 @@ namespace hydrac::cli {
 // nothing when there was an error. More than one positional argument is an InputError.
 std::optional<spec::Spec> load(const Arguments& arguments);
 
-// The same with `laid_over` as spec::load_spec() takes it, and nothing printed.
+// The same of the spec that a run keeps: of warnings, those about overrides alone. What the run's spec has
+// without effect was said when it began.
+std::optional<spec::Spec> load_of_run(const Arguments& arguments);
+
+// The same as load() with `laid_over` as spec::load_spec() takes it, and nothing printed.
 std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node* laid_over,
                                     diag::Diagnostics& diagnostics);
 

@@ -37,12 +37,13 @@ void demand(const std::string& stage, const std::vector<std::string>& problems) 
 
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
-  passes::Kept kept{{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
-                     c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
-                     c.interface.objective.losses, c.interface.objective.base_losses,
-                     c.interface.objective.distance, c.interface.objective.distances, c.metrics.step_loss,
-                     c.metrics.grad_norm, c.metrics.aux_loss, c.metrics.mean_depth},
-                    passes::statistics(c.graph)};
+  passes::Kept kept{
+      {c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
+       c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
+       c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
+       c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm, c.metrics.aux_loss,
+       c.metrics.predictor_accuracy, c.metrics.mean_depth},
+      passes::statistics(c.graph)};
   kept.by_host.merge(passes::sharded_gradients(c.graph, c.pack));
   return kept;
 }

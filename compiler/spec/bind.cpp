@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -64,6 +65,34 @@ constexpr auto kOtherNames = std::to_array<OtherName>({
     {"dtype", "optimizations.precision"},
     {"gradient_checkpointing", "optimizations.recompute"},
     {"output_dir", "output.dir"},
+    {"lora_alpha", "adapter.alpha"},
+    {"lora_dropout", "adapter.dropout"},
+    {"lora_r", "adapter.r"},
+    {"rank", "adapter.r"},
+    {"data_parallel", "parallel.data"},
+    {"dp", "parallel.data"},
+    {"tensor_parallel", "parallel.tensor"},
+    {"tp", "parallel.tensor"},
+    {"zero_stage", "parallel.zero"},
+});
+
+// The key that is meant where a section has one value instead of keys, as in `optimizer: adamw`.
+struct MainKey {
+  std::string_view section, key;
+};
+constexpr auto kMainKeys = std::to_array<MainKey>({
+    {"adapter", "type"},
+    {"data", "path"},
+    {"model", "from"},
+    {"model.mod", "capacity"},
+    {"model.mor", "recursions"},
+    {"model.rope_scaling", "factor"},
+    {"objective", "name"},
+    {"output", "dir"},
+    {"parallel", "data"},
+    {"sample", "prompt"},
+    {"train.lr_scheduler", "name"},
+    {"train.optimizer", "name"},
 });
 
 // A file with more errors than this is no spec with slips in it, and guessing what each key means takes long.
@@ -93,6 +122,13 @@ bool is_users_own(std::string_view key) {
   return key.starts_with("x-");
 }
 
+std::string as_section(std::string_view section, const Node& value) {
+  const auto main = std::ranges::find(kMainKeys, section, &MainKey::section);
+  if (value.kind == Node::Kind::scalar && main != kMainKeys.end())
+    return fmt::format("write {{{}: {}}}", main->key, diag::printable(value.text, 40));
+  return "write its keys indented below it, or remove it";
+}
+
 // Refuses keys that do not exist and sections that are no maps.
 void check_keys(const Node& map, const std::string& section, Draft& draft) {
   for (const Entry& entry : map.entries) {
@@ -108,7 +144,7 @@ void check_keys(const Node& map, const std::string& section, Draft& draft) {
           entry.value.kind == Node::Kind::null
               ? fmt::format("{} takes a map of keys, and there is none", path)
               : fmt::format("{} takes a map of keys, not {}", path, describe(entry.value)),
-          "write its keys indented below it, or remove it");
+          as_section(path, entry.value));
       for (const KeyRow& row : key_rows())
         if (row.path.starts_with(path + ".")) draft.broken.insert(row.path);
       continue;

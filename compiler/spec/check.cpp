@@ -15,7 +15,8 @@ void check_target_name(Draft& draft) {
   if (!draft.usable({"target"}) || targets::find(draft.spec.target) != nullptr) return;
   std::vector<std::string> names = {"auto", "cuda"};
   for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
-  const std::string meant = diag::nearest(draft.spec.target, names);
+  const bool any_gpu = draft.spec.target == "gpu" || draft.spec.target == "GPU";
+  const std::string meant = any_gpu ? "cuda" : diag::nearest(draft.spec.target, names);
   draft.report(
       diag::Kind::unknown_target, {"target"},
       fmt::format("there is no target {}", diag::printable(draft.spec.target)),

@@ -1,10 +1,13 @@
 #include "spec/convert.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "diag/render.h"
@@ -206,6 +209,8 @@ bool convert(const Node& node, const KeyRow& key, bool& out, diag::Diagnostics& 
   std::string suggestion;
   if (std::find(yes.begin(), yes.end(), node.text) != yes.end()) suggestion = "write true";
   if (std::find(no.begin(), no.end(), node.text) != no.end()) suggestion = "write false";
+  if (node.quoted && (node.text == "true" || node.text == "false"))
+    suggestion = fmt::format("write {} without quotes", node.text);
   wrong_type(node, key, "true or false", diagnostics, std::move(suggestion));
   return false;
 }
@@ -326,12 +331,36 @@ int convert_word(const Node& node, const KeyRow& key, std::span<const EnumValue>
   return -1;
 }
 
+namespace {
+
+constexpr std::array<EnumValue, 5> kRecomputeParts = {
+    {{"norm", ""}, {"act", ""}, {"attn", ""}, {"mlp", ""}, {"qk_norm", ""}}};
+
+// "mlp" or "norm, act" as the list that is meant, [norm, act]; empty where a word is no part.
+std::string parts_as_list(std::string text) {
+  const std::vector<std::string> words = spellings(kRecomputeParts);
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream stream(text);
+  std::vector<std::string> parts;
+  for (std::string word; stream >> word;) {
+    if (std::find(words.begin(), words.end(), word) == words.end()) return "";
+    parts.push_back(word);
+  }
+  return parts.empty() ? "" : fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics) {
   using Mode = Recompute::Mode;
   constexpr std::array<EnumValue, 3> kModes = {{{"none", ""}, {"block", ""}, {"auto", ""}}};
-  constexpr std::array<EnumValue, 5> kParts = {
-      {{"norm", ""}, {"act", ""}, {"attn", ""}, {"mlp", ""}, {"qk_norm", ""}}};
   if (node.kind != Node::Kind::list) {
+    const std::string list = node.kind == Node::Kind::scalar ? parts_as_list(node.text) : "";
+    if (!list.empty()) {
+      wrong_type(node, key, "none, block, auto or a list of parts", diagnostics,
+                 fmt::format("write {}", list));
+      return false;
+    }
     const int mode = convert_word(node, key, kModes, diagnostics);
     if (mode >= 0)
       out = {.mode = std::array{Mode::none, Mode::block, Mode::automatic}[static_cast<size_t>(mode)]};
@@ -345,7 +374,7 @@ bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnost
   bool* const parts[] = {&list.norm, &list.act, &list.attn, &list.mlp, &list.qk_norm};
   bool good = true;
   for (const Node& item : node.items) {
-    const int part = convert_word(item, key, kParts, diagnostics);
+    const int part = convert_word(item, key, kRecomputeParts, diagnostics);
     if (part >= 0)
       *parts[part] = true;
     else

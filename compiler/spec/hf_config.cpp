@@ -50,6 +50,10 @@ constexpr auto kIrrelevant = std::to_array<std::string_view>({
     "use_cache",
 });
 
+bool is_irrelevant(std::string_view key) {
+  return std::find(kIrrelevant.begin(), kIrrelevant.end(), key) != kIrrelevant.end();
+}
+
 class ConfigReader {
  public:
   ConfigReader(const Node& config, const Node& written, diag::Diagnostics& diagnostics)
@@ -371,15 +375,15 @@ void ConfigReader::mistral() {
 void ConfigReader::own() {
   for (const Entry& entry : config_.entries) {
     known_.insert(entry.key);
-    if (entry.key != "model_type" && entry.key != "from" && entry.key != "weights")
+    if (entry.key != "model_type" && entry.key != "from" && entry.key != "weights" &&
+        !is_irrelevant(entry.key))
       set(entry.key, entry.where, entry.value);
   }
 }
 
 void ConfigReader::report_unknown() {
   for (const Entry& entry : config_.entries) {
-    const bool irrelevant = std::find(kIrrelevant.begin(), kIrrelevant.end(), entry.key) != kIrrelevant.end();
-    if (irrelevant || known_.contains(entry.key) || entry.key.starts_with('_')) continue;
+    if (is_irrelevant(entry.key) || known_.contains(entry.key) || entry.key.starts_with('_')) continue;
     diagnostics_.report(Kind::config_key_ignored, entry.where,
                         fmt::format("{} is not known and has no effect", diag::printable(entry.key)));
   }

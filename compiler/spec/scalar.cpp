@@ -128,6 +128,7 @@ std::string meant_number(std::string_view text) {
   if (any_of(unit, {"k", "K"})) return number_text(value * 1000) + " or " + number_text(value * 1024);
   if (any_of(unit, {"m", "M"})) return number_text(value * 1e6);
   if (any_of(unit, {"b", "B", "g", "G"})) return number_text(value * 1e9);
+  if (any_of(unit, {"GiB", "GB", "gib", "gb"})) return number_text(value);  // sizes are keys in GiB
   if (unit == "%") return number_text(value / 100);
   // One stray character is a slip; more of them mean something that we do not know.
   const bool slip = unit.size() == 1 && unit != "e" && unit != "E" && joined != "0x" && joined != "0o";

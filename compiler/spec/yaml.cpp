@@ -176,6 +176,42 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Open> open_;
 };
 
+bool is_blank(std::string_view line) {
+  const size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string_view::npos || line[first] == '#';
+}
+
+// A colon where no key can stand: mostly the line before is what is wrong, and its value goes on here.
+std::string colon_help(const diag::Location& where, const diag::Diagnostics& diagnostics) {
+  const std::string_view here = diagnostics.source_line(where);
+  const size_t first_colon = here.find(": ");
+  if (first_colon != std::string_view::npos && first_colon + 1 < static_cast<size_t>(where.col))
+    return "put text that has a colon in quotes";
+  diag::Location before = where;
+  do --before.line;
+  while (before.line > 0 && is_blank(diagnostics.source_line(before)));
+  if (before.line == 0) return "";
+  std::string_view line = diagnostics.source_line(before);
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return fmt::format("line {} is no `key: value`", before.line);
+  if (line.find(": ") == std::string_view::npos && line.find_last_not_of(" \r") != colon)
+    return fmt::format("in line {} a space is missing behind the colon", before.line);
+  if (here.find_first_not_of(' ') > line.find_first_not_of(' '))
+    return fmt::format("line {} is indented deeper than line {}, which has a value already", where.line,
+                       before.line);
+  return "";
+}
+
+std::string syntax_help(const std::string& message, const diag::Location& where,
+                        const diag::Diagnostics& diagnostics) {
+  if (diagnostics.source_line(where).find('\t') != std::string_view::npos)
+    return "indent with spaces, not with tabs";
+  if (message == "end of map flow not found") return "a { before here is not closed, or a comma is missing";
+  if (message == "end of sequence flow not found")
+    return "a [ before here is not closed, or a comma is missing";
+  return message == "illegal map value" ? colon_help(where, diagnostics) : "";
+}
+
 }  // namespace
 
 std::optional<Node> parse_yaml(const std::string& text, const diag::Location& start,
@@ -198,9 +234,8 @@ std::optional<Node> parse_yaml(const std::string& text, const diag::Location& st
       builder.refuse_alias(where);
       return std::nullopt;
     }
-    const bool tab = diagnostics.source_line(where).find('\t') != std::string_view::npos;
     diagnostics.report(Kind::yaml_syntax, where, "this is no YAML: " + error.msg,
-                       tab ? "indent with spaces, not with tabs" : "");
+                       syntax_help(error.msg, where, diagnostics));
     return std::nullopt;
   } catch (const Abort&) {
     return std::nullopt;

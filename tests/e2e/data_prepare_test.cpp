@@ -143,6 +143,7 @@ TEST_F(DataPrepare, TakesFolders) {
   spill(place_ / "texts[1]/table.csv", "a,b\n1,2\n");
   spill(place_ / "texts[1]/old.bin", "no text");
   spill(place_ / "texts[1]/.hidden/d.txt", "hidden");
+  spill(place_ / "texts[1]/deeper/empty.txt", "");
   const Words more = {"--tokenizer", "byte", "--val-fraction", "0"};
   ASSERT_EQ(prepare(with(more, {"texts[1]/"}), "texts[1]/tokens").code, 0);
   const auto train = [&](const std::string& folder) { return slurp(place_ / folder / "train-00001.bin"); };
@@ -154,6 +155,9 @@ TEST_F(DataPrepare, TakesFolders) {
   // Again, beside what that left there.
   ASSERT_EQ(prepare(with(more, {"texts[1]"}), "texts[1]/tokens").code, 0);
   EXPECT_EQ(train("texts[1]/tokens"), first);
+  // Nor is it text for another preparation.
+  ASSERT_EQ(prepare(with(more, {"texts[1]"}), "others").code, 0);
+  EXPECT_EQ(train("others"), first);
   fs::remove_all(place_ / "texts[1]/tokens");
   fs::create_directory(place_ / "empty");
   refused({"empty"}, "empty: there is no text in this folder");

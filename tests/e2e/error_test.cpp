@@ -234,10 +234,14 @@ TEST(BadData, ThatIsNotThere) {
                   " [unreadable-file]\n"
                   "  output.dir=runs/refused data.path=nowhere.txt\n"
                   "                                    ^\n");
-  expect_text(place, run_with("data.tokenizer=nowhere.json"),
-              "<command line>:1:40: error: nowhere.json: there is no such file [unreadable-file]\n"
-              "  output.dir=runs/refused data.tokenizer=nowhere.json\n"
-              "                                         ^\n");
+  const std::string tokenizer =
+      "<command line>:1:40: error: nowhere.json: there is no such file [unreadable-file]\n"
+      "  output.dir=runs/refused data.tokenizer=nowhere.json\n"
+      "                                         ^\n"
+      "  help: a tokenizer is byte, char, or the path of a Hugging Face tokenizer.json\n";
+  expect_text(place, run_with("data.tokenizer=nowhere.json"), tokenizer);
+  // Where data is not read, its tokenizer is.
+  expect_text(place, with({"check"}, run_with("data.tokenizer=nowhere.json")), tokenizer);
 }
 
 TEST(BadData, Empty) {

@@ -203,6 +203,8 @@ TEST_F(FineTuning, ExportsNothingThatCannotBeUsed) {
   refused({"runs/base", "-o", "out", "--dtype", "int8"},
           "error: --dtype takes fp32, bf16 or fp16, not \"int8\"");
   refused({"runs/base", "more", "-o", "out"}, "error: \"more\" is one argument too many");
+  refused({"runs/base", "model.from=model", "-o", "out"},
+          "error: \"model.from=model\" is one argument too many: export takes a run as it was trained");
   const Outcome own = place_.run({"-q", "base.yaml", "model.position=none", "train.max_steps=2", "name=own"});
   ASSERT_EQ(own.code, 0) << own.err;
   const std::string run = fs::canonical(place_ / "runs/own").string();

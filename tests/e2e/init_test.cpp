@@ -128,7 +128,10 @@ TEST(Init, SaysWhatIsWrong) {
       {{"--task", "char", "--data", "text.txt", "--classes", "3"}, "--classes is for --task series"},
       {{"--task", "language", "--data", "text.txt", "--tokenizer", "none.json"}, "none.json"},
       {{"--task", "char", "--data", "text.txt", "-o", "gone/a.yaml"}, "gone/a.yaml: there is no folder gone"},
-      {{"text.txt"}, "init takes options only; \"text.txt\" is none"}};
+      {{"text.txt"}, "init takes options only; \"text.txt\" is none"},
+      {{"--task", "char", "--data", "text.txt", "text.txt"},
+       "init takes options only; \"text.txt\" is none; a pattern of files stands in quotes: --data "
+       "'data/*.txt'"}};
   for (const auto& [words, said] : cases) {
     const Outcome outcome = place.run(with({"init"}, words));
     EXPECT_EQ(outcome.code, 2) << said;

@@ -52,6 +52,22 @@ TEST_F(Sample, AmongTheOneLikeliestTokenIsGreedy) {
             sample({"--temperature", "0", "--prompt", "the fox"}));
 }
 
+// What the run's spec has without effect was said when it began.
+TEST_F(Sample, WarnsOfItsOwnOptionsAlone) {
+  const Workplace place;
+  const Words run = {"base.yaml", "train.max_steps=1", "train.lr_scheduler.name=constant",
+                     "train.lr_scheduler.min_ratio=0.5", "output.dir=runs/constant"};
+  const std::string has_no_effect = " has no effect";
+  EXPECT_NE(place.run(run).err.find("train.lr_scheduler.min_ratio" + has_no_effect), std::string::npos);
+  const auto warnings = [&](const Words& options) {
+    return place.run(with({"sample", "runs/constant", "--max-new-tokens", "1"}, options)).err;
+  };
+  EXPECT_EQ(warnings({}), "");
+  const std::string own = warnings({"--temperature", "0", "--top-k", "3"});
+  EXPECT_NE(own.find("sample.top_k" + has_no_effect), std::string::npos) << own;
+  EXPECT_EQ(own.find("min_ratio" + has_no_effect), std::string::npos) << own;
+}
+
 TEST_F(Sample, LeavesTheRunAsItIs) {
   const Words before = files_below(place_->path());
   sample({"--prompt", "line"});
@@ -306,6 +322,8 @@ TEST_F(SampleFile, BadLinesAreErrorsAtTheirPlace) {
   EXPECT_TRUE(outcome_of({}, "bad.jsonl").err.starts_with("hydrac: error: bad.jsonl:2: not valid JSON"));
   test::spill(elsewhere_ / "bad.jsonl", "\n");
   EXPECT_EQ(outcome_of({}, "bad.jsonl").err, "hydrac: error: bad.jsonl has no line with a prompt\n");
+  EXPECT_EQ(outcome_of({}, ".").err,
+            "hydrac: error: . is a folder: --file is one of lines {\"prompt\": \"...\"}\n");
   EXPECT_EQ(outcome_of({}, "none.jsonl").err,
             "hydrac: error: cannot read none.jsonl: No such file or directory\n");
 }

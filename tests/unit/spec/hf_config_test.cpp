@@ -192,7 +192,7 @@ TEST(HfConfig, MistralIsLlamaWithoutBiases) {
 TEST(HfConfig, ReadsWhatHydracWritesOfModelsWithoutANameThere) {
   const auto m = model(R"({"model_type": "hydrac", "from": "", "hidden_size": 128, "num_hidden_layers": 2,
     "num_attention_heads": 2, "vocab_size": 1024, "norm": "layernorm", "position": "rope", "hidden_act": "geglu_tanh",
-    "rope_scaling": {"rope_type": "llama3", "factor": 1}, "dropout": 0.1})");
+    "rope_scaling": {"rope_type": "llama3", "factor": 1}, "dropout": 0.1, "torch_dtype": "float32"})");
   EXPECT_EQ(m.norm, Norm::layernorm);
   EXPECT_EQ(m.position, Position::rope);
   EXPECT_EQ(m.hidden_act, Activation::geglu_tanh);

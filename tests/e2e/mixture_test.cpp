@@ -1,5 +1,5 @@
-// A mixture of recursions as a user trains it: the shipped spec made small, runs that go on after an end, and
-// ranks.
+// Mixtures of recursions and of depths as a user trains them: the shipped spec made small, runs that go on
+// after an end, and ranks.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,6 +17,10 @@ using test::slurp;
 // Tokens of all depths, and an auxiliary loss from the first step on.
 const Words kRecursions = {"base.yaml", "model.mor.recursions=3", "model.mor.aux_warmup_steps=6",
                            "model.initializer_range=0.1", "sample.max_new_tokens=8"};
+
+// An eighth of a sequence's tokens go through every second layer.
+const Words kDepths = {"base.yaml", "model.num_hidden_layers=2", "model.mod.capacity=0.125",
+                       "model.initializer_range=0.1", "sample.max_new_tokens=8"};
 
 std::vector<nlohmann::json> metric_records(const fs::path& run) {
   std::vector<nlohmann::json> all;
@@ -87,15 +91,41 @@ TEST(Recursions, ARunGoesOnBitForBit) {
   EXPECT_NE(metrics_of(place / "runs/half").find("\"aux_loss\":"), std::string::npos);
 }
 
-TEST(Recursions, TwoRanksTrainAsOneProcessThatAccumulates) {
+// Also what routers report, which is summed over ranks beside the loss.
+void expect_ranks_to_train_as_one_process(const Words& spec, const std::string& statistic) {
   const Workplace place;
-  const auto words = [](const std::string& ranks, const std::string& steps, const std::string& folder) {
-    return with(kRecursions, {"train.micro_batch_size=2", "parallel.data=" + ranks,
-                              "train.gradient_accumulation_steps=" + steps, "output.dir=" + folder});
+  const auto words = [&](const std::string& ranks, const std::string& steps, const std::string& folder) {
+    return with(spec, {"train.micro_batch_size=2", "parallel.data=" + ranks,
+                       "train.gradient_accumulation_steps=" + steps, "output.dir=" + folder});
   };
   run_well(place, words("1", "2", "runs/one"));
   run_well(place, words("2", "1", "runs/two"));
   EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
+  EXPECT_NE(metrics_of(place / "runs/two").find('"' + statistic + "\":"), std::string::npos);
+}
+
+TEST(Recursions, TwoRanksTrainAsOneProcessThatAccumulates) {
+  expect_ranks_to_train_as_one_process(kRecursions, "mean_depth");
+}
+
+TEST(Depths, TwoRanksTrainAsOneProcessThatAccumulates) {
+  expect_ranks_to_train_as_one_process(kDepths, "predictor_accuracy");
+}
+
+// No model of transformers is one: hydrac itself reads the folder again.
+TEST(Depths, TheModelOfAnAdaptersRunGeneratesAsTheRunDoes) {
+  const Workplace place;
+  run_well(place, with(kDepths, {"output.dir=runs/base"}));
+  run_well(place, with(kDepths, {"adapter.type=lora", "model.weights=runs/base/checkpoint-12",
+                                 "output.dir=runs/lora"}));
+  run_well(place, {"merge", "runs/lora", "-o", "merged"});
+  const auto text_of = [&](const std::string& model) {
+    const Outcome outcome =
+        place.run({"sample", model, "--prompt", "The ", "--max-new-tokens", "8", "--temperature", "0"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(text_of("merged"), text_of("runs/lora"));
 }
 
 TEST(Recursions, EveryChoiceOfRecomputationTrainsTheSame) {
