@@ -114,8 +114,6 @@ class CudaStepProgram : public LaidOutProgram {
   const Stream& side_stream() const { return side_stream_; }
   const Stream& communication() const { return communication_; }
   const Stream& host_copies() const { return host_copies_; }
-  template <class Part>
-  void in_one_memory(int64_t offset, int64_t bytes, Part&& part) const;
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
   const GpuMonitor& monitor() const { return monitor_; }
 
