@@ -140,10 +140,7 @@ Node read_model(HfKeys& keys) {
 
 std::optional<Node> read_hf_config(const std::string& path, const diag::Location& wanted_by,
                                    const Node& written, diag::Diagnostics& diagnostics) {
-  const std::optional<std::string> text = read_source(path, wanted_by, diagnostics);
-  if (!text) return std::nullopt;
-  // JSON is YAML, and this way every value has its place.
-  const std::optional<Node> config = parse_map(path, *text, diagnostics);
+  const std::optional<Node> config = read_map(path, wanted_by, diagnostics);
   if (!config) return std::nullopt;
   const size_t errors = diagnostics.errors();
   HfKeys keys(*config, written, diagnostics);
