@@ -1,24 +1,17 @@
 #include "tests/e2e/built_program.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
+#include <utility>
+
+#include "tests/unit/support/command.h"
 
 namespace hydrac::e2e {
 
 Outcome shell(const fs::path& folder, const std::string& command) {
-  Outcome outcome;
-  const std::string line =
-      "cd '" + folder.string() + "' && HYDRAC_CACHE='" + shared_cache().string() + "' " + command + " 2>&1";
-  std::FILE* pipe = popen(line.c_str(), "r");
-  std::array<char, 4096> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    outcome.out.append(chunk.data(), count);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-  return outcome;
+  test::CommandOutcome outcome = test::run_command("cd '" + folder.string() + "' && HYDRAC_CACHE='" +
+                                                   shared_cache().string() + "' " + command + " 2>&1");
+  return {outcome.code, std::move(outcome.output), ""};
 }
 
 namespace {
