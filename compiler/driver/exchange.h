@@ -9,7 +9,8 @@ namespace hydrac::driver {
 // Whether it may be copies between the GPUs (parallel.exchange), as far as the program alone decides.
 bool may_exchange_by_copies(const Compiled& c);
 
-// Bytes of the arena that copies take beside the tensors, 0 where there are none. Of a graph with calls.
+// Bytes of the arena that copies take in addition to the tensors, 0 where there are no copies. `c` has its
+// program already, of whose calls the largest sum decides.
 int64_t exchange_bytes(const Compiled& c);
 
 // Says in the decisions which, and why.

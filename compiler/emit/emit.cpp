@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <future>
-#include <set>
 
 #include "emit/build_files.h"
 #include "emit/comments.h"
+#include "emit/dims_file.h"
 #include "emit/functions.h"
+#include "emit/kernel_includes.h"
 #include "emit/kernels.h"
 #include "emit/layout.h"
 #include "emit/memory.h"
@@ -17,10 +18,8 @@
 #include "emit/readme.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
-#include "emit/sizes.h"
 #include "emit/source_file.h"
 #include "emit/template_kernels.h"
-#include "emit/writer.h"
 #include "specialize/check.h"
 #include "specialize/format.h"
 #include "targets/executable/call_table.h"
@@ -41,7 +40,7 @@ class Emitter {
         tensors_(compiled) {}
 
   Files emit() {
-    add_dims();
+    header(kSizesFile, dims_file(compiled_));
     add_memory();
     add_kernels();
     add_functions();
@@ -70,12 +69,9 @@ class Emitter {
     files_[name] = specialize::formatted(source_text(compiled_.spec, origin_, file));
   }
 
-  void add_dims();
   std::string narrow_types() const;
   void add_memory();
   void add_kernels();
-  std::vector<std::string> kernel_includes(const program::Kernel& first,
-                                           const std::string& definitions) const;
   Files template_group(const TemplateKernels& group) const;
   void add_functions();
   void add_program();
@@ -91,73 +87,6 @@ class Emitter {
   const Tensors tensors_;
   Files files_;
 };
-
-std::string meaning(const std::string& symbol) {
-  static const std::map<std::string, std::string> meanings = {
-      {"B", "sequences of a micro-batch"},
-      {"C", "width of the residual stream"},
-      {"Cached", "tokens of a sequence whose keys and values are kept"},
-      {"D", "width of an attention head"},
-      {"Embeddings", "replies, rounded up to a matmul's rows"},
-      {"F", "inner width of the mlp"},
-      {"H", "attention heads"},
-      {"K", "heads of keys and values"},
-      {"O", "outputs of the head"},
-      {"P", "positions that have an embedding"},
-      {"Prompts", "that are read at once"},
-      {"Prompttokens", "tokens of a prompt, at most"},
-      {"R", "tokens in a part of the head"},
-      {"Rank", "rank of the adapters"},
-      {"Sequences", "replies that are sampled side by side"},
-      {"Sets", "prompts of a step"},
-      {"Setsize", "replies to a prompt"},
-      {"T", "tokens of a sequence"},
-      {"Textheads", "attention heads of the encoder of replies"},
-      {"Textheadwidth", "width of one of these"},
-      {"Textinner", "inner width of the encoder's mlp"},
-      {"Textpositions", "positions that have an embedding in the encoder"},
-      {"Texts", "rows of texts that the encoder reads at once"},
-      {"Texttokens", "tokens of such a row"},
-      {"Texttypes", "types of tokens that have an embedding"},
-      {"Textvocabulary", "tokens that the encoder knows"},
-      {"Textwidth", "width of the encoder's residual stream"},
-      {"Tokens", "tokens of a micro-batch whose residual stream a rank has"},
-      {"Top", "largest logits of a row that are found"},
-      {"V", "rows of the vocabulary's matrices, padding included"},
-      {"Vocabulary", "those of all ranks together"},
-      {"Width", "parameters that the optimizer sees as a row"},
-  };
-  if (symbol.starts_with("Rows")) return "rows of Width parameters";
-  const auto found = meanings.find(symbol);
-  return found == meanings.end() ? "" : found->second;
-}
-
-void Emitter::add_dims() {
-  Writer out;
-  for (const program::Dimension& dimension : compiled_.program.dimensions) {
-    std::string comment = meaning(dimension.symbol);
-    const bool is_part =
-        compiled_.spec.parallel.tensor > 1 && std::string("FHKV").find(dimension.symbol) != std::string::npos;
-    if (is_part) comment += ", of a rank";
-    out.line(fmt::format("inline constexpr std::int64_t {} = {};{}", dimension.symbol, dimension.size,
-                         comment.empty() ? "" : "  // " + comment));
-  }
-  out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
-  if (const spec::Encoder* encoder = spec::encoder_of_replies(compiled_.spec))
-    out.line(fmt::format("inline constexpr int kTextLayers = {};  // layers of the encoder of replies",
-                         encoder->num_hidden_layers));
-  if (const int parts = head_parts(compiled_.program); parts > 0)
-    out.line(fmt::format(
-        "inline constexpr int kHeadParts = {};  // of a batch, one after another in the head", parts));
-  if (compiled_.spec.model.vocab_size > 0)
-    out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
-                         compiled_.spec.model.vocab_size));
-  if (cpu_) out.line(fmt::format("{}{};", kThreadsLine, compiled_.threads));
-  header(kSizesFile, {"The sizes of the program, under the letters that comments write shapes with.",
-                      {"<cstdint>"},
-                      out.text(),
-                      ""});
-}
 
 // The names of a GPU's storage types, as far as the program has tensors of them.
 std::string Emitter::narrow_types() const {
@@ -189,46 +118,6 @@ std::string runtime_file(std::string_view path) {
   throw std::logic_error(fmt::format("the runtime has no {}", path));
 }
 
-bool draws_random_numbers(const std::string& kernels) {
-  return kernels.find("random_") != std::string::npos;
-}
-
-bool has_dynamic_codes(const std::string& kernels) {
-  return kernels.find("dynamic_") != std::string::npos;
-}
-
-bool has_nf4_codes(const std::string& kernels) {
-  return kernels.find("nf4_upper") != std::string::npos;
-}
-
-// What the kernels of a file that `first` is one of use of the runtime.
-std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
-                                                  const std::string& definitions) const {
-  const bool is_generated = first.header.empty() || !first.maps.empty();  // or its epilogue is
-  std::set<std::string> own;
-  if (!first.header.empty()) own.insert(first.header);
-  if (has_dynamic_codes(definitions)) own.insert("hydrac/dynamic_code.h");
-  if (has_nf4_codes(definitions)) own.insert("hydrac/nf4.h");
-  if (cpu_) {
-    std::vector<std::string> names;
-    if (is_generated) names = {"<algorithm>", "<cmath>", ""};
-    if (definitions.find("std::fill_n") != std::string::npos && !is_generated) names = {"<algorithm>", ""};
-    if (is_generated) own.insert({"hydrac/math.h", "hydrac/random.h"});
-    for (const std::string& name : own) names.push_back("\"" + name + "\"");
-    return names;
-  }
-  if (first.waits_for_previous && definitions.find("wait_for_previous_kernel") != std::string::npos)
-    own.insert("cuda/previous_kernel.cuh");
-  if (first.header.empty()) own.insert("cuda/reduce.cuh");
-  if (is_generated) own.insert("cuda/vector.cuh");
-  if (draws_random_numbers(definitions)) own.insert("hydrac/random.h");
-  own.insert("runtime/cuda/launch.cuh");
-  if (!first.maps.empty()) own.insert("runtime/cuda/tensor_map.h");
-  std::vector<std::string> names;
-  for (const std::string& name : own) names.push_back("\"" + name + "\"");
-  return names;
-}
-
 void Emitter::add_kernels() {
   const std::vector<KernelFamily> families = kernel_families(compiled_.program);
   std::vector<std::string> includes = {"<cstdint>", ""};
@@ -253,7 +142,8 @@ void Emitter::add_kernels() {
     if (is_specialized(first)) continue;  // below
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     const std::string definitions = kernel_definitions(compiled_, families, kernels);
-    for (const std::string& include : kernel_includes(first, definitions)) text.includes.push_back(include);
+    for (const std::string& include : kernel_includes(first, definitions, cpu_))
+      text.includes.push_back(include);
     if (!cpu_) text.body = launch_using(first);
     text.body += definitions;
     source(name, text);

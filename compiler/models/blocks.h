@@ -16,7 +16,7 @@ enum Site : int64_t {
   kAttentionSite,
   kAttentionResidualSite,
   kMlpResidualSite,
-  kAdapterSite  // and behind it
+  kAdapterSite  // adapters have this one and all after it
 };
 inline constexpr int64_t kSitesOfLayer = 64;
 
@@ -25,7 +25,7 @@ struct Build {
   Model& model;
   ir::Dim batch, tokens;
   Phase phase = Phase::evaluate;
-  int first_layer = 0;        // that the region's first iteration computes with the nodes at hand
+  int first_layer = 0;        // that the nodes being built are of, in the region's first iteration
   bool adapted = true;        // false: without the model's adapters
   Use chosen_positions = {};  // i32 [B,T], where the tokens are some of a sequence: their positions in it
   Use places_in_cache = {};   // i32 [S,1]: of new tokens, where the cache does not have all of a sequence
@@ -92,9 +92,10 @@ WithEarlier with_earlier(ops::RegionBuilder&, const Build&, Use x, int64_t count
 // A number of the layer that the region is at, f32 [], to which a step's micro-batches add; the update zeroes
 // it. `sums` is declared by who asks first.
 Use sum_of_layer(const Build&, LayerSums& sums, const std::string& name);
-// Adds weight * sum of rows, f32 [..], to what training minimizes beside the loss of the targets: the mean of
-// the step's micro-batches. Neither the step's loss nor an evaluation's has it. In the first `warmup_steps`
-// the weight grows to its whole. Nothing where the function does not train; at most once a layer.
+// Adds weight * sum of rows, f32 [..], to what training minimizes in addition to the loss of the targets: the
+// mean of the step's micro-batches. The losses that are logged of steps and evaluations leave it out. The
+// weight grows linearly over the first `warmup_steps`. Nothing where the function does not train; at most
+// once a layer.
 void auxiliary_loss(ops::RegionBuilder&, const Build&, Use rows, double weight, int64_t warmup_steps);
 // Adds factor * sum of rows, f32 [..], to what is logged of a step: the mean of its micro-batches. Nothing
 // where the function does not train; at most once a layer.
@@ -129,7 +130,7 @@ Use attention_block(ops::RegionBuilder&, const Build&,
                     Use x);  // normed [B,T,C] -> what it adds to the stream
 // Likewise. `name`: what the names of its values begin with; a block may have it several times.
 Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
-// The stream x [B,T,C] behind attention -> behind the mlp's passes, into the stream's use `next`.
+// The stream x [B,T,C] after attention -> after the mlp's passes, which goes into the stream's use `next`.
 Use add_recursions(ops::RegionBuilder&, const Build&, Use x, Use next);
 Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
 // Hidden states [..,T,C] of `segments` [..,T] are added to objective.embeddings, whose distances follow.

@@ -1,7 +1,7 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
 // describe their parameters with. Those that train.freeze names become values of their own: a parameter of
 // which some layers are frozen or routed, or whose weights some layers find in the host's memory, is one
-// value for each run of layers that are alike. Beside adapters all are frozen.
+// value for each run of layers that are alike. A model with adapters has all of its own frozen.
 #pragma once
 #include <map>
 #include <optional>

@@ -16,7 +16,7 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
 
 namespace {
 
-// What a block's first part makes of a stream x, and the stream behind it.
+// What a block's first part makes of a stream x, and the stream after it.
 struct Attended {
   Use added, stream;
 };
@@ -38,7 +38,7 @@ Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
   return mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"), "mlp");
 }
 
-// The stream behind attention -> behind the mlp, into the stream's use `next`.
+// The stream after attention -> after the mlp, which goes into the stream's use `next`.
 Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next) {
   if (spec::has_recursions(build.model.spec)) return add_recursions(block, build, middle, next);
   const Use from_mlp = mlp_of(block, build, middle);

@@ -6,7 +6,7 @@ namespace hydrac::models {
 
 ir::Region& add_region(ir::Function&, const std::string& name, int layers);
 
-// What the blocks make: the stream behind each of them (slots), and the normed output of the last.
+// What the blocks make: the stream after each of them (slots), and the normed output of the last.
 struct Hidden {
   ir::ValueId stream = ir::kNoValue;
   Use last;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kOrigin = "model.mor.recursions";
 
-// What the router is trained to beside, and what is logged of it.
+// The router's auxiliary loss, and what is logged of it.
 void add_router_loss(ops::RegionBuilder& b, const Build& build, Use logit, Use depth) {
   if (!build.trains()) return;
   const auto& mor = build.model.spec.model.mor;

@@ -124,8 +124,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
                     ir::DType storage = ir::DType::f32);
 
 // "micro_step": forward with dropout, loss (of weighted targets, with an objective) added to interface.loss.
-// To be differentiated. A loop over layers ends before iteration `cut`, so that passes may treat those behind
-// it in another way; 0: the layers need no cut.
+// To be differentiated. A loop over layers ends before iteration `cut` and another begins there, so that
+// passes may treat the two differently; 0: one loop has all.
 void build_micro_step(Model& model, int cut = 0);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.
 void advance_randomness(Model& model);

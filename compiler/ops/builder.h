@@ -93,7 +93,7 @@ struct Depths {
 // `depth`: an existing value for it.
 Depths recursion_depth(RegionBuilder&, Use logit, int64_t recursions, const std::string& name,
                        Use depth = {});
-// What its router is trained to beside: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
+// Its router's auxiliary loss: logit [..] of all tokens -> f32 []. See ops/recursion_loss.cpp.
 struct RecursionLossWeights {
   double depth = 0, variance = 0, logit = 0;
 };

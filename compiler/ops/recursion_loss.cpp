@@ -1,8 +1,8 @@
-// What a mixture of recursions' router is trained to beside the loss of the targets, over all tokens of a
-// micro-batch: depth mean(p) + variance exp(-10 var(p)) + logit max(0, 0.5 - var(logit)), with three weights.
-// The first keeps tokens from going deep: mean(p) is their mean depth before it is rounded, as a share of the
-// last one. The others keep the router from giving all tokens the same. Variances are of all tokens: their
-// squares are divided by the number of tokens.
+// The auxiliary loss of a mixture of recursions' router, over all tokens of a micro-batch: depth mean(p) +
+// variance exp(-10 var(p)) + logit max(0, 0.5 - var(logit)), with three weights. The first keeps tokens from
+// going deep: mean(p) is their mean depth before it is rounded, as a share of the last one. The others keep
+// the router from giving all tokens the same. Variances are of all tokens: their squares are divided by the
+// number of tokens.
 #include <algorithm>
 #include <cmath>
 

@@ -43,7 +43,7 @@ struct Plan {
   int64_t input_bytes = 0;       // of which inputs, at the arena's start
   int64_t host_bytes = 0;        // of the arena, at its end: in the host's memory
   int64_t kept_bytes = 0;        // before these: of values on_host, but kept on the GPU
-  // Behind activations: for what ranks exchange by copies between GPUs, which is no tensor.
+  // After the activations: a buffer for numbers that ranks copy between their GPUs. It is no tensor.
   int64_t exchange_offset = 0, exchange_bytes = 0;
   int64_t device_bytes() const { return arena_bytes - host_bytes; }
   std::map<std::string, int64_t>
@@ -54,9 +54,9 @@ struct Plan {
 // in the middle of a tensor may be where the host's memory begins. `exchange`: Plan::exchange_bytes.
 Plan make_plan(const ir::Graph& graph, int64_t kept = 0, int64_t exchange = 0);
 
-// make_plan(graph, kept, exchange), but that what calls beside the main queue touch (`beside`, storages)
-// stays for half a layer longer, if the arena then grows by little and is at most `most_bytes`. Memory that
-// is used again at once orders the queues: the main one waits until the other has read what lay there.
+// make_plan(graph, kept, exchange), but memory of storages that calls on side queues touch (`beside`) is used
+// again half a layer later, if the arena then grows by little and is at most `most_bytes`. Memory that is
+// used again at once would make the main queue wait until the side queue has read what it held.
 Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
                 int64_t kept = 0, int64_t exchange = 0);
 

@@ -79,9 +79,7 @@ bool is_true(const Node& map, std::string_view key) {
 }
 
 std::optional<Node> FolderReader::map_of(const std::string& name) {
-  const std::string path = (folder_ / name).string();
-  const std::optional<std::string> text = read_source(path, where_, diagnostics_);
-  return text ? parse_map(path, *text, diagnostics_) : std::nullopt;
+  return read_map((folder_ / name).string(), where_, diagnostics_);
 }
 
 // A whole number from 1 to `most`.

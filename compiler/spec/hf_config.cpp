@@ -2,432 +2,150 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "diag/render.h"
-#include "spec/scalar.h"
+#include "spec/hf_keys.h"
 #include "spec/source.h"
 
 namespace hydrac::spec {
 namespace {
 
-using diag::Kind;
-
-// Keys that say nothing about the architecture we build: token ids, generation, the library's own
-// bookkeeping.
-constexpr auto kIrrelevant = std::to_array<std::string_view>({
-    "architectures",
-    "auto_map",
-    "bos_token_id",
-    "chunk_size_feed_forward",
-    "dtype",
-    "eos_token_id",
-    "gradient_checkpointing",
-    "id2label",
-    "is_decoder",
-    "label2id",
-    "n_ctx",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "pad_token_id",
-    "pretraining_tp",
-    "reorder_and_upcast_attn",
-    "return_dict",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
-    "task_specific_params",
-    "torch_dtype",
-    "transformers_version",
-    "use_bfloat16",
-    "use_cache",
-});
-
-bool is_irrelevant(std::string_view key) {
-  return std::find(kIrrelevant.begin(), kIrrelevant.end(), key) != kIrrelevant.end();
-}
-
-class ConfigReader {
- public:
-  ConfigReader(const Node& config, const Node& written, diag::Diagnostics& diagnostics)
-      : config_(config), written_(written), diagnostics_(diagnostics) {}
-
-  Node read();
-
- private:
-  void gpt2();
-  void llama_like();
-  void llama();
-  void qwen2();
-  void qwen3();
-  void mistral();
-  void own();
-  bool refuses_part_of_head(const Entry* partial);
-  void rope(const Node& parameters);
-
-  // The entry of a key that is there and not null; from now on the key counts as known.
-  const Entry* take(std::string_view theirs);
-  void set(std::string_view ours, const diag::Location& where, Node value);
-  // A value that the family has by nature, or that Hugging Face gives a key nobody wrote.
-  void constant(std::string_view ours, std::string_view text);
-  void map(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
-  void map_needed(std::string_view theirs, std::string_view ours);
-  void activation(std::string_view theirs, bool gated, std::string_view if_absent);
-  void key_value_heads(std::string_view if_absent);
-  void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
-  void windows(bool needs_switch);
-  void layer_types(const Entry& types, const Entry* window);
-  void same_dropouts();
-  void report_unknown();
-
-  bool is_written(std::string_view ours) const { return written_.find(ours) != nullptr; }
-  void unsupported(const diag::Location& where, std::string message, std::string suggestion = "") {
-    diagnostics_.report(Kind::config_unsupported, where, std::move(message), std::move(suggestion));
-  }
-
-  const Node& config_;
-  const Node& written_;
-  diag::Diagnostics& diagnostics_;
-  std::set<std::string_view> known_;
-  diag::Location family_;  // where model_type stands
-  Node model_{.kind = Node::Kind::map};
-};
-
-const Entry* ConfigReader::take(std::string_view theirs) {
-  known_.insert(theirs);
-  const Entry* entry = config_.find(theirs);
-  return entry == nullptr || entry->value.kind == Node::Kind::null ? nullptr : entry;
-}
-
-void ConfigReader::set(std::string_view ours, const diag::Location& where, Node value) {
-  model_.set({std::string(ours), where, std::move(value)});
-}
-
-void ConfigReader::constant(std::string_view ours, std::string_view text) {
-  set(ours, family_, {.kind = Node::Kind::scalar, .where = family_, .text = std::string(text)});
-}
-
-void ConfigReader::map(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
-  if (const Entry* entry = take(theirs))
-    set(ours, entry->where, entry->value);
-  else if (!if_absent.empty())
-    constant(ours, if_absent);
-}
-
-void ConfigReader::map_needed(std::string_view theirs, std::string_view ours) {
-  map(theirs, ours);
-  if (model_.find(ours) == nullptr && !is_written(ours))
-    unsupported(family_, fmt::format("this config.json has no {}", theirs),
-                fmt::format("write model.{} in the spec", ours));
-}
-
-// Hugging Face's names of activations (ACT2FN), and ours of a plain and of a gated mlp.
-struct ActivationNames {
-  std::string_view theirs, plain, gated;
-};
-constexpr auto kActivations = std::to_array<ActivationNames>({
-    {"gelu", "gelu", "geglu"},
-    {"gelu_python", "gelu", "geglu"},
-    // One formula, written in five ways.
-    {"gelu_new", "gelu_tanh", "geglu_tanh"},
-    {"gelu_pytorch_tanh", "gelu_tanh", "geglu_tanh"},
-    {"gelu_python_tanh", "gelu_tanh", "geglu_tanh"},
-    {"gelu_fast", "gelu_tanh", "geglu_tanh"},
-    {"gelu_accurate", "gelu_tanh", "geglu_tanh"},
-    {"silu", "silu", "swiglu"},
-    {"swish", "silu", "swiglu"},
-    {"relu2", "relu2", ""},
-});
-
-void ConfigReader::activation(std::string_view theirs, bool gated, std::string_view if_absent) {
-  const Entry* entry = take(theirs);
-  if (entry == nullptr) return constant("hidden_act", if_absent);
-  for (const ActivationNames& names : kActivations) {
-    const std::string_view ours = gated ? names.gated : names.plain;
-    if (entry->value.text == names.theirs && !ours.empty())
-      return set("hidden_act", entry->where,
-                 {.kind = Node::Kind::scalar, .where = entry->value.where, .text = std::string(ours)});
-  }
-  if (!is_written("hidden_act"))
-    unsupported(entry->value.where,
-                fmt::format("{} {} is not supported", theirs, diag::printable(entry->value.text)),
-                "write model.hidden_act in the spec");
-}
-
-// A null is as many as query heads; a key that nobody wrote is what the family has.
-void ConfigReader::key_value_heads(std::string_view if_absent) {
-  const bool written = config_.find("num_key_value_heads") != nullptr;
-  map("num_key_value_heads", "num_key_value_heads", written ? "" : if_absent);
-}
-
-void ConfigReader::must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise) {
-  const Entry* entry = take(theirs);
-  if (entry != nullptr && entry->value.text != wanted)
-    unsupported(entry->value.where, std::string(otherwise));
-}
-
-// Which layers have a sliding window. `needs_switch`: only where use_sliding_window says so (Qwen).
-void ConfigReader::windows(bool needs_switch) {
-  const Entry* window = take("sliding_window");
-  const Entry* used = take("use_sliding_window");
-  const Entry* first = take("max_window_layers");
-  const Entry* types = take("layer_types");
-  const bool is_on = used != nullptr ? used->value.text == "true" : !needs_switch;
-  if (is_written("sliding_window")) return;
-  if (types != nullptr) return layer_types(*types, window);
-  if (!is_on || window == nullptr) return;
-  // Qwen's layers before max_window_layers see everything.
-  const Entry* layers = config_.find("num_hidden_layers");
-  const auto number = [](const Entry* entry) {
-    const Scalar value = scalar_value(entry->value);
-    const auto* whole = std::get_if<int64_t>(&value);
-    return whole != nullptr ? *whole : -1;
-  };
-  if (needs_switch && (first == nullptr || number(first) != 0)) {
-    if (first != nullptr && layers != nullptr && number(first) >= number(layers)) return;
-    return unsupported(
-        first != nullptr ? first->where : window->where,
-        "a sliding window of the last layers only is not supported",
-        "write model.sliding_window in the spec, or max_window_layers: 0 or num_hidden_layers");
-  }
-  set("sliding_window", window->where, window->value);
-}
-
-// A list of full_attention and sliding_attention: all of one kind, or every n-th layer full.
-void ConfigReader::layer_types(const Entry& types, const Entry* window) {
-  const std::vector<Node>& items = types.value.items;
-  size_t period = 0;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].text != "full_attention" && items[i].text != "sliding_attention")
-      return unsupported(items[i].where,
-                         fmt::format("layers of type {} are not supported", diag::printable(items[i].text)));
-    if (period == 0 && items[i].text == "full_attention") period = i + 1;
-  }
-  if (period == 1 && std::ranges::all_of(items, [](const Node& n) { return n.text == "full_attention"; }))
-    return;
-  for (size_t i = 0; i < items.size(); ++i)
-    if ((items[i].text == "full_attention") != (period > 0 && (i + 1) % period == 0))
-      return unsupported(items[i].where, "these layer_types are no pattern that hydrac has",
-                         "it has windows in all layers, and in all but every n-th one");
-  if (window == nullptr)
-    return unsupported(types.where, "this config.json has sliding_attention and no sliding_window",
-                       "write model.sliding_window in the spec");
-  set("sliding_window", window->where, window->value);
-  if (period > 0)
-    set("sliding_window_pattern", types.where,
-        {.kind = Node::Kind::scalar, .where = types.where, .text = std::to_string(period)});
-}
-
-// Whether partial_rotary_factor asks for less than a whole head, which is reported.
-bool ConfigReader::refuses_part_of_head(const Entry* partial) {
-  if (partial == nullptr || partial->value.text == "1.0" || partial->value.text == "1") return false;
-  unsupported(partial->value.where, "rope on a part of a head is not supported");
-  return true;
-}
-
-void ConfigReader::rope(const Node& parameters) {
-  if (parameters.kind != Node::Kind::map)
-    return unsupported(parameters.where, fmt::format("rope_scaling is {}, not a map", describe(parameters)));
-  const Entry* type = parameters.find("rope_type");
-  if (type == nullptr) type = parameters.find("type");
-  if (const Entry* theta = parameters.find("rope_theta")) set("rope_theta", theta->where, theta->value);
-  if (is_written("rope_scaling")) return;
-  if (type == nullptr && parameters.find("factor") != nullptr)
-    return unsupported(parameters.where, "this rope_scaling has a factor and no rope_type",
-                       "llama3 is known, and model.rope_scaling: {factor: 1} turns it off");
-  if (refuses_part_of_head(parameters.find("partial_rotary_factor"))) return;
-  if (type == nullptr || type->value.text == "default") return;
-  if (type->value.text != "llama3")
-    return unsupported(
-        type->value.where,
-        fmt::format("rope scaling of type {} is not supported", diag::printable(type->value.text)),
-        "llama3 is, and model.rope_scaling: {factor: 1} turns it off");
-  Node scaling{.kind = Node::Kind::map, .where = parameters.where};
-  scaling.entries.push_back({"rope_type", type->where, type->value});
-  for (const std::string_view key :
-       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
-    const Entry* entry = parameters.find(key);
-    if (entry != nullptr)
-      scaling.entries.push_back(*entry);
-    else
-      unsupported(parameters.where, fmt::format("this rope_scaling has no {}", key));
-  }
-  set("rope_scaling", parameters.where, std::move(scaling));
-}
-
-void ConfigReader::same_dropouts() {
-  const Entry* residual = take("resid_pdrop");
-  const Entry* embedding = take("embd_pdrop");
-  const auto number = [](const Entry* entry) {
-    const Scalar value = scalar_value(entry->value);
-    if (const auto* real = std::get_if<double>(&value)) return *real;
-    const auto* whole = std::get_if<int64_t>(&value);
-    return whole != nullptr ? static_cast<double>(*whole) : -1.0;
-  };
-  constexpr double kHuggingFaceDefault = 0.1;
-  const double a = residual != nullptr ? number(residual) : kHuggingFaceDefault;
-  const double b = embedding != nullptr ? number(embedding) : kHuggingFaceDefault;
-  if (a != b && !is_written("dropout"))
-    unsupported(residual != nullptr ? residual->where : embedding->where,
-                "resid_pdrop and embd_pdrop differ; hydrac has one dropout for both",
-                "write model.dropout in the spec");
-  map("resid_pdrop", "dropout", "0.1");
-}
-
-void ConfigReader::gpt2() {
+void gpt2(HfKeys& keys) {
   for (const std::string_view ours : {"norm_bias", "attention_bias", "attention_output_bias", "mlp_bias"})
-    constant(ours, "true");
-  constant("norm", "layernorm");
-  constant("position", "learned");
-  map_needed("n_embd", "hidden_size");
-  map_needed("n_layer", "num_hidden_layers");
-  map_needed("n_head", "num_attention_heads");
-  map_needed("vocab_size", "vocab_size");
-  map_needed("n_positions", "max_position_embeddings");
-  map("n_inner", "intermediate_size");
-  map("layer_norm_epsilon", "norm_eps", "1e-5");
-  activation("activation_function", /*gated=*/false, "gelu_tanh");
-  same_dropouts();
-  map("attn_pdrop", "attention_dropout", "0.1");
-  map("initializer_range", "initializer_range", "0.02");
-  map("tie_word_embeddings", "tie_word_embeddings", "true");
-  must_be("scale_attn_weights", "true", "attention without scaling is not supported");
-  must_be("scale_attn_by_inverse_layer_idx", "false",
-          "scaling attention by the layer's index is not supported");
-  must_be("add_cross_attention", "false", "cross-attention is not supported");
+    keys.constant(ours, "true");
+  keys.constant("norm", "layernorm");
+  keys.constant("position", "learned");
+  keys.map_needed("n_embd", "hidden_size");
+  keys.map_needed("n_layer", "num_hidden_layers");
+  keys.map_needed("n_head", "num_attention_heads");
+  keys.map_needed("vocab_size", "vocab_size");
+  keys.map_needed("n_positions", "max_position_embeddings");
+  keys.map("n_inner", "intermediate_size");
+  keys.map("layer_norm_epsilon", "norm_eps", "1e-5");
+  keys.activation("activation_function", /*gated=*/false, "gelu_tanh");
+  keys.same_dropouts();
+  keys.map("attn_pdrop", "attention_dropout", "0.1");
+  keys.map("initializer_range", "initializer_range", "0.02");
+  keys.map("tie_word_embeddings", "tie_word_embeddings", "true");
+  keys.must_be("scale_attn_weights", "true", "attention without scaling is not supported");
+  keys.must_be("scale_attn_by_inverse_layer_idx", "false",
+               "scaling attention by the layer's index is not supported");
+  keys.must_be("add_cross_attention", "false", "cross-attention is not supported");
 }
 
-void ConfigReader::llama_like() {
-  constant("norm", "rmsnorm");
-  constant("norm_bias", "false");
-  constant("position", "rope");
-  map_needed("hidden_size", "hidden_size");
-  map_needed("intermediate_size", "intermediate_size");
-  map_needed("num_hidden_layers", "num_hidden_layers");
-  map_needed("num_attention_heads", "num_attention_heads");
-  map_needed("vocab_size", "vocab_size");
-  map_needed("max_position_embeddings", "max_position_embeddings");
-  map("rms_norm_eps", "norm_eps", "1e-6");
-  map("rope_theta", "rope_theta", "10000");
+void llama_like(HfKeys& keys) {
+  keys.constant("norm", "rmsnorm");
+  keys.constant("norm_bias", "false");
+  keys.constant("position", "rope");
+  keys.map_needed("hidden_size", "hidden_size");
+  keys.map_needed("intermediate_size", "intermediate_size");
+  keys.map_needed("num_hidden_layers", "num_hidden_layers");
+  keys.map_needed("num_attention_heads", "num_attention_heads");
+  keys.map_needed("vocab_size", "vocab_size");
+  keys.map_needed("max_position_embeddings", "max_position_embeddings");
+  keys.map("rms_norm_eps", "norm_eps", "1e-6");
+  keys.map("rope_theta", "rope_theta", "10000");
   for (const std::string_view theirs : {"rope_scaling", "rope_parameters"})
-    if (const Entry* entry = take(theirs)) rope(entry->value);
-  activation("hidden_act", /*gated=*/true, "swiglu");
-  map("attention_dropout", "attention_dropout", "0");
-  map("initializer_range", "initializer_range", "0.02");
-  map("tie_word_embeddings", "tie_word_embeddings", "false");
-  must_be("use_mrope", "false", "multimodal rope is not supported");
-  refuses_part_of_head(take("partial_rotary_factor"));
-  map("attn_logit_softcapping", "attention_softcap");
-  map("final_logit_softcapping", "logit_softcap");
+    if (const Entry* entry = keys.take(theirs)) keys.rope(entry->value);
+  keys.activation("hidden_act", /*gated=*/true, "swiglu");
+  keys.map("attention_dropout", "attention_dropout", "0");
+  keys.map("initializer_range", "initializer_range", "0.02");
+  keys.map("tie_word_embeddings", "tie_word_embeddings", "false");
+  keys.must_be("use_mrope", "false", "multimodal rope is not supported");
+  keys.refuses_part_of_head(keys.take("partial_rotary_factor"));
+  keys.map("attn_logit_softcapping", "attention_softcap");
+  keys.map("final_logit_softcapping", "logit_softcap");
 }
 
-void ConfigReader::llama() {
-  llama_like();
-  key_value_heads("");
-  windows(true);
-  map("head_dim", "head_dim");
-  map("attention_bias", "attention_bias", "false");
-  map("attention_bias", "attention_output_bias", "false");
-  map("mlp_bias", "mlp_bias", "false");
+void llama(HfKeys& keys) {
+  llama_like(keys);
+  keys.key_value_heads("");
+  keys.windows(true);
+  keys.map("head_dim", "head_dim");
+  keys.map("attention_bias", "attention_bias", "false");
+  keys.map("attention_bias", "attention_output_bias", "false");
+  keys.map("mlp_bias", "mlp_bias", "false");
 }
 
-void ConfigReader::qwen2() {
-  llama_like();
-  key_value_heads("32");
-  windows(true);
-  map("head_dim", "head_dim");
-  constant("attention_bias", "true");
-  constant("attention_output_bias", "false");
-  constant("mlp_bias", "false");
+void qwen2(HfKeys& keys) {
+  llama_like(keys);
+  keys.key_value_heads("32");
+  keys.windows(true);
+  keys.map("head_dim", "head_dim");
+  keys.constant("attention_bias", "true");
+  keys.constant("attention_output_bias", "false");
+  keys.constant("mlp_bias", "false");
 }
 
-void ConfigReader::qwen3() {
-  llama_like();
-  key_value_heads("32");
-  windows(true);
-  constant("qk_norm", "true");
-  map("head_dim", "head_dim", "128");
-  map("attention_bias", "attention_bias", "false");
-  map("attention_bias", "attention_output_bias", "false");
-  constant("mlp_bias", "false");
+void qwen3(HfKeys& keys) {
+  llama_like(keys);
+  keys.key_value_heads("32");
+  keys.windows(true);
+  keys.constant("qk_norm", "true");
+  keys.map("head_dim", "head_dim", "128");
+  keys.map("attention_bias", "attention_bias", "false");
+  keys.map("attention_bias", "attention_output_bias", "false");
+  keys.constant("mlp_bias", "false");
 }
 
 // Llama without biases, with a sliding window in every layer.
-void ConfigReader::mistral() {
-  llama_like();
-  key_value_heads("8");
-  map("head_dim", "head_dim");
+void mistral(HfKeys& keys) {
+  llama_like(keys);
+  keys.key_value_heads("8");
+  keys.map("head_dim", "head_dim");
   for (const std::string_view ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
-    constant(ours, "false");
-  if (config_.find("sliding_window") == nullptr)
-    constant("sliding_window", "4096");  // Hugging Face's default
-  windows(false);
+    keys.constant(ours, "false");
+  if (keys.config().find("sliding_window") == nullptr)
+    keys.constant("sliding_window", "4096");  // Hugging Face's default
+  keys.windows(false);
 }
 
 // What hydrac writes of a model that Hugging Face has no name for: the spec's keys.
-void ConfigReader::own() {
-  for (const Entry& entry : config_.entries) {
-    known_.insert(entry.key);
+void own(HfKeys& keys) {
+  for (const Entry& entry : keys.config().entries) {
+    keys.take(entry.key);
     if (entry.key != "model_type" && entry.key != "from" && entry.key != "weights" &&
-        !is_irrelevant(entry.key))
-      set(entry.key, entry.where, entry.value);
+        !HfKeys::is_irrelevant(entry.key))
+      keys.set(entry.key, entry.where, entry.value);
   }
 }
 
-void ConfigReader::report_unknown() {
-  for (const Entry& entry : config_.entries) {
-    if (is_irrelevant(entry.key) || known_.contains(entry.key) || entry.key.starts_with('_')) continue;
-    diagnostics_.report(Kind::config_key_ignored, entry.where,
-                        fmt::format("{} is not known and has no effect", diag::printable(entry.key)));
-  }
-}
+// The families of models by their model_type.
+using Family = std::pair<std::string_view, void (*)(HfKeys&)>;
+constexpr auto kFamilies = std::to_array<Family>({{"gpt2", gpt2},
+                                                  {"llama", llama},
+                                                  {"mistral", mistral},
+                                                  {"qwen2", qwen2},
+                                                  {"qwen3", qwen3},
+                                                  {"hydrac", own}});
 
-Node ConfigReader::read() {
-  const Entry* family = take("model_type");
-  const std::string type = family != nullptr ? family->value.text : "";
-  family_ = family != nullptr ? family->value.where : config_.where;
-  model_.where = family_;
-  if (type == "gpt2")
-    gpt2();
-  else if (type == "llama")
-    llama();
-  else if (type == "mistral")
-    mistral();
-  else if (type == "qwen2")
-    qwen2();
-  else if (type == "qwen3")
-    qwen3();
-  else if (type == "hydrac")
-    own();
-  else {
-    unsupported(family_,
-                family != nullptr ? fmt::format("models of type {} are not supported", diag::printable(type))
-                                  : "this config.json has no model_type",
-                "gpt2, llama, mistral, qwen2 and qwen3 are");
-    return model_;
+Node read_model(HfKeys& keys) {
+  const Entry* type = keys.take("model_type");
+  for (const auto& [name, read] : kFamilies) {
+    if (type == nullptr || type->value.text != name) continue;
+    read(keys);
+    keys.report_unknown();
+    return keys.take_model();
   }
-  report_unknown();
-  return std::move(model_);
+  keys.unsupported(keys.where(),
+                   type != nullptr
+                       ? fmt::format("models of type {} are not supported", diag::printable(type->value.text))
+                       : "this config.json has no model_type",
+                   "gpt2, llama, mistral, qwen2 and qwen3 are");
+  return keys.take_model();
 }
 
 }  // namespace
 
 std::optional<Node> read_hf_config(const std::string& path, const diag::Location& wanted_by,
                                    const Node& written, diag::Diagnostics& diagnostics) {
-  const std::optional<std::string> text = read_source(path, wanted_by, diagnostics);
-  if (!text) return std::nullopt;
-  // JSON is YAML, and this way every value has its place.
-  const std::optional<Node> config = parse_map(path, *text, diagnostics);
+  const std::optional<Node> config = read_map(path, wanted_by, diagnostics);
   if (!config) return std::nullopt;
   const size_t errors = diagnostics.errors();
-  Node model = ConfigReader(*config, written, diagnostics).read();
+  HfKeys keys(*config, written, diagnostics);
+  Node model = read_model(keys);
   if (diagnostics.errors() != errors) return std::nullopt;
   return model;
 }

@@ -67,9 +67,7 @@ bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics
     return false;
   }
   chain.push_back(file);
-  const std::optional<std::string> text = read_source(path, extends->where, diagnostics);
-  if (!text) return false;
-  std::optional<Node> base = parse_map(path, *text, diagnostics);
+  std::optional<Node> base = read_map(path, extends->where, diagnostics);
   if (!base || !apply_extends(*base, std::move(chain), diagnostics)) return false;
   const diag::Location top = tree.where;
   overlay_spec(*base, std::move(tree));

@@ -85,10 +85,7 @@ void check_modules(const Node& adapter, const Node& written, diag::Diagnostics& 
 
 std::optional<Node> read_peft_config(const std::string& path, const diag::Location& wanted_by,
                                      const Node& written, diag::Diagnostics& diagnostics) {
-  const std::optional<std::string> text = read_source(path, wanted_by, diagnostics);
-  if (!text) return std::nullopt;
-  // JSON is YAML, and this way every value has its place.
-  const std::optional<Node> config = parse_map(path, *text, diagnostics);
+  const std::optional<Node> config = read_map(path, wanted_by, diagnostics);
   if (!config) return std::nullopt;
   const size_t errors = diagnostics.errors();
   if (config->find("peft_type") == nullptr)

@@ -107,6 +107,12 @@ std::optional<Node> parse_map(const std::string& file, const std::string& text,
   return root;
 }
 
+std::optional<Node> read_map(const std::string& path, const diag::Location& wanted_by,
+                             diag::Diagnostics& diagnostics) {
+  const std::optional<std::string> text = read_source(path, wanted_by, diagnostics);
+  return text ? parse_map(path, *text, diagnostics) : std::nullopt;
+}
+
 std::string path_from(const diag::Location& where, const std::string& path) {
   if (where.on_command_line()) return path;
   return (fs::path(where.file).parent_path() / path).lexically_normal().string();

@@ -21,6 +21,11 @@ bool is_clean_text(const std::string& file, const std::string& text, diag::Diagn
 std::optional<Node> parse_map(const std::string& file, const std::string& text,
                               diag::Diagnostics& diagnostics);
 
+// parse_map() of the file at `path`, read as by read_source(). JSON is YAML too, and read like this every
+// value has its place.
+std::optional<Node> read_map(const std::string& path, const diag::Location& wanted_by,
+                             diag::Diagnostics& diagnostics);
+
 // `path` as written at `where`: relative paths start in the folder of the file that wrote them; on the
 // command line, in the working folder.
 std::string path_from(const diag::Location& where, const std::string& path);

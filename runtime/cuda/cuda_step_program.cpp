@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/nccl_communicator.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
@@ -53,79 +51,6 @@ void CudaStepProgram::shut_down() noexcept {
   }
   graphs_.clear();
   timed_graphs_.clear();
-}
-
-void CudaStepProgram::join(Ranks& ranks) {
-  LaidOutProgram::join(ranks);
-  communicator_ =
-      connect_gpus(ranks, context_.device().pci_bus_id, {arena(), arena_bytes()}, layout().exchange);
-  waiting_.emplace();
-  if (graphs_in_use_) capture_graphs();
-}
-
-std::string CudaStepProgram::sums_by() const {
-  if (communicator_) return communicator_->name();
-  return layout().exchange.by == ExchangePlace::By::nccl ? nccl_version() : "";
-}
-
-void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                                 RankGroup group) const {
-  together(stream, reduction == Reduction::sum && group == RankGroup::data,
-           [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream, group); });
-}
-
-// What ranks that share layers do is not measured: a layer has many of them.
-void CudaStepProgram::sum_over_ranks(const Elements& from, void* to, const Stream& stream) const {
-  together(stream, false, [&](const Communicator& all) { all.sum(from, to, stream); });
-}
-
-void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  together(stream, group == RankGroup::data,
-           [&](const Communicator& all) { all.reduce_scatter(tensors, stream, group); });
-}
-
-void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  together(stream, group == RankGroup::data,
-           [&](const Communicator& all) { all.all_gather(tensors, stream, group); });
-}
-
-void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  before_call(stream.handle());
-  for (const SharedElements& tensor : tensors) {
-    const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank(group) * bytes,
-                   bytes, stream);
-  }
-  after_call(stream.handle());
-}
-
-void CudaStepProgram::to_owners(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.to_owners(tensors, stream); });
-}
-
-void CudaStepProgram::from_owners(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.from_owners(tensors, stream); });
-}
-
-void CudaStepProgram::together(const Stream& stream, bool is_measured,
-                               const std::function<void(const Communicator&)>& work) const {
-  if (is_alone()) {
-    before_call(stream.handle());
-    return after_call(stream.handle());
-  }
-  if (!communicator_) throw RunError("a program of several ranks (parallel.data) runs in one process");
-  const bool is_waited_for = &stream == &stream_ && is_measured;
-  if (is_waited_for) waiting_->begin(stream);
-  work(*communicator_);
-  if (is_waited_for) waiting_->end(stream);
-}
-
-void CudaStepProgram::await_sums() {
-  if (waiting_) waiting_->begin(stream_);
-  Event sums;
-  sums.record(communication_);
-  stream_.wait(sums);
-  if (waiting_) waiting_->end(stream_);
 }
 
 void CudaStepProgram::capture(const Sequence& functions) {
@@ -349,62 +274,6 @@ std::optional<DeviceLoad> CudaStepProgram::device_load() {
                     .temperature_celsius = said(sample->temperature_celsius),
                     .sm_clock_mhz = said(sample->sm_clock_mhz),
                     .energy_joules = monitor_.energy_joules()};
-}
-
-// Calls part(first, bytes) for the bytes of a range of the arena that lie in one memory: the copies of the
-// driver's interface are of one.
-template <class Part>
-void CudaStepProgram::in_one_memory(int64_t offset, int64_t bytes, Part&& part) const {
-  const int64_t on_device = std::clamp<int64_t>(arena_bytes() - offset, 0, bytes);
-  if (on_device > 0) part(0, on_device);
-  if (on_device < bytes) part(on_device, bytes - on_device);
-}
-
-void CudaStepProgram::copy_out(int64_t offset, std::span<std::byte> to) {
-  flush();
-  stream_.synchronize();
-  in_one_memory(offset, static_cast<int64_t>(to.size()), [&](int64_t first, int64_t bytes) {
-    copy_to_host(to.data() + first, arena() + offset + first, bytes);
-  });
-}
-
-void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
-  flush();
-  stream_.synchronize();
-  in_one_memory(offset, static_cast<int64_t>(from.size()), [&](int64_t first, int64_t bytes) {
-    copy_to_device(arena() + offset + first, from.data() + first, bytes);
-  });
-}
-
-void CudaStepProgram::start(const std::vector<NamedTensor>& given) {
-  flush();
-  for (int i = 0; i < 2; ++i) pieces_.push_back({PinnedBuffer(kPiece)});
-  LaidOutProgram::start(given);
-  stream_.synchronize();
-  pieces_.clear();
-}
-
-// One piece is made while the one before is copied.
-void CudaStepProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
-  for (int64_t first = 0; first < bytes; first += kPiece) {
-    const int64_t count = std::min(kPiece, bytes - first);
-    const Piece& piece = pieces_[next_piece_++ % pieces_.size()];
-    piece.copied.synchronize();  // its last copy, if there was one
-    make(first, {piece.memory.data(), static_cast<size_t>(count)});
-    in_one_memory(offset + first, count, [&](int64_t at, int64_t part) {
-      copy_to_device(arena() + offset + first + at, piece.memory.data() + at, part, stream_);
-    });
-    piece.copied.record(stream_);
-  }
-}
-
-void CudaStepProgram::clear_persistent() {
-  fill_bytes(arena(), 0, layout().persistent_bytes, stream_);
-  const int64_t behind = layout().kept_bytes + layout().host_bytes;
-  const int64_t at = layout().arena_bytes - behind;
-  in_one_memory(at, behind,
-                [&](int64_t first, int64_t bytes) { fill_bytes(arena() + at + first, 0, bytes, stream_); });
-  stream_.synchronize();
 }
 
 }  // namespace hydrac::runtime::cuda

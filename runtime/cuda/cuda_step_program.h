@@ -114,8 +114,6 @@ class CudaStepProgram : public LaidOutProgram {
   const Stream& side_stream() const { return side_stream_; }
   const Stream& communication() const { return communication_; }
   const Stream& host_copies() const { return host_copies_; }
-  template <class Part>
-  void in_one_memory(int64_t offset, int64_t bytes, Part&& part) const;
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
   const GpuMonitor& monitor() const { return monitor_; }
 
@@ -157,8 +155,8 @@ class CudaStepProgram : public LaidOutProgram {
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   void launch_timed(const Sequence& functions);
-  // What ranks do together on `stream`: not where this one runs alone. On stream() its time is measured,
-  // unless it is beside the point.
+  // What ranks do together on `stream`; nothing where this one runs alone. `is_measured`: its time counts as
+  // time that the step waits for other ranks, if `stream` is stream().
   void together(const Stream& stream, bool is_measured,
                 const std::function<void(const Communicator&)>& work) const;
   // A step of one micro-batch is one graph.

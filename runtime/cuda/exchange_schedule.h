@@ -52,8 +52,8 @@ struct PeerCopies {
   std::vector<ExchangeCopy> copies;
 };
 
-// What fits the buffer at once: copies from each peer, of which each rank begins with the one behind it so
-// that no two read from the same rank first, and what is then added up.
+// What fits the buffer at once: copies from each peer, and what is then added up. Each rank copies first from
+// the rank that follows it, so that no two begin with the same one.
 struct ExchangePiece {
   std::vector<PeerCopies> from_peers;
   std::vector<ExchangeSum> sums;
@@ -61,7 +61,7 @@ struct ExchangePiece {
 
 // Begins when all ranks have come to it, and ends when all have taken what they copy from others.
 struct ExchangePhase {
-  std::vector<ExchangePiece> pieces;  // by turns in two halves of the buffer, where they are several
+  std::vector<ExchangePiece> pieces;  // where they are several, in the two halves of the buffer alternately
   std::vector<ExchangeCopy> own;      // within this rank's arena
   bool sums_last = false;             // sums are written where peers read, so these must have read
 };
@@ -84,8 +84,8 @@ ExchangeSchedule schedule_to_owners(Member member, std::span<const ArenaParts> t
 // And back: `part` becomes this rank's part of each slot.
 ExchangeSchedule schedule_from_owners(Member member, std::span<const ArenaParts> tensors);
 
-// The buffer with which a sum of tensors that have so many bytes in all is copied in one piece, or in two
-// halves by turns where that would be more than 128 MiB.
+// The size of a buffer for sums of tensors that have so many bytes in all: it holds them in one piece, or,
+// where that would be more than 128 MiB, two halves that are used alternately.
 std::int64_t exchange_buffer_bytes(int ranks, std::int64_t bytes, std::int64_t tensors);
 
 // Words of a rank's memory by which peers tell it that they have come, and that they have taken what they
@@ -109,7 +109,8 @@ class ExchangeQueues {
   virtual void wait(int queue, int mark) = 0;
 };
 
-// Puts the schedule on the queues. Queue 0 has all of it before it and behind it.
+// Puts the schedule on the queues. It starts after all earlier work of queue 0, and later work of queue 0
+// starts after it.
 void carry_out(const ExchangeSchedule& schedule, Member member, ExchangeQueues& queues);
 
 }  // namespace hydrac::runtime::cuda

@@ -13,8 +13,8 @@ namespace hydrac::runtime {
 // WeightFiles::check_encoder() says.
 OpenedEncoder open_encoder(const EncoderFolder& made_for);
 
-// All that the JSON files of an encoder's folder (config.json, and what sentence-transformers writes beside
-// it) say of what it computes; what else they hold changes no number. InputError where one is no JSON.
+// All that the JSON files of an encoder's folder (config.json, and those of sentence-transformers) say of
+// what it computes; what else they hold changes no number. InputError where one is no JSON.
 std::vector<EncoderFact> encoder_facts(const std::filesystem::path& folder);
 
 }  // namespace hydrac::runtime

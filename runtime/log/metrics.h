@@ -14,7 +14,7 @@ struct MetricsRecord {
   std::optional<double> loss, eval_loss;  // nats a token
   std::optional<double> aux_loss;         // that blocks add to it in training, as routers do; not in `loss`
   std::optional<double> predictor_accuracy;  // of a mixture of depths: of all tokens and routed layers
-  std::optional<double> mean_depth;          // of a mixture of recursions: passes of a token behind the first
+  std::optional<double> mean_depth;          // of a mixture of recursions: passes of a token after the first
   std::optional<double> eval_accuracy;    // classification: share of the targets that are predicted, 0 to 1
   std::optional<double> eval_perplexity;  // language models: exp(eval_loss)
   std::optional<double> grad_norm;        // before clipping

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +15,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/program_start.h"
 #include "runtime/train/run_files.h"
 #include "runtime/train/run_output.h"
 #include "runtime/train/run_start.h"
@@ -50,8 +49,6 @@ class Trainer {
 
  private:
   void begin();
-  void start_program(bool continues);
-  void number_micro_batches();
   void find_learning_rate();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
   // Whether this rank saves, or sends what it has of the state to the one that does.
@@ -168,7 +165,7 @@ void Trainer::begin() {
     if (leads()) compare_choices(*checkpoint, program_, options_.exact);
   }
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * data_ranks());
-  start_program(checkpoint.has_value());
+  start_program(program_, options_, checkpoint.has_value());
   if (!options_.weights.empty() && (!checkpoint || options_.adapters))
     console_.message(fmt::format("weights of {}", WeightFiles(options_.weights).description()));
   if (!options_.adapter_weights.empty() && !checkpoint)
@@ -178,7 +175,7 @@ void Trainer::begin() {
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
   }
-  number_micro_batches();
+  number_micro_batches(program_, options_);
   if (options_.ranks)
     options_.ranks->any(false);  // nobody reads the checkpoint any more when rank 0 may remove it
   if (leads()) output_.open_logs(saved_step_.value_or(-1));
@@ -192,29 +189,6 @@ void Trainer::begin() {
     objective_.emplace(program_, *options_.tokenizer, options_.objective, options_.ranks);
   pipeline_.emplace(program_, *source_, step_, options_.ranks, objective_ ? &*objective_ : nullptr);
   saving_.saved();
-}
-
-// The state before the first step. A run that continues has all of it in its checkpoint, but for what it does
-// not train.
-void Trainer::start_program(bool continues) {
-  const bool has_files = !options_.weights.empty() && (!continues || options_.adapters);
-  std::vector<NamedTensor> given;
-  if (has_files) given = WeightFiles::filled(program_);
-  if (continues) std::ranges::copy(program_.parameters(), std::back_inserter(given));
-  program_.start(given);
-  if (has_files) WeightFiles(options_.weights).fill(program_);
-  if (const auto& encoder = options_.objective.encoder.weights; !encoder.empty())
-    WeightFiles(encoder).fill_encoder(program_);
-  if (!options_.adapter_weights.empty() && !continues) load_adapter(program_, options_.adapter_weights);
-}
-
-// Random bits are a function of the micro-batch's number in the whole run. A checkpoint, which rank 0 writes,
-// has the number of the next step's first one.
-void Trainer::number_micro_batches() {
-  if (!options_.ranks) return;
-  Counters counters = program_.counters();
-  counters.rng_step += options_.ranks->rank(RankGroup::data) * options_.gradient_accumulation_steps;
-  program_.set_counters(counters);
 }
 
 // Afterwards program and batches are where they were, because starting them again gives the same bits.
@@ -239,8 +213,8 @@ void Trainer::find_learning_rate() {
     throw RunError(
         "the range test found no learning rate with which the loss falls; write a number as "
         "train.optimizer.learning_rate");
-  start_program(false);
-  number_micro_batches();
+  start_program(program_, options_, false);
+  number_micro_batches(program_, options_);
   source_->seek(0);
   program_.set_learning_rate(*test.chosen, true);
 }

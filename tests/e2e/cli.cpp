@@ -209,6 +209,15 @@ std::string without_timing(const std::string& metrics_jsonl) {
   return text;
 }
 
+std::string metrics_of(const fs::path& run) {
+  return without_timing(test::slurp(run / "metrics.jsonl"));
+}
+
+void run_well(const Workplace& place, const Words& words) {
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
 Words files_below(const fs::path& folder, const std::string& ignored) {
   Words files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {

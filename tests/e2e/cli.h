@@ -84,6 +84,11 @@ const fs::path& shared_cache();
 
 // `text` without the values of "step_ms", "memory_gib" and their like, which differ from run to run.
 std::string without_timing(const std::string& metrics_jsonl);
+// That of a run's metrics.jsonl.
+std::string metrics_of(const fs::path& run);
+
+// `place.run(words)`, which must succeed.
+void run_well(const Workplace& place, const Words& words);
 
 // Every file below a folder, relative and sorted; with `ignored`, a first path component that is not looked
 // at.

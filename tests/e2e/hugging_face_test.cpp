@@ -1,43 +1,24 @@
 // Checkpoints as transformers loads them: hugging_face.py trains, loads and compares.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/command.h"
 #include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
 namespace {
 
-struct Script {
-  int code;
-  std::string output;
-};
-
-Script run_script(const fs::path& folder) {
+test::CommandOutcome run_script(const fs::path& folder) {
   const std::string root = test::source_dir();
-  // A Python with torch and transformers may be named, or lie where ./dev keeps such things.
-  const char* named = std::getenv("HYDRAC_PYTHON");
-  const fs::path kept = root + "/.cache/transformers/bin/python3";
-  const std::string python = named ? named : fs::exists(kept) ? kept.string() : "python3";
-  const std::string command = "HYDRAC_CACHE='" + shared_cache().string() + "' '" + python + "' '" + root +
-                              "/tests/e2e/hugging_face.py' " HYDRAC_BUILT_PROGRAM " '" + folder.string() +
-                              "' '" + root + "/tests/unit/data/files/qwen2.tokenizer.json' 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    output.append(chunk.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000, output};
+  return test::run_command("HYDRAC_CACHE='" + shared_cache().string() + "' '" + test::python_with_packages() +
+                           "' '" + root + "/tests/e2e/hugging_face.py' " HYDRAC_BUILT_PROGRAM " '" +
+                           folder.string() + "' '" + root +
+                           "/tests/unit/data/files/qwen2.tokenizer.json' 2>&1");
 }
 
 TEST(HuggingFace, LoadsEveryFamilyAndComputesTheSameLogits) {
   const Workplace place;
-  const Script script = run_script(place.path());
+  const test::CommandOutcome script = run_script(place.path());
   constexpr int kPackagesMissing = 77, kNoPython = 127;
   if (script.code == kPackagesMissing || script.code == kNoPython) {
     GTEST_SKIP() << "no checkpoint was loaded by transformers: " << script.output

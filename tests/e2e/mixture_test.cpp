@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <sstream>
 
 #include "tests/e2e/cli.h"
@@ -27,17 +26,6 @@ std::vector<nlohmann::json> metric_records(const fs::path& run) {
   std::istringstream lines(slurp(run / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
   return all;
-}
-
-// Without times and memory.
-std::string metrics_of(const fs::path& run) {
-  return std::regex_replace(without_timing(slurp(run / "metrics.jsonl")),
-                            std::regex(",\"memory_gib\":[0-9.e-]+"), "");
-}
-
-void run_well(const Workplace& place, const Words& words) {
-  const Outcome outcome = place.run(words);
-  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
 TEST(Recursions, TheShippedSpecMadeSmallTrains) {

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <thread>
 
 #include "tests/e2e/cli.h"
@@ -41,17 +40,6 @@ void expect_checkpoint_of_one(const fs::path& a, const fs::path& b) {
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "choices.json",
                            "config.json", "manifest.json"})
     EXPECT_TRUE(slurp(a / name) == slurp(b / name)) << name << " of " << a << " differs";
-}
-
-// metrics.jsonl without times, and without the memory: one process needs more, to accumulate.
-std::string metrics_of(const fs::path& run) {
-  return std::regex_replace(without_timing(slurp(run / "metrics.jsonl")),
-                            std::regex(",\"memory_gib\":[0-9.e-]+"), "");
-}
-
-void run_well(const Workplace& place, const Words& words) {
-  const Outcome outcome = place.run(words);
-  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
 // Texts that are shorter and longer than a sequence.

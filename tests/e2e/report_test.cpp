@@ -1,14 +1,12 @@
 // `hydrac report`: pages that a browser shows without a word in its console. Where there is no Chromium, what
 // the pages hold is compared all the same, and the browser's part skips.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/command.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -19,13 +17,7 @@ using test::spill;
 constexpr const char* kHostile = "</script><img src=x onerror=document.title='pwned'><b id=injected>";
 
 std::string output_of(const std::string& command) {
-  std::FILE* pipe = popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    output.append(chunk.data(), count);
-  pclose(pipe);
-  return output;
+  return test::run_command(command).output;
 }
 
 // $HYDRAC_CHROMIUM, or what apt installs.

@@ -2,13 +2,12 @@
 // with many features, since every one is compiled.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <sstream>
 
-#include "tests/unit/support/source_dir.h"
-
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
+#include "tests/unit/support/test_name.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -307,11 +306,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
                          testing::Values("gpt2-124m", "hydra-180m", "hydra-100m", "llama-1b", "quickstart",
                                          "shakespeare-char", "chatgot-small-char", "series",
                                          "series-classify", "hydra-mod", "llama-8b-lora", "llama-8b-qlora"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test::without_dashes(info.param); });
 
 // On a GPU its vocabulary pads. The processor alone ends with an error, behind the warnings.
 TEST(VerifySmallOption, WarnsOfNoSizeThatItChose) {

@@ -1,13 +1,11 @@
 // hydrac's runtime as other projects have it: installed, or carried along as a folder. A program is built on
 // each, and trains.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 
 #include "runtime/data/token_shard.h"
+#include "tests/unit/support/command.h"
 #include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -16,20 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int code = -1;
-  std::string output;  // and errors
-};
+using Outcome = CommandOutcome;
 
+// Errors are in the output too.
 Outcome shell(const std::string& command) {
-  Outcome outcome;
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 4096> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    outcome.output.append(chunk.data(), count);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-  return outcome;
+  return run_command(command + " 2>&1");
 }
 
 class Package : public testing::Test {

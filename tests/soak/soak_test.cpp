@@ -2,10 +2,10 @@
 // then resumed, end as undisturbed ones do or are refused by name.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "tests/unit/support/command.h"
 
 namespace hydrac {
 namespace {
@@ -15,12 +15,8 @@ TEST(Soak, AFewRoundsOfEachKindFindNothing) {
   const char* given = std::getenv("HYDRAC_PROGRAM");
   const std::string command = std::string("python3 tests/soak/soak.py --seed 20 --rounds 2 --hydrac '") +
                               (given ? given : HYDRAC_BUILT_PROGRAM) + "' 2>&1";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string said;
-  std::array<char, 4096> buffer;
-  for (size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) said.append(buffer.data(), n);
-  EXPECT_EQ(::pclose(pipe), 0) << said;
+  const auto [code, said] = test::run_command(command);
+  EXPECT_EQ(code, 0) << said;
   EXPECT_NE(said.find("soak: 18 rounds in "), std::string::npos) << said;
   EXPECT_NE(said.find(" with seed 20, 0 findings"), std::string::npos) << said;
 }

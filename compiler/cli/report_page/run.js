@@ -14,7 +14,7 @@ const runCharts = [
   },
   {title: "Auxiliary loss", unit: "nats", keys: ["aux_loss"], text: "of all blocks' routers, not part of the loss"},
   {title: "Accuracy of routers' predictors", unit: "", keys: ["predictor_accuracy"], text: "of all tokens and routed layers"},
-  {title: "Mean depth", unit: "passes", keys: ["mean_depth"], text: "of a token behind its first pass"},
+  {title: "Mean depth", unit: "passes", keys: ["mean_depth"], text: "passes of a token after its first"},
   {title: "Gradient norm", unit: "norm", keys: ["grad_norm"], text: "before clipping", log: true},
   {title: "Diversity", unit: "mean cosine distance", keys: ["diversity"], text: "of two replies to a prompt", zero: true},
   {title: "Reward", unit: "reward", keys: ["reward"], text: "of a reply, the mean"},

@@ -15,6 +15,7 @@
 #include "codegen/cuda_program.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
+#include "tests/unit/support/test_name.h"
 
 namespace hydrac::test {
 namespace {
@@ -206,11 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,
                          testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "hydra-mor",
                                          "quickstart", "shakespeare-char", "chatgot-small-char", "series",
                                          "series-classify", "llama-8b-qlora"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return without_dashes(info.param); });
 
 }  // namespace
 }  // namespace hydrac::test

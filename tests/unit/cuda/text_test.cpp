@@ -1,13 +1,13 @@
 // The text of generated kernels is checked into people's repositories: what their reviewers would frown at.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "codegen/cuda_body.h"
 #include "gpu_model.h"
+#include "tests/unit/support/test_name.h"
 
 namespace hydrac::test {
 namespace {
@@ -164,11 +164,7 @@ TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
 INSTANTIATE_TEST_SUITE_P(Shipped, KernelText,
                          testing::Values("gpt2-124m", "llama-1b", "shakespeare-char", "chatgot-small-char",
                                          "series"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& info) { return without_dashes(info.param); });
 
 }  // namespace
 }  // namespace hydrac::test

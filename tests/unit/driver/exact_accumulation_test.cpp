@@ -6,21 +6,14 @@
 
 #include "driver/compile.h"
 #include "program/for_each_call.h"
-#include "tests/unit/support/spec_of_text.h"
+#include "tests/unit/driver/h100_spec.h"
 
 namespace hydrac::driver {
 namespace {
 
 std::multiset<program::GemmShape> matmuls_of_a_micro_batch(const std::vector<std::string>& overrides) {
-  const spec::Spec spec = test::spec_of_text(
-      "name: test\n"
-      "target: h100\n"
-      "model: {hidden_size: 256, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 512}\n"
-      "data: {path: corpus.txt}\n"
-      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
-      "optimizations: {streams: 2, exact_accumulation: true}\n",
-      overrides);
-  const Compiled c = compile(spec, CompileOptions{});
+  const Compiled c = compile(h100_spec("optimizations: {streams: 2, exact_accumulation: true}\n", overrides),
+                             CompileOptions{});
   std::multiset<program::GemmShape> shapes;
   const auto function = std::ranges::find(c.program.functions, "micro_step", &program::Function::name);
   program::for_each_call(*function, [&](const program::Section&, const program::Call& call, int, int) {

@@ -9,7 +9,7 @@
 #include "driver/accesses.h"
 #include "driver/compile.h"
 #include "program/for_each_call.h"
-#include "tests/unit/support/spec_of_text.h"
+#include "tests/unit/driver/h100_spec.h"
 
 namespace hydrac::driver {
 namespace {
@@ -20,15 +20,7 @@ using program::Call;
 using program::is;
 
 Compiled compiled_for_ranks(std::vector<std::string> overrides) {
-  const spec::Spec spec = test::spec_of_text(
-      "name: test\n"
-      "target: h100\n"
-      "model: {hidden_size: 256, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 512}\n"
-      "data: {path: corpus.txt}\n"
-      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
-      "parallel: {data: 2}\n",
-      overrides);
-  return compile(spec, CompileOptions{});
+  return compile(h100_spec("parallel: {data: 2}\n", overrides), CompileOptions{});
 }
 
 // Of a function's calls in their order.

@@ -11,7 +11,7 @@
 #include "driver/floor.h"
 #include "program/for_each_call.h"
 #include "program/queues.h"
-#include "tests/unit/support/spec_of_text.h"
+#include "tests/unit/driver/h100_spec.h"
 
 namespace hydrac::driver {
 namespace {
@@ -20,15 +20,7 @@ using program::Call;
 
 Compiled compiled_for(int ranks, std::vector<std::string> overrides) {
   overrides.push_back(fmt::format("parallel.data={}", ranks));
-  const spec::Spec spec = test::spec_of_text(
-      "name: test\n"
-      "target: h100\n"
-      "model: {hidden_size: 256, num_hidden_layers: 3, num_attention_heads: 4, vocab_size: 512}\n"
-      "data: {path: corpus.txt}\n"
-      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
-      "parallel: {zero: 1}\n",
-      overrides);
-  return compile(spec, CompileOptions{});
+  return compile(h100_spec("parallel: {zero: 1}\n", overrides), CompileOptions{});
 }
 
 // What a rank has of gradients that no rank needs whole for long.

@@ -1,14 +1,12 @@
 // Tensors that ranks share: how each rank's part starts, and how they come together in a checkpoint.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numeric>
-#include <stdexcept>
 
 #include "runtime/error.h"
-#include "runtime/program/laid_out_program.h"
 #include "runtime/program/shared_bytes.h"
 #include "runtime/program/split_parameter.h"
+#include "tests/unit/support/memory_program.h"
 #include "tests/unit/support/on_ranks.h"
 
 namespace hydrac::runtime {
@@ -22,39 +20,11 @@ constexpr int kRanks = 3;
 constexpr int64_t kFirst = 1000, kSecond = 500, kAll = kFirst + kSecond, kOwn = 512;
 constexpr int64_t kMoments = kRanks * kOwn * 4, kState = 2 * kMoments, kBehind = kState + 64;
 
-class TwoParameters final : public LaidOutProgram {
+class TwoParameters final : public MemoryProgram {
  public:
-  explicit TwoParameters(Of ranks) : LaidOutProgram(layout_of(ranks)), memory(kBehind) {}
-
-  std::string description() const override { return "memory"; }
-  void copy_out(int64_t offset, std::span<std::byte> to) override {
-    check(offset, to.size());
-    std::memcpy(to.data(), &memory[static_cast<size_t>(offset)], to.size());
-  }
-  void copy_in(int64_t offset, std::span<const std::byte> from) override {
-    check(offset, from.size());
-    std::memcpy(&memory[static_cast<size_t>(offset)], from.data(), from.size());
-  }
-  void micro_step(const Batch&, float) override { throw std::logic_error("it cannot run"); }
-  void update() override { throw std::logic_error("it cannot run"); }
-  StepResult finish_step() override { throw std::logic_error("it cannot run"); }
-  double evaluate(const Batch&) override { throw std::logic_error("it cannot run"); }
-
-  std::vector<std::byte> memory;
-
- protected:
-  void clear_persistent() override { std::ranges::fill(memory, std::byte{0}); }
-  void run(Function) override { throw std::logic_error("it cannot run"); }
-  void compute(Function, const Batch&) override { throw std::logic_error("it cannot run"); }
-  void wait() const override {}
-  LastRun last_run() const override { return {}; }
+  explicit TwoParameters(Of ranks) : MemoryProgram(layout_of(ranks), kBehind) {}
 
  private:
-  void check(int64_t offset, size_t bytes) const {
-    if (offset < 0 || offset + static_cast<int64_t>(bytes) > kBehind)
-      throw std::logic_error("no such memory");
-  }
-
   // Shared parameters lie in memory at 0, and their addresses behind it.
   static ProgramLayout layout_of(Of ranks) {
     if (ranks == Of::groups) return layout_of_groups();

@@ -1,12 +1,8 @@
 // Trained tokenizers: read by hydrac's own reader, and by Hugging Face's package where there is one.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +10,7 @@
 #include "prepare/train_tokenizer.h"
 #include "runtime/error.h"
 #include "runtime/text/tokenizers.h"
+#include "tests/unit/support/command.h"
 #include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -83,26 +80,9 @@ TEST(TrainTokenizer, SaysHowManyTokensTheTextGives) {
   EXPECT_NO_THROW(train({"ab ab cd"}, 258));
 }
 
-struct Script {
-  int code;
-  std::string output;
-};
-
-// A Python with the package may be named, or lie where ./dev keeps such things.
-Script compare_with_package(const fs::path& cases) {
-  const std::string root = test::source_dir();
-  const char* named = std::getenv("HYDRAC_PYTHON");
-  const fs::path kept = root + "/.cache/transformers/bin/python3";
-  const std::string python = named ? named : fs::exists(kept) ? kept.string() : "python3";
-  const std::string command = "'" + python + "' '" + root +
-                              "/tests/unit/prepare/hugging_face_tokenizers.py' '" + cases.string() + "' 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> chunk;
-  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
-    output.append(chunk.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000, output};
+test::CommandOutcome compare_with_package(const fs::path& cases) {
+  return test::run_command("'" + test::python_with_packages() + "' '" + test::source_dir() +
+                           "/tests/unit/prepare/hugging_face_tokenizers.py' '" + cases.string() + "' 2>&1");
 }
 
 TEST(TrainTokenizer, IsThatOfHuggingFacesPackage) {
@@ -121,7 +101,7 @@ TEST(TrainTokenizer, IsThatOfHuggingFacesPackage) {
                                                 {"merges", nlohmann::json::parse(json)["model"]["merges"]},
                                                 {"cases", cases}}
                                      .dump());
-    const Script script = compare_with_package(folder / "cases.json");
+    const test::CommandOutcome script = compare_with_package(folder / "cases.json");
     constexpr int kPackageMissing = 77, kNoPython = 127;
     if (script.code == kPackageMissing || script.code == kNoPython) {
       GTEST_SKIP() << "trained tokenizers were not compared with Hugging Face's package: " << script.output

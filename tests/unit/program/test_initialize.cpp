@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <stdexcept>
 
 #include "runtime/checkpoint/float_formats.h"
-#include "runtime/program/laid_out_program.h"
+#include "tests/unit/support/memory_program.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -14,34 +12,9 @@ namespace {
 constexpr int64_t kElements = (1 << 20) + 6;  // more than is made at once
 
 // A program that is nothing but one parameter, of the type that its start says.
-class OneParameter final : public LaidOutProgram {
+class OneParameter final : public MemoryProgram {
  public:
-  explicit OneParameter(SafetensorsDtype dtype)
-      : LaidOutProgram(layout_of(dtype)), memory(kElements * 4 + 8) {}
-
-  std::string description() const override { return "memory"; }
-  void copy_out(int64_t offset, std::span<std::byte> to) override {
-    std::memcpy(to.data(), &memory[static_cast<size_t>(offset)], to.size());
-  }
-  void copy_in(int64_t offset, std::span<const std::byte> from) override {
-    std::memcpy(&memory[static_cast<size_t>(offset)], from.data(), from.size());
-  }
-  void micro_step(const Batch&, float) override { throw std::logic_error("it cannot run"); }
-  void update() override { throw std::logic_error("it cannot run"); }
-  StepResult finish_step() override { throw std::logic_error("it cannot run"); }
-  double evaluate(const Batch&) override { throw std::logic_error("it cannot run"); }
-  std::span<const float> next_logits(std::span<const int32_t>, int64_t) override {
-    throw std::logic_error("it cannot run");
-  }
-
-  std::vector<std::byte> memory;
-
- protected:
-  void clear_persistent() override { std::ranges::fill(memory, std::byte{0}); }
-  void run(Function) override { throw std::logic_error("it cannot run"); }
-  void compute(Function, const Batch&) override { throw std::logic_error("it cannot run"); }
-  void wait() const override {}
-  LastRun last_run() const override { return {}; }
+  explicit OneParameter(SafetensorsDtype dtype) : MemoryProgram(layout_of(dtype), kElements * 4 + 8) {}
 
  private:
   static ProgramLayout layout_of(SafetensorsDtype dtype) {

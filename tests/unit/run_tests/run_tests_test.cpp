@@ -1,16 +1,14 @@
 // What tests/run-tests counts, prints and returns, for programs with every kind of trouble.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "tests/unit/support/command.h"
 #include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -19,9 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int code;
-  std::string output, last_line;
+struct Outcome : CommandOutcome {
+  std::string last_line;
 };
 
 // A build folder in which `programs` are registered; each is the sample, under the name that says how it
@@ -43,13 +40,7 @@ class RunTests : public testing::Test {
                                 build_.path().string() + (filter.empty() ? "" : " '" + filter + "'") +
                                 " 2>&1";
     Outcome outcome;
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> chunk;
-    while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
-      outcome.output.append(chunk.data(), count);
-    }
-    const int status = pclose(pipe);
-    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    static_cast<CommandOutcome&>(outcome) = run_command(command);
     const size_t end = outcome.output.find_last_not_of('\n');
     const size_t begin = outcome.output.rfind('\n', end);
     outcome.last_line = outcome.output.substr(begin + 1, end - begin);

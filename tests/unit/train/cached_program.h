@@ -207,4 +207,12 @@ inline Texts texts_of(CachedProgram& program, const GenerateOptions& options) {
   return texts;
 }
 
+// The same where two of these texts end early: at the third token of the second, and at the text of the
+// fourth one of the third.
+inline GenerateOptions ending_early(GenerateOptions options, const Texts& texts) {
+  options.end_tokens = {texts.ids[1].at(2)};
+  options.stop = {std::string(1, static_cast<char>(texts.ids[2].at(3)))};
+  return options;
+}
+
 }  // namespace hydrac::runtime

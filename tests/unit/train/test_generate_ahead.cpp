@@ -18,18 +18,16 @@ struct Case {
 class GenerateAhead : public testing::TestWithParam<Case> {};
 
 TEST_P(GenerateAhead, GivesTheSameTexts) {
-  GenerateOptions options{"", GetParam().max_new_tokens, {}, GetParam().sampling};
+  const GenerateOptions options{"", GetParam().max_new_tokens, {}, GetParam().sampling};
   CachedProgram one(1), two(2);
   one.knows_sums = two.knows_sums = GetParam().knows_sums;
   const Texts expected = texts_of(one, options);
   EXPECT_EQ(texts_of(two, options), expected);
   EXPECT_EQ(two.most_unfinished_steps, GetParam().most_unfinished);
-  // One text's third token ends texts, and the fourth of another one is what none may hold.
-  options.end_tokens = {expected.ids[1].at(2)};
-  options.stop = {std::string(1, static_cast<char>(expected.ids[2].at(3)))};
-  const Texts ended = texts_of(one, options);
+  const GenerateOptions early = ending_early(options, expected);
+  const Texts ended = texts_of(one, early);
   EXPECT_EQ(ended.ends[1], TextEnd::end_of_text);
-  EXPECT_EQ(texts_of(two, options), ended);
+  EXPECT_EQ(texts_of(two, early), ended);
 }
 
 INSTANTIATE_TEST_SUITE_P(Samplings, GenerateAhead,

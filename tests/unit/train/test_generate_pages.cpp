@@ -50,10 +50,7 @@ TEST_P(GeneratePages, GiveTheSameTextsHoweverFewThereAre) {
 }
 
 TEST_P(GeneratePages, EndTextsAsTheirOwnTokensDo) {
-  const Texts first = texts_with(0, options_);
-  GenerateOptions options = options_;
-  options.end_tokens = {first.ids[1].at(2)};
-  options.stop = {std::string(1, static_cast<char>(first.ids[2].at(3)))};
+  const GenerateOptions options = ending_early(options_, texts_with(0, options_));
   const Texts expected = texts_with(0, options);
   EXPECT_EQ(expected.ends[1], TextEnd::end_of_text);
   EXPECT_EQ(texts_with(7, options), expected);

@@ -1,0 +1,66 @@
+// A Hugging Face config.json as it is read: its keys one after another, and the keys of our `model` section
+// that they become. Which keys a family of models has is hf_config.cpp's.
+#pragma once
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "diag/diagnostic.h"
+#include "spec/tree.h"
+
+namespace hydrac::spec {
+
+// Errors are reported where they are found; keys that the spec writes itself (`written`) are left to it.
+class HfKeys {
+ public:
+  // All three must outlive it. `config` is the file's map.
+  HfKeys(const Node& config, const Node& written, diag::Diagnostics& diagnostics);
+
+  const Node& config() const { return config_; }
+  // Where model_type is, or the file begins.
+  const diag::Location& where() const { return family_; }
+
+  // The entry of a key that is there and not null; from now on the key counts as known.
+  const Entry* take(std::string_view theirs);
+  void set(std::string_view ours, const diag::Location& where, Node value);
+  // A value that the family has by nature, or that Hugging Face gives a key nobody wrote.
+  void constant(std::string_view ours, std::string_view text);
+  void map(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
+  void map_needed(std::string_view theirs, std::string_view ours);
+  void activation(std::string_view theirs, bool gated, std::string_view if_absent);
+  // A null is as many as query heads; a key that nobody wrote is what the family has.
+  void key_value_heads(std::string_view if_absent);
+  // An error, `otherwise`, where the key is there with another value than the one that hydrac has.
+  void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
+  // Which layers have a sliding window. `needs_switch`: only where use_sliding_window says so (Qwen).
+  void windows(bool needs_switch);
+  // rope_scaling, or rope_parameters: theta and the kind of scaling.
+  void rope(const Node& parameters);
+  // Whether partial_rotary_factor asks for less than a whole head, which is reported.
+  bool refuses_part_of_head(const Entry* partial);
+  // GPT-2's dropouts of the residual stream and of the embedding, which are one key of ours.
+  void same_dropouts();
+
+  // Whether a key says nothing about the architecture: token ids, generation, the library's own bookkeeping.
+  static bool is_irrelevant(std::string_view theirs);
+
+  void unsupported(const diag::Location& where, std::string message, std::string suggestion = "");
+  // Warns of every key that nothing took, but for irrelevant ones.
+  void report_unknown();
+  // The map of our keys.
+  Node take_model() { return std::move(model_); }
+
+ private:
+  void layer_types(const Entry& types, const Entry* window);
+  bool is_written(std::string_view ours) const { return written_.find(ours) != nullptr; }
+
+  const Node& config_;
+  const Node& written_;
+  diag::Diagnostics& diagnostics_;
+  std::set<std::string_view> known_;
+  diag::Location family_;  // where model_type stands
+  Node model_{.kind = Node::Kind::map};
+};
+
+}  // namespace hydrac::spec
