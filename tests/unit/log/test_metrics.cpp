@@ -25,9 +25,9 @@ MetricsRecord with_loss(int64_t step, double loss) {
 }
 
 TEST(MetricsLine, KeysInTheirOrderAndOnlyThosePresent) {
-  MetricsRecord record{120,   2.4312, 2.51, 0.125, 0.625, 1.5,   0.75, 12.3,    0.87,  1e-3, 0.5,
-                       0.03,  -1.5,   40.5, 2e-7,  12.25, 65536, 3,    34512.5, 269.6, 0.41, 118.25,
-                       117.5, 120.25, 131,  0.25,  12.5,  1.5,   0.97, 651,     61,    1755, 0.02};
+  MetricsRecord record{120,  2.4312, 2.51, 0.125, 0.625, 1.5,  0.75,    12.3,  0.87, 1e-3,   0.5,   0.03,
+                       -1.5, 40.5,   2e-7, 12.25, 65536, 3,    34512.5, 269.6, 0.41, 118.25, 117.5, 120.25,
+                       131,  0.25,   12.5, 1.5,   {},    0.97, 651,     61,    1755, 0.02};
   EXPECT_EQ(
       metrics_line(record),
       R"({"step":120,"loss":2.4312,"aux_loss":0.125,"predictor_accuracy":0.625,"mean_depth":1.5,"eval_loss":2.51,"eval_accuracy":0.75,"eval_perplexity":12.3,"grad_norm":0.87,"learning_rate":0.001,)"

@@ -161,11 +161,13 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   const TempDir dir;
   TensorBoardWriter writer(dir.path(), -1);
   EXPECT_EQ(writer.file().filename(), "events.out.tfevents.0000000000.hydrac");
-  MetricsRecord record{1, 2.5, 3.5, 0.0625, 0.875, 1.25, 0.75, 33,   0.5, 0.25, 0.125,
-                       2, 3.5, 40,  0.25,   6,     512,  7,    1000, 10,  0.5,  8,
-                       7, 9,   16,  2,      3,     4,    1,    650,  60,  1750, 32};
+  MetricsRecord record{1,   2.5, 3.5,  0.0625, 0.875, 1.25, 0.75, 33, 0.5,  0.25, 0.125, 2,
+                       3.5, 40,  0.25, 6,      512,   7,    1000, 10, 0.5,  8,    7,     9,
+                       16,  2,   3,    {},     4,     1,    650,  60, 1750, 32};
   writer.append(record);
-  writer.append(record_of(2, INFINITY));
+  MetricsRecord planned = record_of(2, INFINITY);
+  planned.memory_gib = 2;
+  writer.append(planned);
   EXPECT_EQ(
       events(writer.file()),
       (std::vector<std::string>{
@@ -179,9 +181,9 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
           "train/tokens_per_sec=1000 train/samples_per_sec=10 "
           "train/mfu=0.5 train/step_time_s=0.008 train/step_time_p50_s=0.007 train/step_time_p95_s=0.009 "
           "train/step_time_max_s=0.016 train/data_wait_s=0.002 train/communication_s=0.003 "
-          "system/memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
+          "system/gpu_memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
           "system/temperature_celsius=60 system/sm_clock_mhz=1750 system/joules_per_token=32",
-          "2 train/loss=inf"}));
+          "2 train/loss=inf system/memory_allocated_mb=2048"}));
 }
 
 TEST(TensorBoard, AResumedRunStartsItsOwnFileAtItsFirstStep) {
