@@ -181,8 +181,9 @@ std::vector<std::string> combinations_of(const Arguments& arguments) {
 // What was chosen, as overrides.
 std::vector<std::string> choose_for_all_rows(spec::Spec& spec) {
   const auto open = all_keys(spec);
-  complete_for_planning(spec);
   std::vector<std::string> overrides;
+  if (spec.optimizations.fit != spec::Fit::none) overrides.push_back("optimizations.fit=none");
+  complete_for_planning(spec);
   for (const auto& [key, value] : all_keys(spec)) {
     const bool is_planned = key.starts_with("optimizations.") || key.starts_with("train.");
     if (is_planned && (!open.contains(key) || open.at(key) != value)) overrides.push_back(key + "=" + value);
