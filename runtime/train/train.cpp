@@ -223,8 +223,8 @@ void Trainer::number_micro_batches() {
 void Trainer::find_learning_rate() {
   const RangeTestOptions& options = options_.range_test;
   const double began = monotonic_seconds();
-  console_.message(fmt::format("range test: up to {} steps with learning rates from {:.3g} to {:.3g}", options.steps,
-                               options.lowest, options.highest));
+  console_.message(fmt::format("range test: up to {} steps with learning rates from {:.3g} to {:.3g}",
+                               options.steps, options.lowest, options.highest));
   StepPipeline steps(program_, *source_, 0, options_.ranks);
   const RangeTest test = [&] {
     try {
