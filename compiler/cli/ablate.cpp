@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/build_program.h"
 #include "cli/checkpoint_files.h"
@@ -160,23 +159,51 @@ Json ablation_json(const std::vector<AblationRow>& rows, const spec::Spec& spec,
   return {{"spec", spec.name}, {"target", spec.target}, {"steps", steps}, {"rows", list}};
 }
 
+// Separated by commas, but for those within [].
 std::vector<std::string> combinations_of(const Arguments& arguments) {
   std::vector<std::string> list;
-  std::istringstream words(arguments.value("--combine").value_or(""));
-  for (std::string word; std::getline(words, word, ',');) list.push_back(word);
+  int depth = 0;
+  const std::string text = arguments.value("--combine").value_or("");
+  if (text.empty()) return list;
+  list.emplace_back();
+  for (const char c : text) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0)
+      list.emplace_back();
+    else
+      list.back() += c;
+  }
   return list;
+}
+
+// Chooses the keys that the spec leaves to planning (optimizations.fit, micro_batch_size: auto), once for all
+// rows: left open, they would be chosen anew in each, so that rows would differ in more than their names say.
+// What was chosen, as overrides.
+std::vector<std::string> choose_for_all_rows(spec::Spec& spec) {
+  const auto open = all_keys(spec);
+  std::vector<std::string> overrides;
+  if (spec.optimizations.fit != spec::Fit::none) overrides.push_back("optimizations.fit=none");
+  complete_for_planning(spec);
+  for (const auto& [key, value] : all_keys(spec)) {
+    const bool is_planned = key.starts_with("optimizations.") || key.starts_with("train.");
+    if (is_planned && (!open.contains(key) || open.at(key) != value)) overrides.push_back(key + "=" + value);
+  }
+  return overrides;
 }
 
 }  // namespace
 
-int ablate(const Arguments& arguments) {
-  const std::optional<spec::Spec> spec = load(arguments);
+int ablate(const Arguments& given) {
+  Arguments arguments = given;
+  std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   require_one_process(*spec, "bench --ablate");
   note_unsampled_replies(*spec, "bench --ablate");
   note_found_rate(*spec, "bench --ablate");
   require_runnable(*spec);
   run_on_its_cores(*spec);
+  const std::vector<std::string> chosen = choose_for_all_rows(*spec);
+  arguments.overrides.insert(arguments.overrides.end(), chosen.begin(), chosen.end());
   const auto keys = all_keys(*spec);
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));
   const int64_t steps = arguments.count("--steps", kAblationSteps);

@@ -136,7 +136,9 @@ const std::vector<Verb>& verbs() {
        {{"--steps", "N", "how many are timed; without: as many as fit in 1.5 s, of 20 to 300"},
         {"--ablate", "",
          "a table: each optimization of the spec taken away, and added to a plain fp32 program"},
-        {"--combine", "A+B,A+C", "of --ablate: combinations that are added to the plain program too"},
+        {"--combine", "A+B,A+KEY=VALUE",
+         "of --ablate: combinations of the spec's optimizations, and of other keys' values, that are added "
+         "to the plain program too"},
         {"--peer", "libtorch", "train the same model in LibTorch in the same run, and print the ratio"},
         {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
         kGenerate,

@@ -34,10 +34,15 @@ constexpr Plain kPlain[] = {
     {"weights", "\"fp32\""},
     {"gradients", "\"fp32\""},
     {"optimizer_state", "\"fp32\""},
+    {"offload.optimizer_state", "false"},
+    {"offload.activations", "false"},
+    {"offload.weights", "0"},
     {"cuda_graph", "false"},
     {"streams", "1"},
     {"threads", "1"},
 };
+
+using Keys = std::map<std::string, std::string>;
 
 std::string override_of(const Optimization& optimization, const std::string& value) {
   return optimization.key + "=" + value;
@@ -53,9 +58,32 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// Of "recompute=block" and "train.micro_batch_size=4": what is written behind a spec's name.
+std::string given_override(const std::string& part, const Keys& keys) {
+  const size_t equals = part.find('=');
+  const std::string name = part.substr(0, equals);
+  for (const std::string& key : {"optimizations." + name, name})
+    if (keys.contains(key)) return key + part.substr(equals);
+  throw runtime::InputError(fmt::format("--combine: \"{}\" is no key, of optimizations or in full", name));
+}
+
+// What `part` of a combination adds to the plain program: an optimization of the spec, or a key with a value.
+std::string addition(const std::string& part, const std::vector<Optimization>& optimizations,
+                     const Keys& keys) {
+  if (part.find('=') != std::string::npos) return given_override(part, keys);
+  const auto found = std::ranges::find(optimizations, part, &Optimization::name);
+  if (found != optimizations.end()) return override_of(*found, found->value);
+  std::vector<std::string> known;
+  for (const Optimization& o : optimizations) known.push_back(o.name);
+  throw runtime::InputError(
+      fmt::format("--combine: \"{}\" is no optimization of this spec, which has {}; write {}=VALUE for a "
+                  "value of your own",
+                  part, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")), part));
+}
+
 }  // namespace
 
-std::vector<Optimization> optimizations_of(const std::map<std::string, std::string>& keys) {
+std::vector<Optimization> optimizations_of(const Keys& keys) {
   const bool cpu = keys.at("target") == "\"cpu\"";
   std::vector<Optimization> list;
   for (const Plain& plain : kPlain) {
@@ -67,32 +95,22 @@ std::vector<Optimization> optimizations_of(const std::map<std::string, std::stri
   return list;
 }
 
-std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
-                                 const std::map<std::string, std::string>& keys,
+std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations, const Keys& keys,
                                  const std::vector<std::string>& combinations) {
   using Kind = Variant::Kind;
   std::vector<std::string> plain;
   for (const Optimization& o : optimizations) plain.push_back(override_of(o, o.plain));
-  const auto added = [&](const std::vector<std::string>& names) {
+  const auto added = [&](const std::string& parts) {
     std::vector<std::string> overrides = plain;
-    for (const std::string& name : names) {
-      const auto found = std::ranges::find(optimizations, name, &Optimization::name);
-      if (found == optimizations.end()) {
-        std::vector<std::string> known;
-        for (const Optimization& o : optimizations) known.push_back(o.name);
-        throw runtime::InputError(
-            fmt::format("--combine: \"{}\" is no optimization of this spec, which has {}", name,
-                        known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
-      }
-      overrides.push_back(override_of(*found, found->value));
-    }
+    for (const std::string& part : split(parts, '+'))
+      overrides.push_back(addition(part, optimizations, keys));
     return overrides;
   };
   std::vector<Variant> variants = {{Kind::baseline, "plain fp32", plain}};
   for (const Optimization& o : optimizations)
-    variants.push_back({Kind::with, fmt::format("plain + {} {}", o.name, o.value), added({o.name})});
+    variants.push_back({Kind::with, fmt::format("plain + {} {}", o.name, o.value), added(o.name)});
   for (const std::string& combination : combinations)
-    variants.push_back({Kind::with, "plain + " + combination, added(split(combination, '+'))});
+    variants.push_back({Kind::with, "plain + " + combination, added(combination)});
   variants.push_back({Kind::as_is, "the spec (" + keys.at("name") + ")", {}});
   for (const Optimization& o : optimizations)
     variants.push_back(

@@ -74,6 +74,7 @@ std::span<const MetricField> metric_fields() {
       {"data_wait_ms", "train/data_wait_s", &MetricsRecord::data_wait_ms, timing, seconds},
       {"communication_ms", "train/communication_s", &MetricsRecord::communication_ms, timing, seconds},
       {"memory_gib", "system/memory_allocated_mb", &MetricsRecord::memory_gib, false, mebibytes},
+      {"memory_gib", "system/gpu_memory_allocated_mb", &MetricsRecord::gpu_memory_gib, false, mebibytes},
       {"gpu_util", "system/gpu_utilization_pct", &MetricsRecord::gpu_util, timing, percent},
       {"power_watts", "system/power_watts", &MetricsRecord::power_watts, timing},
       {"temperature_celsius", "system/temperature_celsius", &MetricsRecord::temperature_celsius, timing},

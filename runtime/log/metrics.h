@@ -34,13 +34,15 @@ struct MetricsRecord {
   std::optional<double> data_wait_ms;  // of step_ms: until the batches were there
   // Of step_ms: until gradients were summed over all ranks, waiting for slower ranks included.
   std::optional<double> communication_ms;
-  std::optional<double> memory_gib;  // in use on the device
-  std::optional<double> gpu_util;    // 0 to 1
+  // Of the plan; or in use on the GPU, by whatever process, and then not that of the plan.
+  std::optional<double> memory_gib, gpu_memory_gib;
+  std::optional<double> gpu_util;  // 0 to 1
   std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;
   std::optional<double> joules_per_token;  // since the record before
 };
 
-// The fields in the order of the file, with the tags TensorBoard shows them under.
+// The fields in the order of the file, with the tags TensorBoard shows them under. Two fields of one key are
+// never in one record.
 struct MetricField {
   const char* key;
   const char* tag;

@@ -23,6 +23,7 @@ double readable(float value) {
 
 void StepRecords::add(const FinishedStep& step) {
   meter_.add(step.seconds, step.waited, step.communicated);
+  unevenness_.add(step);
   tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
   tokens_since_record_ += tokens_per_step_;
 }
@@ -70,7 +71,8 @@ void StepRecords::complete(MetricsRecord& record) {
   const std::optional<DeviceLoad> load = program_.device_load();
   if (load) {
     record.gpu_util = load->utilization;
-    record.memory_gib = static_cast<double>(load->memory_used_bytes) * 0x1p-30;
+    record.memory_gib.reset();
+    record.gpu_memory_gib = static_cast<double>(load->memory_used_bytes) * 0x1p-30;
     record.power_watts = load->power_watts;
     record.temperature_celsius = load->temperature_celsius;
     record.sm_clock_mhz = load->sm_clock_mhz;

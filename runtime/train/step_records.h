@@ -9,6 +9,7 @@
 #include "runtime/train/speed_meter.h"
 #include "runtime/train/step_pipeline.h"
 #include "runtime/train/step_program.h"
+#include "runtime/train/step_unevenness.h"
 
 namespace hydrac::runtime {
 
@@ -24,6 +25,8 @@ class StepRecords {
   StepRecords(StepProgram& program, const Options& options) : program_(program), options_(options) {}
 
   void add(const FinishedStep& step);
+  // Validation or saving stands between the step added last and the next one.
+  void pause() { unevenness_.pause(); }
   // Of the step added last; cheap.
   MetricsRecord of(const FinishedStep& step, const SkippedSteps& skipped) const;
   // Adds what only records that are kept tell: the spread of step times, and the device's load since the
@@ -32,6 +35,8 @@ class StepRecords {
 
   // Once, where steps wait long for their data: a sentence that says so. "" otherwise.
   std::string data_stall();
+  // For the end of a run: why its steps took unequal times, where they did (StepUnevenness::explain).
+  std::string explain_unevenness() const { return unevenness_.explain(); }
   // Median of this session's steps; 0: there were none.
   double tokens_per_second() const;
 
@@ -39,6 +44,7 @@ class StepRecords {
   StepProgram& program_;
   const Options options_;
   SpeedMeter meter_;
+  StepUnevenness unevenness_;
   int64_t tokens_per_step_ = 0;  // of the last one
   int64_t tokens_since_record_ = 0;
   std::optional<double> energy_joules_;  // of the device at the last record

@@ -38,6 +38,8 @@ void StepTrace::add(const FinishedStep& step) {
   events_.push_back(event(fmt::format("step {}", step.step), kHost, 0, began, step.seconds,
                           fmt::format(R"("targets":{},"samples":{})", step.targets, step.samples)));
   if (step.waited > 0) events_.push_back(event("wait for data", kHost, 1, began, step.waited, ""));
+  if (step.objective)
+    events_.push_back(event("sample replies", kHost, 2, began + step.waited, step.objective->seconds, ""));
   for (const CallSpan& call : program_.take_timed_calls()) {
     std::string details = fmt::format(R"("step":{},"spec":{})", step.step, json_string(call.origin));
     if (call.layer >= 0) details += fmt::format(R"(,"layer":{})", call.layer);
@@ -49,10 +51,13 @@ void StepTrace::add(const FinishedStep& step) {
 void StepTrace::end(const std::filesystem::path& path) {
   program_.time_calls(false);
   recording_ = false;
-  const std::vector<std::string> names = {
-      named("process_name", kHost, 0, "training loop"), named("thread_name", kHost, 0, "steps"),
-      named("thread_name", kHost, 1, "data"),           named("process_name", kDevice, 0, "calls"),
-      named("thread_name", kDevice, 0, "queue"),        named("thread_name", kDevice, 1, "queue beside it")};
+  const std::vector<std::string> names = {named("process_name", kHost, 0, "training loop"),
+                                          named("thread_name", kHost, 0, "steps"),
+                                          named("thread_name", kHost, 1, "data"),
+                                          named("thread_name", kHost, 2, "replies"),
+                                          named("process_name", kDevice, 0, "calls"),
+                                          named("thread_name", kDevice, 0, "queue"),
+                                          named("thread_name", kDevice, 1, "queue beside it")};
   replace_file(path, fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{},\n{}\n]}}\n",
                                  fmt::join(names, ",\n"), fmt::join(events_, ",\n")));
   events_.clear();

@@ -134,6 +134,8 @@ TrainReport Trainer::run() {
   }
   const std::string paused = pauses(monotonic_seconds() - start_, evaluating_seconds_, saving_seconds_);
   if (!paused.empty()) console_.message("note: " + paused);
+  if (const std::string uneven = records_.explain_unevenness(); !uneven.empty())
+    console_.message("note: " + uneven);
   if (output_.was_moved() && !finished()) {
     throw RunError(fmt::format(
         "{0} was moved to {1} while it was trained in; {2} is saved, --resume output.dir={1} continues it",
@@ -195,8 +197,8 @@ void Trainer::begin() {
 void Trainer::find_learning_rate() {
   const RangeTestOptions& options = options_.range_test;
   const double began = monotonic_seconds();
-  console_.message(fmt::format("range test: up to {} steps with learning rates from {} to {}", options.steps,
-                               options.lowest, options.highest));
+  console_.message(fmt::format("range test: up to {} steps with learning rates from {:.3g} to {:.3g}",
+                               options.steps, options.lowest, options.highest));
   StepPipeline steps(program_, *source_, 0, options_.ranks);
   const RangeTest test = [&] {
     try {
@@ -299,6 +301,7 @@ void Trainer::validate(MetricsRecord& record) {
     const std::optional<Evaluation> held_out =
         evaluate(program_, *loader_, options_.eval_batches, options_.ranks);
     evaluating_seconds_ += monotonic_seconds() - began;
+    records_.pause();
     if (!held_out) return;
     record.eval_loss = held_out->loss;
     record.eval_accuracy = held_out->accuracy;
@@ -341,6 +344,7 @@ void Trainer::keep(MetricsRecord record) {
 void Trainer::save() {
   const double began = monotonic_seconds();
   saved_step_ = step_;
+  records_.pause();
   if (!leads()) return program_.with_whole_state({});
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files, options_.zero_tensors};
   contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_,

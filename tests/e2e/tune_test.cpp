@@ -1,8 +1,11 @@
 // `hydrac tune` and the lock file: written, taken, refused where it does not fit.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <thread>
@@ -289,6 +292,62 @@ TEST_F(Tuned, RefusesWhatCannotBeBeforeItMeasures) {
   EXPECT_EQ(place_.run({"tune", "open.yaml"}).code, 2) << "what is there and wrong is not overwritten";
   EXPECT_EQ(slurp(place_ / "open.lock.yaml"), "hydrac_lock: 7\n");
   EXPECT_EQ(check({"--lock", "missing.lock.yaml"}).code, 2);
+}
+
+// Rows by name, of `hydrac bench --ablate --json`.
+std::map<std::string, nlohmann::json> ablation(const Workplace& place, const Words& more) {
+  const Outcome outcome = place.run(with({"bench", "base.yaml", "--ablate", "--json", "--steps", "2"}, more));
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  const nlohmann::json table = nlohmann::json::parse(outcome.out);
+  std::map<std::string, nlohmann::json> rows;
+  for (const nlohmann::json& row : table["rows"]) rows[row["name"]] = row;
+  return rows;
+}
+
+TEST(Ablate, AddsKeysThatTheSpecHasNot) {
+  const Workplace place;
+  const auto rows = ablation(
+      place, {"--combine", "recompute=[norm,act]+optimizer_state=int8,train.micro_batch_size=4+threads=1"});
+  ASSERT_EQ(rows.size(), 4u);  // on a cpu with one thread the spec itself is plain
+  const auto& plain = rows.at("plain fp32");
+  const auto& smaller = rows.at("plain + recompute=[norm,act]+optimizer_state=int8");
+  EXPECT_LT(smaller["planned_bytes"], plain["planned_bytes"]);
+  EXPECT_GT(rows.at("plain + train.micro_batch_size=4+threads=1")["planned_bytes"], plain["planned_bytes"]);
+  EXPECT_EQ(rows.at("the spec (base)")["loss"], plain["loss"]);
+}
+
+// fit: auto recomputes here, which the plain program does not.
+TEST(Ablate, ChoosesOpenKeysOnceForAllRows) {
+  const Workplace place;
+  const auto plan = [&](const std::string& key) {
+    const Outcome outcome = place.run({"check", "base.yaml", key});
+    const size_t at = outcome.out.find("# arena") + 7;
+    return std::stoll(outcome.out.substr(at));
+  };
+  const double limit =
+      static_cast<double>(plan("optimizations.recompute=block") + plan("optimizations.recompute=none")) / 2;
+  const auto rows = ablation(
+      place, {"optimizations.fit=auto", fmt::format("optimizations.memory_limit={:.6f}", limit / 0x1p30)});
+  EXPECT_NE(rows.at("plain fp32")["impossible"].get<std::string>().find("the program needs"),
+            std::string::npos);
+  EXPECT_LE(rows.at("the spec (base)")["planned_bytes"], limit);
+  int without = 0;
+  for (const auto& [name, row] : rows) without += name.starts_with("without recompute");
+  EXPECT_EQ(without, 1);
+}
+
+TEST(Ablate, RefusesACombinationOfWhatIsNoKey) {
+  const Workplace place;
+  const auto refused = [&](const char* combination) {
+    const Outcome outcome = place.run({"bench", "base.yaml", "--ablate", "--combine", combination});
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  EXPECT_NE(
+      refused("recompute").find("is no optimization of this spec, which has none; write recompute=VALUE"),
+      std::string::npos);
+  EXPECT_NE(refused("recomputing=block").find("\"recomputing\" is no key"), std::string::npos);
 }
 
 }  // namespace

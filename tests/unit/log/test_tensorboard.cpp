@@ -161,11 +161,44 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   const TempDir dir;
   TensorBoardWriter writer(dir.path(), -1);
   EXPECT_EQ(writer.file().filename(), "events.out.tfevents.0000000000.hydrac");
-  MetricsRecord record{1, 2.5, 3.5, 0.0625, 0.875, 1.25, 0.75, 33,   0.5,  0.25, 96, 0.125,
-                       2, 3.5, 40,  0.25,   6,     512,  7,    1000, 10,   0.5,  8,  7,
-                       9, 16,  2,   3,      4,     1,    650,  60,   1750, 32};
+  MetricsRecord record{.step = 1,
+                       .loss = 2.5,
+                       .eval_loss = 3.5,
+                       .aux_loss = 0.0625,
+                       .predictor_accuracy = 0.875,
+                       .mean_depth = 1.25,
+                       .eval_accuracy = 0.75,
+                       .eval_perplexity = 33,
+                       .grad_norm = 0.5,
+                       .learning_rate = 0.25,
+                       .sequence_len = 96,
+                       .diversity = 0.125,
+                       .kl = 2,
+                       .reward = 3.5,
+                       .reply_tokens = 40,
+                       .sampling_gap = 0.25,
+                       .sampling_ms = 6,
+                       .loss_scale = 512,
+                       .skipped_steps = 7,
+                       .tokens_per_second = 1000,
+                       .samples_per_second = 10,
+                       .mfu = 0.5,
+                       .step_ms = 8,
+                       .step_ms_p50 = 7,
+                       .step_ms_p95 = 9,
+                       .step_ms_max = 16,
+                       .data_wait_ms = 2,
+                       .communication_ms = 3,
+                       .gpu_memory_gib = 4,
+                       .gpu_util = 1,
+                       .power_watts = 650,
+                       .temperature_celsius = 60,
+                       .sm_clock_mhz = 1750,
+                       .joules_per_token = 32};
   writer.append(record);
-  writer.append(record_of(2, INFINITY));
+  MetricsRecord planned = record_of(2, INFINITY);
+  planned.memory_gib = 2;
+  writer.append(planned);
   EXPECT_EQ(
       events(writer.file()),
       (std::vector<std::string>{
@@ -180,9 +213,9 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
           "train/tokens_per_sec=1000 train/samples_per_sec=10 "
           "train/mfu=0.5 train/step_time_s=0.008 train/step_time_p50_s=0.007 train/step_time_p95_s=0.009 "
           "train/step_time_max_s=0.016 train/data_wait_s=0.002 train/communication_s=0.003 "
-          "system/memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
+          "system/gpu_memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
           "system/temperature_celsius=60 system/sm_clock_mhz=1750 system/joules_per_token=32",
-          "2 train/loss=inf"}));
+          "2 train/loss=inf system/memory_allocated_mb=2048"}));
 }
 
 TEST(TensorBoard, AResumedRunStartsItsOwnFileAtItsFirstStep) {

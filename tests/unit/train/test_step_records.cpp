@@ -50,7 +50,8 @@ TEST(StepRecords, EnergyIsThatOfTheTokensSinceTheRecordBefore) {
   MetricsRecord first, second;
   records.complete(first);
   EXPECT_EQ(first.gpu_util, 0.75);
-  EXPECT_EQ(first.memory_gib, 0.75);
+  EXPECT_EQ(first.gpu_memory_gib, 0.75);
+  EXPECT_FALSE(first.memory_gib) << "the plan's";
   EXPECT_EQ(first.power_watts, 650);
   EXPECT_EQ(first.temperature_celsius, 61);
   EXPECT_EQ(first.sm_clock_mhz, 1755);

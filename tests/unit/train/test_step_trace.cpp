@@ -56,6 +56,25 @@ TEST(StepTrace, HasTheStepsAskedForAndTheirCalls) {
   EXPECT_NEAR(calls[1].at("dur"), 0.25e6, 1);
 }
 
+TEST(StepTrace, HasTheSamplingOfReplies) {
+  const TempDir dir;
+  FakeProgram program;
+  StepTrace trace(program, 1, 1);
+  trace.begin();
+  FinishedStep step;
+  step.seconds = 2;
+  step.waited = 0.5;
+  step.objective = ObjectiveResult{};
+  step.objective->seconds = 1;
+  trace.add(step);
+  trace.end(dir / "trace.json");
+  const std::vector<json> spans = events(json::parse(slurp(dir / "trace.json")), "X", 0);
+  ASSERT_EQ(spans.size(), 3U);
+  EXPECT_EQ(spans[2].at("name"), "sample replies");
+  EXPECT_NEAR(spans[2].at("ts").get<double>() - spans[0].at("ts").get<double>(), 0.5e6, 1);
+  EXPECT_NEAR(spans[2].at("dur"), 1e6, 1);
+}
+
 TEST(StepTrace, IsWrittenWhenTheRunEndsEarly) {
   const TempDir dir;
   FakeProgram program;

@@ -20,6 +20,8 @@ std::map<std::string, std::string> keys_of(const std::string& target) {
   keys["optimizations.own_matmuls"] = keys["optimizations.library_matmuls"] = "[]";
   keys["optimizations.loss"] = "\"fused_linear\"";
   keys["optimizations.recompute"] = "[\"norm\",\"act\"]";
+  keys["optimizations.offload.optimizer_state"] = keys["optimizations.offload.activations"] = "false";
+  keys["optimizations.offload.weights"] = "0";
   keys["optimizations.cuda_graph"] = "false";
   keys["optimizations.streams"] = "1";
   keys["optimizations.threads"] = "0";
@@ -66,9 +68,36 @@ TEST(Ablation, TakesAwayWhatALockFileMaySay) {
   EXPECT_EQ(list[1].plain, "[]");
 }
 
+TEST(Ablation, TakesMomentsOffTheHost) {
+  auto keys = keys_of("h100");
+  keys["optimizations.offload.optimizer_state"] = "0.5";
+  const auto list = optimizations_of(keys);
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[2].name, "offload.optimizer_state");
+  EXPECT_EQ(variants_of(list, keys, {}).front().overrides.back(),
+            "optimizations.offload.optimizer_state=false");
+}
+
+// Values that the spec has not, also of keys that are no optimization; "optimizations." may be left out.
+TEST(Ablation, CombinesKeysWithValuesOfTheirOwn) {
+  auto keys = keys_of("h100");
+  keys["train.micro_batch_size"] = "8";
+  const auto variants =
+      variants_of(optimizations_of(keys), keys,
+                  {"loss+recompute=block+optimizer_state=int8", "train.micro_batch_size=16"});
+  EXPECT_EQ(variants[3].name, "plain + loss+recompute=block+optimizer_state=int8");
+  EXPECT_EQ(
+      variants[3].overrides,
+      (std::vector<std::string>{"optimizations.loss=\"materialized\"", "optimizations.recompute=\"none\"",
+                                "optimizations.loss=\"fused_linear\"", "optimizations.recompute=block",
+                                "optimizations.optimizer_state=int8"}));
+  EXPECT_EQ(variants[4].overrides.back(), "train.micro_batch_size=16");
+}
+
 TEST(Ablation, KnowsNoOtherNames) {
   const auto keys = keys_of("h100");
-  EXPECT_THROW(variants_of(optimizations_of(keys), keys, {"loss+magic"}), runtime::InputError);
+  for (const char* unknown : {"loss+magic", "loss+magic=1", "", "loss+"})
+    EXPECT_THROW(variants_of(optimizations_of(keys), keys, {unknown}), runtime::InputError) << unknown;
 }
 
 }  // namespace
