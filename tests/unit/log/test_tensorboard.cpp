@@ -161,9 +161,9 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   const TempDir dir;
   TensorBoardWriter writer(dir.path(), -1);
   EXPECT_EQ(writer.file().filename(), "events.out.tfevents.0000000000.hydrac");
-  MetricsRecord record{1, 2.5, 3.5, 0.0625, 0.875, 1.25, 0.75, 33,   0.5,  0.25, 96, 0.125,
-                       2, 3.5, 40,  0.25,   6,     512,  7,    1000, 10,   0.5,  8,  7,
-                       9, 16,  2,   3,      4,     1,    650,  60,   1750, 32};
+  MetricsRecord record{1,     2.5, 3.5, 0.0625, 0.875, 1.25, 0.75, 33,  0.5,  0.25, 96,  0.5,
+                       0.125, 2,   3.5, 40,     0.25,  6,    512,  7,   1000, 10,   0.5, 8,
+                       7,     9,   16,  2,      3,     4,    1,    650, 60,   1750, 32};
   writer.append(record);
   writer.append(record_of(2, INFINITY));
   EXPECT_EQ(
@@ -172,7 +172,8 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
           "0 version brain.Event:2", "0 session 1=1",
           "1 train/loss=2.5 train/aux_loss=0.0625 train/predictor_accuracy=0.875 train/mean_depth=1.25 "
           "eval/loss=3.5 eval/accuracy=0.75 eval/perplexity=33 train/grad_norm=0.5 "
-          "train/learning_rate=0.25 train/sequence_len=96 objective/diversity=0.125 objective/kl=2 "
+          "train/learning_rate=0.25 train/sequence_len=96 train/curriculum_share=0.5 "
+          "objective/diversity=0.125 objective/kl=2 "
           "objective/reward=3.5 "
           "objective/reply_tokens=40 objective/sampling_gap=0.25 objective/sampling_time_s=0.006 "
           "train/loss_scale=512 "
