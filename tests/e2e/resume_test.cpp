@@ -158,10 +158,12 @@ TEST(Resume, AScheduleThatFollowsTheLossGoesOnInTheMiddleOfAWindow) {
   }
 }
 
-// Within the curriculum, where it ends, and behind it; the one that goes on may be two ranks.
+// Within the curriculum, where it ends, and behind it, while sequences grow too; the one that goes on may be
+// two ranks.
 TEST(Resume, ACurriculumGoesOnWhereItWas) {
   const Workplace place;
-  const Words curriculum = {"base.yaml", "data.curriculum={steps: 8, start: 0.2}", "train.save_steps=1",
+  const Words curriculum = {"base.yaml", "data.curriculum={steps: 8, start: 0.2}",
+                            "train.sequence_warmup={start: 4, steps: 6}", "train.save_steps=1",
                             "train.save_total_limit=0"};
   const Outcome whole = place.run(with(curriculum, {"output.dir=runs/whole", "train.log_steps=1"}));
   ASSERT_EQ(whole.code, 0) << whole.err;
