@@ -231,7 +231,8 @@ std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::erase_if(keys, [&](const auto& entry) {
     return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts) ||
            (entry.first.starts_with("objective.") && !samples) ||
-           (entry.first.starts_with("train.sequence_warmup.") && !spec::warms_sequences_up(spec));
+           (entry.first.starts_with("train.sequence_warmup.") && !spec::warms_sequences_up(spec)) ||
+           (entry.first.starts_with("data.curriculum.") && spec.data.curriculum.steps == 0);
   });
   // Ranks share the micro-batches of a step: how many there are of each is not what decides.
   keys["train.gradient_accumulation_steps"] =

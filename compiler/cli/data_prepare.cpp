@@ -123,6 +123,12 @@ prepare::Dedupe dedupe_of(const std::string& word) {
   throw InputError(fmt::format("--dedupe takes lines or documents, not \"{}\"", word));
 }
 
+prepare::Order order_of(const std::string& word) {
+  if (word == "length") return prepare::Order::length;
+  if (word == "rarity") return prepare::Order::rarity;
+  throw InputError(fmt::format("--order takes length or rarity, not \"{}\"", word));
+}
+
 prepare::PrepareOptions options_of(const Arguments& arguments) {
   prepare::PrepareOptions options;
   if (arguments.has("--tokenizer") && arguments.has("--vocab-size"))
@@ -135,6 +141,7 @@ prepare::PrepareOptions options_of(const Arguments& arguments) {
   if (const auto text = arguments.value("--val-fraction"))
     options.val_fraction = fraction("--val-fraction", *text, 0, 0.5);
   if (const auto word = arguments.value("--dedupe")) options.dedupe = dedupe_of(*word);
+  if (const auto word = arguments.value("--order")) options.order = order_of(*word);
   options.text_key = arguments.value("--text-key").value_or(options.text_key);
   options.seed = static_cast<uint64_t>(arguments.number("--seed", static_cast<int64_t>(options.seed)));
   constexpr int64_t kMostThreads = 1024;
@@ -212,8 +219,8 @@ int data_prepare_verb(const Arguments& arguments) {
   const prepare::PrepareReport report = prepare::prepare(options);
   folder.publish(replaced);
   if (!quiet) {
-    runtime::print_text(stdout, fmt::format("{}\nwrote {}; a spec reads it as\n{}", report_text(report),
-                                            folder.name().generic_string(),
+    runtime::print_text(stdout, fmt::format("{}\nwrote {}; a spec reads it as\n{}",
+                                            report_text(report, options), folder.name().generic_string(),
                                             yaml_of(report, options.tokenizer, folder.name())));
   }
   return kFine;

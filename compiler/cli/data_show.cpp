@@ -99,15 +99,18 @@ void print_tokens(const Document& document, const runtime::Tokenizer& tokenizer)
 void show(const runtime::Corpus& corpus, const spec::Spec& spec, int64_t count, bool by_token) {
   runtime::Batch batch;
   const int64_t length = spec.train.sequence_len, rows = corpus.loader->batch_size();
-  count = std::min(count, corpus.loader->samples_per_epoch());
+  // A curriculum draws with replacement, as often as one likes.
+  if (spec.data.curriculum.steps == 0) count = std::min(count, corpus.loader->samples_per_epoch());
   for (int64_t sample = 0; sample < count; ++sample) {
     if (sample % rows == 0) corpus.loader->fill_train(sample, batch);
     const std::vector<Document> documents = documents_of(batch, sample % rows, length);
     int64_t learned = 0;
     for (const Document& document : documents)
       learned += std::ranges::count_if(document, &ShownToken::is_learned);
-    fmt::print("sequence {}: {} of {} positions learned, {}\n", sample + 1, learned, length,
-               runtime::counted(std::ssize(documents), "document"));
+    const double share = batch.curriculum_share;  // of its one row
+    fmt::print("sequence {}: {} of {} positions learned, {}{}\n", sample + 1, learned, length,
+               runtime::counted(std::ssize(documents), "document"),
+               share > 0 ? fmt::format(", drawn from the first {:.1f}% of the data", 100 * share) : "");
     for (size_t i = 0; i < documents.size(); ++i) {
       if (documents.size() > 1) fmt::print("--- document {}\n", i + 1);
       by_token ? print_tokens(documents[i], *corpus.tokenizer) : print_text(documents[i], *corpus.tokenizer);

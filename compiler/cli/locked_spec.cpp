@@ -45,7 +45,7 @@ bool decides_time(const std::string& key) {
                                               "train.max_grad_norm"};
   static constexpr std::string_view free_beginnings[] = {
       "train.eval_", "train.save_", "train.lr_scheduler.", "model.rope_scaling.", "sample.", "tune.",
-      "profile.",    "output."};
+      "profile.",    "output.",     "data.curriculum."};
   return std::ranges::find(free, key) == std::end(free) &&
          std::ranges::none_of(free_beginnings,
                               [&](std::string_view start) { return key.starts_with(start); });

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 #include "cli/choose_keys.h"
 #include "cli/verb.h"
@@ -130,6 +131,22 @@ void require_option(const std::string& option, const std::string& key, const std
   if (!problem.empty()) throw InputError(problem);
 }
 
+namespace {
+
+runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
+  switch (order) {
+    case spec::CurriculumOrder::file:
+      return runtime::CurriculumOrder::file;
+    case spec::CurriculumOrder::length:
+      return runtime::CurriculumOrder::length;
+    case spec::CurriculumOrder::rarity:
+      return runtime::CurriculumOrder::rarity;
+  }
+  throw std::logic_error("an order of a curriculum without a name");
+}
+
+}  // namespace
+
 runtime::DataSettings data_settings(const spec::Spec& spec) {
   runtime::DataSettings settings;
   settings.path = spec.data.path;
@@ -147,6 +164,8 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.target = spec.data.target;
   settings.features = spec.data.features;
   settings.shuffle = spec.data.shuffle;
+  if (const auto& c = spec.data.curriculum; c.steps > 0)
+    settings.curriculum = {c.steps, c.start, runtime_order(c.by), spec.train.global_batch_size};
   settings.document_mask = spec.data.document_mask;
   if (spec::warms_sequences_up(spec))
     settings.sequence_warmup = {spec.train.sequence_len, spec.train.sequence_warmup.start,

@@ -177,6 +177,8 @@ const std::vector<Verb>& verbs() {
         {"--weight", "NAME=W",
          "a source's documents train W times: 2 twice, 0.5 half of them; for each source", "", true},
         {"--dedupe", "WHAT", "lines or documents: drop those that are the same as an earlier one"},
+        {"--order", "HOW",
+         "length or rarity: documents that train from easy to hard, for data.curriculum; without: shuffled"},
         {"--text-key", "KEY", "the field of JSON objects that holds the text; without: text"},
         {"--seed", "N", "draws which documents validate, and their order; without: 1337"},
         {"--threads", "N", "without: one a core; they change no byte"},

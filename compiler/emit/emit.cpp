@@ -278,8 +278,9 @@ void Emitter::add_main() {
       "settings.cpp",
       {"What the spec says about a run.",
        {"\"program.h\""},
-       fmt::format("using hydrac::runtime::DataSettings;\n{}{}using "
+       fmt::format("{}using hydrac::runtime::DataSettings;\n{}{}using "
                    "hydrac::runtime::TrainOptions;\n\n{}",
+                   settings_.data.curriculum.steps > 0 ? "using hydrac::runtime::CurriculumOrder;\n" : "",
                    settings_.encoder.folder.empty() ? "" : "using hydrac::runtime::EncoderFolder;\n",
                    settings_.train.objective.prompts > 0 ? "using hydrac::runtime::ObjectiveSettings;\n" : "",
                    settings_source(settings_)),

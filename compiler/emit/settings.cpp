@@ -156,6 +156,18 @@ void print_encoder(Writer& out, const runtime::EncoderFolder& e) {
   out.line("");
 }
 
+void print_curriculum(Writer& out, const runtime::Curriculum& c) {
+  if (c.steps == 0) return;
+  const char* by = c.by == runtime::CurriculumOrder::file     ? "file"
+                   : c.by == runtime::CurriculumOrder::length ? "length"
+                                                              : "rarity";
+  out.line("// Easier sequences first.");
+  out.line(
+      fmt::format("data.curriculum = {{.steps = {}, .start = {}, .by = CurriculumOrder::{}, "
+                  ".samples_per_step = {}}};",
+                  c.steps, c.start, by, c.samples_per_step));
+}
+
 void print_data(Writer& out, const runtime::DataSettings& d) {
   const runtime::DataSettings start;
   out.line("DataSettings& data = settings.data;");
@@ -176,6 +188,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.list("features", d.features);
   if (d.classification) out.line("data.classification = true;");
   if (!d.shuffle) out.line("data.shuffle = false;");
+  print_curriculum(out, d.curriculum);
   if (d.document_mask) out.line("data.document_mask = true;");
   if (const auto& warmup = d.sequence_warmup; warmup.cuts_rows()) {
     out.line("// Rows are cut into shorter sequences at first.");

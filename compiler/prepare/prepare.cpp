@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "prepare/document_order.h"
 #include "prepare/mixture.h"
 #include "prepare/token_corpus.h"
 #include "prepare/train_tokenizer.h"
@@ -173,7 +174,10 @@ class Preparation {
     std::vector<uint32_t> source_of;
     source_of.reserve(text.size());
     for (const uint32_t file : text.file_of) source_of.push_back(text.source_of[file]);
-    const Mixture mixture = mix(tokens.ends, source_of, mixing);
+    Mixture mixture = mix(tokens.ends, source_of, mixing);
+    const DocumentTokens documents(tokens, mixing.has_end_of_text);
+    if (options_.order == Order::length) sort_by_length(documents, mixture.train);
+    if (options_.order == Order::rarity) sort_by_rarity(documents, mixture.train);
     report_.tokens = tokens.ends.back() - (mixing.has_end_of_text ? text.size() : 0);
     for (size_t i = 0; i < report_.sources.size(); ++i) {
       report_.sources[i].train_tokens = mixture.shares[i].train_tokens;

@@ -12,12 +12,16 @@
 
 namespace hydrac::prepare {
 
+// In which training documents are written.
+enum class Order { shuffled, length, rarity };
+
 struct PrepareOptions {
   std::vector<Source> sources;
   std::string tokenizer;       // "byte", "char", the path of a tokenizer.json; empty: learned from the text
   int64_t vocab_size = 32768;  // of a learned one
   double val_fraction = 0.01;  // see mix()
   Dedupe dedupe = Dedupe::none;
+  Order order = Order::shuffled;  // see sort_by_length(), sort_by_rarity()
   std::string text_key = "text";
   uint64_t seed = 1337;
   int threads = 1;  // change nothing but the time
@@ -53,7 +57,7 @@ PrepareReport prepare(const PrepareOptions& options);
 inline constexpr const char* kReportFile = "prepare.json";
 std::string report_json(const PrepareReport& report, const PrepareOptions& options);
 // The same for people.
-std::string report_text(const PrepareReport& report);
+std::string report_text(const PrepareReport& report, const PrepareOptions& options);
 
 // The names that the report in `json` lists as files of its folder, with its own. Empty where it is not a
 // report.

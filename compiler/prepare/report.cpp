@@ -25,6 +25,10 @@ Json counts_json(const SourceCounts& counts) {
           {"dropped_bytes", counts.dropped_bytes}};
 }
 
+const char* word_of(Order order) {
+  return order == Order::length ? "length" : order == Order::rarity ? "rarity" : "shuffled";
+}
+
 std::string bytes_of(int64_t bytes) {
   return runtime::human_bytes(static_cast<uint64_t>(bytes));
 }
@@ -45,6 +49,7 @@ std::string report_json(const PrepareReport& report, const PrepareOptions& optio
                {"vocab_size", report.vocab_size},
                {"val_fraction", options.val_fraction},
                {"dedupe", word_of(options.dedupe)},
+               {"order", word_of(options.order)},
                {"seed", options.seed},
                {"sources", std::move(sources)}};
   root.update(counts_json(report.text));
@@ -71,7 +76,7 @@ std::vector<std::string> files_of_report(std::string_view json) {
   return names;
 }
 
-std::string report_text(const PrepareReport& report) {
+std::string report_text(const PrepareReport& report, const PrepareOptions& options) {
   size_t width = 6;
   for (const SourceReport& source : report.sources) width = std::max(width, source.name.size());
   std::string text = fmt::format("{:<{}}  {:>9}  {:>9}  {:>6}  {:>12}  {:>12}\n", "source", width,
@@ -98,6 +103,10 @@ std::string report_text(const PrepareReport& report) {
           ? ", learned from " + runtime::counted(static_cast<int64_t>(report.words), "different word")
           : "",
       static_cast<double>(all.bytes) / static_cast<double>(report.tokens));
+  if (options.order != Order::shuffled)
+    text += fmt::format("order: by {}\n", options.order == Order::length
+                                              ? "length, short documents first"
+                                              : "rarity, documents of common tokens first");
   text += fmt::format("shards: {} to train, {} to validate\n", report.train_files.size(),
                       report.val_files.size());
   return text;

@@ -27,6 +27,7 @@ void check_target_name(Draft& draft) {
 void check(Draft& draft) {
   check_model(draft);
   check_run(draft);
+  check_curriculum(draft);
   check_tensor(draft);
   check_fetched(draft);
   check_objective(draft);

@@ -29,6 +29,7 @@ bool is_left_out(const KeyRow& row, const Spec& spec) {
   // A program is the same whatever the tuner may try.
   if (row.section == "tune") return spec.tune == Tune{};
   if (row.section == "profile") return spec.profile == Profile{};
+  if (row.section == "data.curriculum") return spec.data.curriculum.steps == 0;
   if (row.path == "optimizations.fit") return !waits_for_fit(spec);
   if (row.path == "train.epochs") return !waits_for_data(spec);
   if (row.path == "train.max_steps") return waits_for_data(spec);

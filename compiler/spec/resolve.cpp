@@ -112,6 +112,8 @@ void Resolver::data() {
                   (data.format == DataFormat::chat ||
                    (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
          });
+  derive("data.curriculum.by", data.curriculum.by, {"data.format"},
+         [&] { return data.format == DataFormat::chat ? CurriculumOrder::length : CurriculumOrder::file; });
 }
 
 void Resolver::objective() {

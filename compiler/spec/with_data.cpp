@@ -27,6 +27,7 @@ void settle_epochs(Draft& draft, int64_t sequences) {
   train.epochs = 0;
   resolve_scheduler(draft);
   check_schedule(draft);
+  check_curriculum_steps(draft);
 }
 
 void advise_validation(Draft& draft, int64_t batches) {

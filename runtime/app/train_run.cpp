@@ -35,6 +35,11 @@ std::string describe_parameters(StepProgram& program) {
                      human_count(static_cast<double>(own)), human_count(static_cast<double>(base)));
 }
 
+const char* describe(CurriculumOrder order) {
+  if (order == CurriculumOrder::file) return "in the order of the files";
+  return order == CurriculumOrder::length ? "short ones first" : "those of common tokens first";
+}
+
 void print_start(const TrainSettings& settings, StepProgram& program, const BatchLoader& loader,
                  const Ranks* ranks) {
   print_text(
@@ -47,6 +52,10 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
     print_text(stdout,
                fmt::format("training sequences grow: {} tokens in the first step, {} from step {} on\n",
                            warmup.start, warmup.sequence_len, warmup.steps + 1));
+  if (const Curriculum& curriculum = settings.data.curriculum; curriculum.steps > 0)
+    print_text(stdout, fmt::format("curriculum: {} draw from the first {:g}% of these and ever more, {}\n",
+                                   counted(curriculum.steps, "step"), 100 * curriculum.start,
+                                   describe(curriculum.by)));
 }
 
 }  // namespace

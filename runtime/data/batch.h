@@ -25,6 +25,9 @@ struct Batch {
   std::vector<int32_t> segments;  // [B, T]
   // Of a run that warms sequences up (sequence_warmup.h): tokens of a sequence in this step. 0: of others.
   int64_t sequence_len = 0;
+  // While a curriculum draws samples (curriculum.h): the share of the training data that those of the first
+  // row's step are drawn from. 0: others.
+  double curriculum_share = 0;
   int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored
 };
 

@@ -81,6 +81,7 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
                                                    : TokenDataset::separate(train, load(settings.val_path));
   TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
+  options.curriculum = settings.curriculum;
   if (settings.document_mask)
     options.document_end = document_end(settings, corpus.tokenizer.get(), dataset.train);
   options.warmup = settings.sequence_warmup;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/data/batch.h"
+#include "runtime/data/curriculum.h"
 #include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
 #include "runtime/data/tokenizer.h"
@@ -46,6 +47,8 @@ struct DataSettings {
   bool classification = false;
 
   bool shuffle = true;  // false: the sequences of each epoch in the order of the files
+
+  Curriculum curriculum;  // tokens: easier ones first
 
   bool document_mask = false;          // tokens: batches say where documents are
   std::optional<int32_t> end_of_text;  // that ends them, where the program cannot ask the tokenizer

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <span>
+#include <utility>
 
+#include "runtime/data/difficulty.h"
 #include "runtime/data/epoch_windows.h"
 #include "runtime/error.h"
 
@@ -25,6 +28,27 @@ Item fitting(Item item, int64_t sequence_len) {
 
 int64_t count_learned(Item item) {
   return std::ranges::count_if(item.subspan(1), [](MarkedToken token) { return !token.is_context(); });
+}
+
+// `items` from easy to hard, equal ones in the order that they have; what of an item does not fit counts for
+// nothing.
+void sort_by_difficulty(const ItemStore& store, int64_t sequence_len, CurriculumOrder order,
+                        std::vector<int64_t>& items) {
+  if (order == CurriculumOrder::file) return;
+  const auto ids_of = [&](int64_t index) {
+    return fitting(store.item(index), sequence_len) | std::views::transform(&MarkedToken::id);
+  };
+  TokenRarity rarity;
+  if (order == CurriculumOrder::rarity)
+    for (const int64_t index : items) rarity.count(ids_of(index));
+  std::vector<std::pair<double, int64_t>> keys;  // difficulty, item
+  for (const int64_t index : items) {
+    const auto ids = ids_of(index);
+    keys.emplace_back(order == CurriculumOrder::rarity ? rarity.mean(ids) : static_cast<double>(ids.size()),
+                      index);
+  }
+  std::ranges::sort(keys);
+  std::ranges::copy(keys | std::views::values, items.begin());
 }
 
 }  // namespace
@@ -46,8 +70,16 @@ ItemDataset ItemDataset::separate(std::shared_ptr<const ItemStore> train,
   return {{std::move(train), 0, train_size}, {std::move(val), 0, val_size}};
 }
 
-PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut) {
-  std::multimap<int64_t, size_t> open;  // positions that are left of a sequence -> the sequence
+PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut,
+                         std::optional<CurriculumOrder> order) {
+  if (!range.store) return;
+  std::vector<int64_t> items = choose(range, sequence_len, cut);
+  if (order) sort_by_difficulty(*range.store, sequence_len, *order, items);
+  pack(*range.store, items, sequence_len, order ? kOpenSequences : items.size());
+}
+
+std::vector<int64_t> PackedItems::choose(const ItemRange& range, int64_t sequence_len, bool cut) {
+  std::vector<int64_t> items;
   for (int64_t index = range.begin; index < range.end; ++index) {
     ++counts_.items;
     const Item whole = range.store->item(index), item = fitting(whole, sequence_len);
@@ -59,11 +91,22 @@ PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut)
       ++counts_.untaught;
       continue;
     }
-    const auto positions = static_cast<int64_t>(item.size()) - 1;
-    counts_.positions += positions;
+    counts_.positions += static_cast<int64_t>(item.size()) - 1;
     counts_.targets += learned;
+    items.push_back(index);
+  }
+  return items;
+}
+
+void PackedItems::pack(const ItemStore& store, const std::vector<int64_t>& items, int64_t sequence_len,
+                       size_t most_open) {
+  std::multimap<int64_t, size_t> open;  // positions that are left of a sequence -> the sequence
+  for (const int64_t index : items) {
+    const auto positions = static_cast<int64_t>(fitting(store.item(index), sequence_len).size()) - 1;
     auto fullest = open.lower_bound(positions);
     if (fullest == open.end()) {
+      if (open.size() == most_open)
+        open.erase(std::ranges::min_element(open, {}, &std::pair<const int64_t, size_t>::second));
       sequences_.emplace_back();
       fullest = open.emplace(sequence_len, sequences_.size() - 1);
     }
@@ -77,9 +120,9 @@ PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut)
 ItemLoader::ItemLoader(ItemDataset dataset, ItemLoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(options),
-      train_(dataset_.train, options.sequence_len, options.cut),
-      val_(dataset_.val.store ? PackedItems(dataset_.val, options.sequence_len, options.cut)
-                              : PackedItems()) {
+      train_(dataset_.train, options.sequence_len, options.cut,
+             options.curriculum.steps > 0 ? std::optional(options.curriculum.by) : std::nullopt),
+      val_(dataset_.val, options.sequence_len, options.cut) {
   const auto require = [&](const PackedItems& items, const char* purpose) {
     const PackedItems::Counts& counts = items.counts();
     if (items.sequences() > 0) return;
@@ -132,14 +175,21 @@ void ItemLoader::fill_row(const ItemRange& range, std::span<const int64_t> items
   add_document(begin, length);  // empty: no target, and nobody sees it
 }
 
+int64_t ItemLoader::sequence_of(int64_t sample) const {
+  const int64_t sequences = train_.sequences();
+  if (options_.curriculum.draws(sample)) return options_.curriculum.draw(sample, sequences, options_.seed);
+  sample -= options_.curriculum.samples();
+  const int64_t epoch = sample / sequences, index = sample % sequences;
+  const KeyedPermutation shuffle(sequences, epoch_key(options_.seed, epoch, kShuffleItems));
+  return options_.shuffle ? shuffle(index) : index;
+}
+
 void ItemLoader::fill_train(int64_t first_sample, Batch& out) const {
   clear(out);
-  for (int64_t row = 0; row < options_.batch_size; ++row) {
-    const int64_t sample = first_sample + row, epoch = sample / train_.sequences(),
-                  index = sample % train_.sequences();
-    const KeyedPermutation shuffle(train_.sequences(), epoch_key(options_.seed, epoch, kShuffleItems));
-    fill_row(dataset_.train, train_.items_of(options_.shuffle ? shuffle(index) : index), row, out);
-  }
+  for (int64_t row = 0; row < options_.batch_size; ++row)
+    fill_row(dataset_.train, train_.items_of(sequence_of(first_sample + row)), row, out);
+  const Curriculum& curriculum = options_.curriculum;
+  out.curriculum_share = curriculum.draws(first_sample) ? curriculum.share(first_sample) : 0;
 }
 
 int64_t ItemLoader::eval_batches() const {

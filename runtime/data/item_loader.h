@@ -3,10 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/batch.h"
+#include "runtime/data/curriculum.h"
 #include "runtime/data/items.h"
 
 namespace hydrac::runtime {
@@ -35,15 +37,21 @@ struct ItemLoaderOptions {
   bool shuffle = true;
   bool cut = false;             // what is too long for a sequence: cut at its end, or dropped
   bool with_documents = false;  // batches say where items are
+  Curriculum curriculum = {};   // where there is one, items that train are packed in its order
 };
 
 // The sequences that items make. An item of n tokens takes n - 1 positions, since its last token is a target
 // only: T + 1 tokens fit. Each item goes, in the order of the data, to the fullest sequence that has room for
-// it.
+// it. With an order of their difficulty items go in that order, and only to the kOpenSequences newest
+// sequences with room, so that a sequence holds items of like difficulty; sequences are in the order of their
+// easiest.
 class PackedItems {
  public:
+  static constexpr size_t kOpenSequences = 32;
+
   PackedItems() = default;
-  PackedItems(const ItemRange& range, int64_t sequence_len, bool cut);
+  PackedItems(const ItemRange& range, int64_t sequence_len, bool cut,
+              std::optional<CurriculumOrder> order = std::nullopt);
 
   struct Counts {
     int64_t items = 0;      // that there are
@@ -59,11 +67,17 @@ class PackedItems {
   }
 
  private:
+  // The items that are packed, in the order of the data; the others are counted.
+  std::vector<int64_t> choose(const ItemRange& range, int64_t sequence_len, bool cut);
+  void pack(const ItemStore& store, const std::vector<int64_t>& items, int64_t sequence_len,
+            size_t most_open);
+
   std::vector<std::vector<int64_t>> sequences_;  // indices of items
   Counts counts_;
 };
 
-// Sequences are shuffled anew each epoch, or in order without shuffle; what is in one stays together.
+// Sequences are shuffled anew each epoch, or in order without shuffle; what is in one stays together. With a
+// curriculum epochs begin behind it.
 class ItemLoader final : public BatchLoader {
  public:
   // InputError where no item is left to train on, or of those that validate.
@@ -80,6 +94,7 @@ class ItemLoader final : public BatchLoader {
   std::string description() const;
 
  private:
+  int64_t sequence_of(int64_t sample) const;  // that a training sample is
   void clear(Batch& out) const;
   void fill_row(const ItemRange& range, std::span<const int64_t> items, int64_t row, Batch& out) const;
 

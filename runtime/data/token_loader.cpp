@@ -15,7 +15,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-enum Purpose : uint64_t { kShuffle, kStart };
+enum Purpose : uint64_t { kShuffle, kStart, kDrawnStart };
 
 EpochWindows checked_windows(const TokenRange& train, int64_t sequence_len, bool shuffle) {
   if (train.size() < sequence_len + 1) {
@@ -71,6 +71,11 @@ TokenLoader::TokenLoader(TokenDataset dataset, TokenLoaderOptions options)
 }
 
 int64_t TokenLoader::window_begin(int64_t sample) const {
+  const Curriculum& curriculum = options_.curriculum;
+  if (curriculum.draws(sample))
+    return dataset_.train.begin + windows_.begin(curriculum.draw(sample, windows_.count(), options_.seed),
+                                                 epoch_key(options_.seed, sample, kDrawnStart));
+  sample -= curriculum.samples();
   const int64_t epoch = sample / windows_.count();
   const KeyedPermutation shuffle(windows_.count(), epoch_key(options_.seed, epoch, kShuffle));
   const int64_t index = sample % windows_.count();
@@ -128,6 +133,8 @@ void TokenLoader::fill_train(int64_t first_sample, Batch& out) const {
     fill_row(dataset_.train, window_begin(sample), stretch, row, out);
   }
   if (warmup.cuts_rows()) out.sequence_len = warmup.length_of(first_sample);
+  const Curriculum& curriculum = options_.curriculum;
+  if (curriculum.draws(first_sample)) out.curriculum_share = curriculum.share(first_sample);
   out.target_count = count_targets(out.targets);
 }
 

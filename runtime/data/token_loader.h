@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "runtime/data/batch.h"
+#include "runtime/data/curriculum.h"
 #include "runtime/data/epoch_windows.h"
 #include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
@@ -38,12 +39,14 @@ struct TokenLoaderOptions {
   std::optional<int32_t> document_end = std::nullopt;
   // Where it cuts rows, batches say so as they do of documents. Validation rows stay whole.
   SequenceWarmup warmup = {};
+  Curriculum curriculum = {};  // whose order is that of the range
 };
 
 // Each epoch cuts the training range into windows of T positions from a start of its own and shuffles them by
 // a keyed permutation, so every window is seen once an epoch. A few tokens at the ends (fewer than 2T) rest
 // in each epoch. Without shuffle each epoch is the same windows in the order of the range; fewer than T
-// tokens at its end are never seen.
+// tokens at its end are never seen. With a curriculum epochs begin behind it; a sample that it draws is one
+// of the first windows of an epoch that starts at a place of the sample's own.
 //
 // A document ends behind its document_end, and where its window ends: what of a document lies in a window is
 // one for the model, beginning at position 0. The model learns to predict document_end, but not what follows

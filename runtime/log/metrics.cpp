@@ -56,6 +56,7 @@ std::span<const MetricField> metric_fields() {
       {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
       {"sequence_len", "train/sequence_len", &MetricsRecord::sequence_len},
+      {"curriculum_share", "train/curriculum_share", &MetricsRecord::curriculum_share},
       {"diversity", "objective/diversity", &MetricsRecord::diversity},
       {"kl", "objective/kl", &MetricsRecord::kl},
       {"reward", "objective/reward", &MetricsRecord::reward},

@@ -19,7 +19,8 @@ struct MetricsRecord {
   std::optional<double> eval_perplexity;  // language models: exp(eval_loss)
   std::optional<double> grad_norm;        // before clipping
   std::optional<double> learning_rate;
-  std::optional<double> sequence_len;  // with train.sequence_warmup: tokens of a sequence in this step
+  std::optional<double> sequence_len;      // with train.sequence_warmup: tokens of a sequence in this step
+  std::optional<double> curriculum_share;  // while a curriculum draws: from this share of the training data
   // With an objective: mean cosine distance of two replies to a prompt, divergence of a token from the model
   // without its adapter, what a reply is worth (grpo), tokens a reply, and of the step's time what sampling
   // took.

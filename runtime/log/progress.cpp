@@ -51,6 +51,7 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
   add("  grad {:.2f}", record.grad_norm, 0);
   add("  lr {:.1e}", record.learning_rate, 1);
   add("  length {:.0f}", record.sequence_len, 0);
+  add("  share {:.2f}", record.curriculum_share, 0);
   add("  scale {:g}", record.loss_scale, -1);
   if (record.skipped_steps > 0) add("  skipped {:.0f}", record.skipped_steps, -1);
   if (record.tokens_per_second)

@@ -52,7 +52,7 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   const auto loader = std::make_shared<ItemLoader>(
       std::move(dataset),
       ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,
-                        settings.cut_long_items, settings.document_mask});
+                        settings.cut_long_items, settings.document_mask, settings.curriculum});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
   if (settings.chat_template != "none")

@@ -14,8 +14,9 @@ using test::slurp;
 
 TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
   const Workplace place;
+  // The first checkpoint is one of a curriculum, the second one of epochs.
   const Words steps = {"train.max_steps=50", "train.eval_steps=25", "train.save_steps=25",
-                       "data.shuffle=false", "train.lr_scheduler.warmup_steps=3"};
+                       "data.curriculum.steps=30", "train.lr_scheduler.warmup_steps=3"};
   build_program(place, steps);
   const Outcome run = shell(place.path(), "program/build/train --output runs/built");
   ASSERT_EQ(run.code, 0) << run.out;

@@ -107,6 +107,61 @@ TEST_F(DataPrepare, TakesTheOtherTokenizers) {
   EXPECT_EQ(report()["train_tokens"], bytes + 1);
 }
 
+// "aaaa" has the most common bytes, "xyz" the rarest ones; several shards keep the order.
+TEST_F(DataPrepare, OrdersDocumentsFromEasyToHard) {
+  std::string lines;
+  for (const char* text : {"xyz", "aab", "abcde", "aaaa", "b", "bbab"})
+    lines += nlohmann::json{{"text", text}}.dump() + "\n";
+  spill(place_ / "few.jsonl", lines);
+  const Words words = {"few.jsonl", "--tokenizer", "byte", "--val-fraction", "0"};
+  const auto text_of_shard = [&] {  // ids of two bytes, of which the second one is 0
+    const std::string bytes = slurp(place_ / "tokens/train-00001.bin");
+    std::string text;
+    for (size_t i = 0; i < bytes.size(); i += 2) text += bytes[i] >= 'a' && bytes[i] <= 'z' ? bytes[i] : ' ';
+    return text;
+  };
+  const auto place_of = [&](const char* text) { return text_of_shard().find(text); };
+  const Outcome by_length = prepare(with(words, {"--order", "length"}));
+  ASSERT_EQ(by_length.code, 0) << by_length.err;
+  EXPECT_EQ(report()["order"], "length");
+  EXPECT_NE(by_length.out.find("\norder: by length, short documents first\n"), std::string::npos)
+      << by_length.out;
+  EXPECT_LT(place_of("aab"), place_of("aaaa"));
+  EXPECT_LT(place_of("xyz"), place_of("bbab"));
+  EXPECT_LT(place_of("bbab"), place_of("abcde"));
+  ASSERT_EQ(prepare(with(words, {"--order", "rarity", "-q"})).code, 0);
+  EXPECT_EQ(report()["order"], "rarity");
+  EXPECT_LT(place_of("aaaa"), place_of("aab"));
+  EXPECT_LT(place_of("aab"), place_of("bbab"));
+  EXPECT_LT(place_of("bbab"), place_of("abcde"));
+  EXPECT_LT(place_of("abcde"), place_of("xyz"));
+  ASSERT_EQ(prepare(with(words, {"-q"})).code, 0);
+  EXPECT_EQ(report()["order"], "shuffled");
+}
+
+// What a run with a curriculum reads first is what was written first.
+TEST_F(DataPrepare, ShowsWhatACurriculumDrawsFirst) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += nlohmann::json{{"text",
+                             std::string(static_cast<size_t>(i * 7 % 60) + 1, i * 7 % 60 < 10 ? 's' : 'l')}}
+                 .dump() +
+             "\n";
+  spill(place_ / "texts.jsonl", lines);
+  const Outcome prepared =
+      prepare({"texts.jsonl", "--tokenizer", "byte", "--val-fraction", "0", "--order", "length"});
+  ASSERT_EQ(prepared.code, 0) << prepared.err;
+  const Outcome shown = place_.run({"data", "show", "-q", spec_of(prepared.out), "-n", "300",
+                                    "data.curriculum={steps: 100, start: 0.01}", "train.max_steps=100"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(shown.out.starts_with("sequence 1: ")) << shown.out;
+  const size_t second = shown.out.find("sequence 2: ");
+  EXPECT_NE(shown.out.find(", drawn from the first 1.0% of the data\n"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.substr(0, second).find("sss"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.substr(0, second).find("lll"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.substr(shown.out.find("sequence 300: ")).find("lll"), std::string::npos) << shown.out;
+}
+
 TEST_F(DataPrepare, WeighsSourcesAndDropsDuplicates) {
   spill(place_ / "a.jsonl", "{\"body\": \"ab\"}\n{\"body\": \"cd\"}\n{\"body\": \"ab\"}\n");
   spill(place_ / "b.jsonl", "{\"body\": \"cd\"}\n{\"body\": \"efghi\"}\n");

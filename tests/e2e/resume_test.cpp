@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -116,12 +117,16 @@ TEST(Resume, MomentsOfEightBitsAreTakenUpAsTheyAreAndNotAsOthers) {
   expect_same_checkpoint(place / "runs/base/checkpoint-16", place / "runs/whole/checkpoint-16");
 }
 
-double learning_rate_of(const fs::path& run, int64_t step) {
+std::vector<nlohmann::json> records_of(const fs::path& run) {
   std::istringstream lines(slurp(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto record = nlohmann::json::parse(line);
+  std::vector<nlohmann::json> records;
+  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::json::parse(line));
+  return records;
+}
+
+double learning_rate_of(const fs::path& run, int64_t step) {
+  for (const nlohmann::json& record : records_of(run))
     if (record["step"] == step) return record["learning_rate"];
-  }
   ADD_FAILURE() << "no step " << step;
   return 0;
 }
@@ -155,6 +160,45 @@ TEST(Resume, AScheduleThatFollowsTheLossGoesOnInTheMiddleOfAWindow) {
     ASSERT_EQ(rest.code, 0) << rest.err;
     expect_same_checkpoint(place / folder / "checkpoint-12", place / "runs/whole/checkpoint-12");
   }
+}
+
+// Within the curriculum, where it ends, and behind it, while sequences grow too; the one that goes on may be
+// two ranks.
+TEST(Resume, ACurriculumGoesOnWhereItWas) {
+  const Workplace place;
+  const Words curriculum = {"base.yaml", "data.curriculum={steps: 8, start: 0.2}",
+                            "train.sequence_warmup={start: 4, steps: 6}", "train.save_steps=1",
+                            "train.save_total_limit=0"};
+  const Outcome whole = place.run(with(curriculum, {"output.dir=runs/whole", "train.log_steps=1"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(whole.out.find("curriculum: 8 steps draw from the first 20% of these and ever more, in the order "
+                           "of the files\n"),
+            std::string::npos)
+      << whole.out;
+  EXPECT_NE(whole.out.find("  share 0.20"), std::string::npos) << whole.out;
+  const std::vector<nlohmann::json> records = records_of(place / "runs/whole");
+  ASSERT_EQ(records.size(), 12u);
+  EXPECT_EQ(records[0]["curriculum_share"], 0.2);
+  EXPECT_NEAR(records[4]["curriculum_share"].get<double>(), std::sqrt(0.5 * 0.96 + 0.04), 1e-12);
+  EXPECT_FALSE(records[8].contains("curriculum_share"));
+  for (const int killed_at : {2, 7, 9}) {
+    const std::string folder = "output.dir=runs/" + std::to_string(killed_at);
+    Process process(place.path(), with(curriculum, {folder, "train.log_steps=1"}));
+    ASSERT_TRUE(process.wait_for("step " + std::to_string(killed_at) + "/"));
+    process.send(SIGKILL);
+    process.finish();
+    Words rest = with(curriculum, {folder, "-q", "--resume", "auto"});
+    if (killed_at == 7) rest = with(rest, {"parallel.data=2", "train.gradient_accumulation_steps=1"});
+    const Outcome resumed = place.run(rest);
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    expect_same_checkpoint(place / "runs" / std::to_string(killed_at) / "checkpoint-12",
+                           place / "runs/whole/checkpoint-12");
+  }
+  const Outcome other =
+      place.run(with(curriculum, {"output.dir=runs/2", "data.curriculum.start=0.3", steps(16), "--resume"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("\n  data.curriculum.start: 0.2 in the checkpoint, 0.3 now\n"), std::string::npos)
+      << other.err;
 }
 
 TEST(Resume, WhatMustNotChangeIsNamedWithBothValues) {

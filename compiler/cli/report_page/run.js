@@ -3,6 +3,7 @@
 const runCharts = [
   {title: "Learning rate", unit: "learning rate", keys: ["learning_rate"]},
   {title: "Sequence length", unit: "tokens", keys: ["sequence_len"], text: "of training, which grows", zero: true},
+  {title: "Curriculum", unit: "share of the data", keys: ["curriculum_share"], text: "that sequences are drawn from", zero: true},
   {title: "Throughput", unit: "tokens/s", keys: ["tokens_per_second"], zero: true},
   {
     title: "Time of a step",

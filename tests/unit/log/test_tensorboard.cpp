@@ -171,7 +171,7 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
                        .eval_perplexity = 33,
                        .grad_norm = 0.5,
                        .learning_rate = 0.25,
-                       .sequence_len = 96,
+                       .sequence_len = 96, .curriculum_share = 0.5,
                        .diversity = 0.125,
                        .kl = 2,
                        .reward = 3.5,
@@ -205,7 +205,8 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
           "0 version brain.Event:2", "0 session 1=1",
           "1 train/loss=2.5 train/aux_loss=0.0625 train/predictor_accuracy=0.875 train/mean_depth=1.25 "
           "eval/loss=3.5 eval/accuracy=0.75 eval/perplexity=33 train/grad_norm=0.5 "
-          "train/learning_rate=0.25 train/sequence_len=96 objective/diversity=0.125 objective/kl=2 "
+          "train/learning_rate=0.25 train/sequence_len=96 train/curriculum_share=0.5 "
+          "objective/diversity=0.125 objective/kl=2 "
           "objective/reward=3.5 "
           "objective/reply_tokens=40 objective/sampling_gap=0.25 objective/sampling_time_s=0.006 "
           "train/loss_scale=512 "

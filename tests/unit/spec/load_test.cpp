@@ -71,6 +71,16 @@ TEST(Load, DerivesTheDecayFromTheSchedule) {
   EXPECT_EQ(decay("constant", "20"), 0);
 }
 
+TEST(Load, DerivesTheOrderOfACurriculumFromTheData) {
+  const std::vector<std::string> curriculum = {"data.curriculum.steps=50"};
+  const Spec spec = good(kSmall, curriculum);
+  EXPECT_EQ(spec.data.curriculum.by, CurriculumOrder::file);
+  EXPECT_EQ(good(to_yaml(spec)), spec);
+  EXPECT_EQ(good(kSmall, {"data.curriculum.steps=50", "data.format=chat"}).data.curriculum.by,
+            CurriculumOrder::length);
+  EXPECT_EQ(to_yaml(good(kSmall)).find("curriculum"), std::string::npos);
+}
+
 TEST(Load, DerivesPrecisionAndGraphFromTheTarget) {
   const auto h200 = good(kSmall, {"target=h200"}).optimizations;
   EXPECT_EQ(h200.precision, Precision::bf16);
@@ -120,6 +130,7 @@ TEST(Epochs, AreCheckedWithTheData) {
   };
   EXPECT_EQ(kinds({"train.lr_scheduler.warmup_steps=20"}, 10), "warmup-too-long");
   EXPECT_EQ(kinds({"train.epochs=1000000"}, 10000000), "out-of-range");
+  EXPECT_EQ(kinds({"data.curriculum.steps=20"}, 10), "curriculum-too-long");
 }
 
 TEST(Epochs, AndStepsReplaceEachOtherWhereOneIsLaidOverTheOther) {

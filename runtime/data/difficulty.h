@@ -1,0 +1,51 @@
+// How rare the tokens of a text are, among all those that are trained on.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <ranges>
+#include <vector>
+
+namespace hydrac::runtime {
+
+// First count() for every text, then mean() of any of them. Sums are of whole units of 2^-20 nats, so that an
+// order by them depends neither on the last bits of a logarithm nor on the order of summing.
+class TokenRarity {
+ public:
+  // Token ids, each at least 0.
+  template <std::ranges::input_range Ids>
+  void count(const Ids& ids) {
+    for (const int32_t id : ids) {
+      if (static_cast<size_t>(id) >= counts_.size()) counts_.resize(static_cast<size_t>(id) + 1);
+      ++counts_[static_cast<size_t>(id)];
+      ++total_;
+    }
+    units_.clear();
+  }
+
+  // The mean of -log(frequency) over these tokens, all of them counted; in units of 2^-20 nats. 0 of none.
+  template <std::ranges::input_range Ids>
+  double mean(const Ids& ids) {
+    if (units_.empty()) measure();
+    int64_t sum = 0, size = 0;
+    for (const int32_t id : ids) {
+      sum += units_[static_cast<size_t>(id)];
+      ++size;
+    }
+    return size == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(size);
+  }
+
+ private:
+  void measure() {
+    constexpr double kUnitsPerNat = 1 << 20;
+    units_.reserve(counts_.size());
+    for (const int64_t count : counts_) {
+      const double frequency = static_cast<double>(count) / static_cast<double>(total_);
+      units_.push_back(count == 0 ? 0 : std::llround(-std::log(frequency) * kUnitsPerNat));
+    }
+  }
+
+  std::vector<int64_t> counts_, units_;  // of each id
+  int64_t total_ = 0;
+};
+
+}  // namespace hydrac::runtime
