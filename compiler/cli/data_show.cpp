@@ -107,7 +107,7 @@ void show(const runtime::Corpus& corpus, const spec::Spec& spec, int64_t count, 
     int64_t learned = 0;
     for (const Document& document : documents)
       learned += std::ranges::count_if(document, &ShownToken::is_learned);
-    const double share = batch.curriculum_share;  // of its one row
+    const double share = batch.stage.curriculum_share;  // of its one row
     fmt::print("sequence {}: {} of {} positions learned, {}{}\n", sample + 1, learned, length,
                runtime::counted(std::ssize(documents), "document"),
                share > 0 ? fmt::format(", drawn from the first {:.1f}% of the data", 100 * share) : "");

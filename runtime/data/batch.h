@@ -8,6 +8,12 @@ namespace hydrac::runtime {
 
 inline constexpr int32_t kIgnoredTarget = -100;  // a target that no loss counts; NaN in float_targets
 
+// How far the schedules of the data are in the step of a batch; 0 where there is none, or it has ended.
+struct BatchStage {
+  int64_t sequence_len = 0;     // of a warm-up (sequence_warmup.h): tokens of a sequence
+  double curriculum_share = 0;  // of the training data, from which samples are drawn (curriculum.h)
+};
+
 // One micro-batch of B rows by T positions, row-major. Token models use tokens and targets; series models use
 // features and one of targets (classes) and float_targets. Unused members are empty.
 struct Batch {
@@ -23,11 +29,7 @@ struct Batch {
   // reply that each token is of, -1: of none. Empty: all 1, all -1.
   std::vector<float> weights;     // [B, T]
   std::vector<int32_t> segments;  // [B, T]
-  // Of a run that warms sequences up (sequence_warmup.h): tokens of a sequence in this step. 0: of others.
-  int64_t sequence_len = 0;
-  // While a curriculum draws samples (curriculum.h): the share of the training data that those of the first
-  // row's step are drawn from. 0: others.
-  double curriculum_share = 0;
+  BatchStage stage;
   int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored
 };
 

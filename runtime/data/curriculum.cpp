@@ -8,6 +8,7 @@
 namespace hydrac::runtime {
 
 double Curriculum::share(int64_t sample) const {
+  if (!draws(sample)) return 0;
   const auto step = static_cast<double>(sample / samples_per_step);
   return std::sqrt(step / static_cast<double>(steps) * (1 - start * start) + start * start);
 }

@@ -18,10 +18,10 @@ struct Curriculum {
 
   int64_t samples() const { return steps * samples_per_step; }  // that are drawn
   bool draws(int64_t sample) const { return sample < samples(); }
-  // c(t) of the sample's step; only where it is drawn, as draw().
+  // c(t) of the sample's step; 0 where it is not drawn.
   double share(int64_t sample) const;
-  // Of `count` sequences in order of difficulty, the one that a sample is: a function of the seed and the
-  // sample's number. There always is one to draw from.
+  // Of `count` sequences in order of difficulty, the one that a drawn sample is: a function of the seed and
+  // the sample's number. There always is one to draw from.
   int64_t draw(int64_t sample, int64_t count, uint64_t seed) const;
 };
 

@@ -188,8 +188,7 @@ void ItemLoader::fill_train(int64_t first_sample, Batch& out) const {
   clear(out);
   for (int64_t row = 0; row < options_.batch_size; ++row)
     fill_row(dataset_.train, train_.items_of(sequence_of(first_sample + row)), row, out);
-  const Curriculum& curriculum = options_.curriculum;
-  out.curriculum_share = curriculum.draws(first_sample) ? curriculum.share(first_sample) : 0;
+  out.stage.curriculum_share = options_.curriculum.share(first_sample);
 }
 
 int64_t ItemLoader::eval_batches() const {

@@ -87,7 +87,7 @@ void TokenLoader::clear(Batch& out) const {
   const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
   out.tokens.assign(count, 0);
   out.targets.assign(count, kIgnoredTarget);
-  out.sequence_len = 0;
+  out.stage = {};
   if (!says_documents()) return;
   out.documents.resize(2 * count);
   out.positions.resize(count);
@@ -132,9 +132,8 @@ void TokenLoader::fill_train(int64_t first_sample, Batch& out) const {
     const int64_t stretch = warmup.cuts_rows() ? warmup.length_of(sample) : options_.sequence_len;
     fill_row(dataset_.train, window_begin(sample), stretch, row, out);
   }
-  if (warmup.cuts_rows()) out.sequence_len = warmup.length_of(first_sample);
-  const Curriculum& curriculum = options_.curriculum;
-  if (curriculum.draws(first_sample)) out.curriculum_share = curriculum.share(first_sample);
+  if (warmup.cuts_rows()) out.stage.sequence_len = warmup.length_of(first_sample);
+  out.stage.curriculum_share = options_.curriculum.share(first_sample);
   out.target_count = count_targets(out.targets);
 }
 

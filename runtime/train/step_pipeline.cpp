@@ -49,9 +49,8 @@ void StepPipeline::begin() {
   } catch (const RunError& error) {
     fail(step_ + 1, error.what());
   }
-  pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, batches[0].sequence_len,
-                      batches[0].curriculum_share, began, waited,
-                      ranks_ ? ranks_->seconds() - communicated : 0, objective});
+  pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, batches[0].stage, began,
+                      waited, ranks_ ? ranks_->seconds() - communicated : 0, objective});
 }
 
 FinishedStep StepPipeline::finish() {
@@ -67,16 +66,10 @@ FinishedStep StepPipeline::finish() {
   const double finished = monotonic_seconds();
   const double seconds = finished - std::max(pending.began, last_finish_);
   last_finish_ = finished;
-  return {pending.step,
-          pending.targets,
-          pending.samples,
-          pending.sequence_len,
-          pending.curriculum_share,
-          result,
-          seconds,
-          pending.waited,
-          pending.communicated + result.communication_seconds,
-          pending.objective};
+  return {
+      pending.step,     pending.targets, pending.samples, pending.stage,
+      result,           seconds,         pending.waited,  pending.communicated + result.communication_seconds,
+      pending.objective};
 }
 
 }  // namespace hydrac::runtime

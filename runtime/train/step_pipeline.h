@@ -13,11 +13,10 @@ namespace hydrac::runtime {
 class Ranks;
 
 struct FinishedStep {
-  int64_t step = 0;             // its number, from 1
-  int64_t targets = 0;          // of all its micro-batches
-  int64_t samples = 0;          // likewise
-  int64_t sequence_len = 0;     // Batch::sequence_len
-  double curriculum_share = 0;  // Batch::curriculum_share
+  int64_t step = 0;     // its number, from 1
+  int64_t targets = 0;  // of all its micro-batches
+  int64_t samples = 0;  // likewise
+  BatchStage stage;
   StepResult result;
   // Since it was begun or, when that is later, since the step before it was finished. So steps that follow
   // one another without a break add up to the time they took, and pauses between steps are in none.
@@ -49,8 +48,9 @@ class StepPipeline {
 
  private:
   struct Pending {
-    int64_t step, targets, samples, sequence_len;
-    double curriculum_share, began, waited, communicated;
+    int64_t step, targets, samples;
+    BatchStage stage;
+    double began, waited, communicated;
     std::optional<ObjectiveResult> objective;
   };
 

@@ -36,8 +36,8 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   record.loss = readable(result.loss);
   record.grad_norm = readable(result.grad_norm);
   record.learning_rate = readable(result.learning_rate);
-  if (step.sequence_len > 0) record.sequence_len = static_cast<double>(step.sequence_len);
-  if (step.curriculum_share > 0) record.curriculum_share = step.curriculum_share;
+  if (step.stage.sequence_len > 0) record.sequence_len = static_cast<double>(step.stage.sequence_len);
+  if (step.stage.curriculum_share > 0) record.curriculum_share = step.stage.curriculum_share;
   if (result.aux_loss) record.aux_loss = readable(*result.aux_loss);
   if (result.predictor_accuracy) record.predictor_accuracy = readable(*result.predictor_accuracy);
   if (result.mean_depth) record.mean_depth = readable(*result.mean_depth);

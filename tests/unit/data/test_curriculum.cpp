@@ -83,9 +83,9 @@ TEST(TokenLoader, ACurriculumDrawsWindowsFromTheBeginningAndEpochsComeBehindIt) 
     EXPECT_EQ(loader->window_begin(200 + sample), plain->window_begin(sample));
   Batch batch;
   loader->fill_train(4, batch);
-  EXPECT_DOUBLE_EQ(batch.curriculum_share, curriculum.share(4));
+  EXPECT_DOUBLE_EQ(batch.stage.curriculum_share, curriculum.share(4));
   loader->fill_train(200, batch);
-  EXPECT_EQ(batch.curriculum_share, 0);
+  EXPECT_EQ(batch.stage.curriculum_share, 0);
   loader->fill_eval(0, batch);
   Batch other;
   plain->fill_eval(0, other);
@@ -172,7 +172,7 @@ TEST(ItemLoader, ACurriculumBeginsWithShortItems) {
   std::vector<int64_t> longest;
   for (int64_t sample = 0; sample < 40; ++sample) {
     loader.fill_train(sample, batch);
-    EXPECT_DOUBLE_EQ(batch.curriculum_share, curriculum.share(sample));
+    EXPECT_DOUBLE_EQ(batch.stage.curriculum_share, curriculum.share(sample));
     int64_t most = 0;
     for (size_t i = 0; i < 16; ++i)
       if (batch.targets[i] != kIgnoredTarget)
@@ -185,7 +185,7 @@ TEST(ItemLoader, ACurriculumBeginsWithShortItems) {
   std::multiset<int32_t> epoch;
   for (int64_t sample = 0; sample < loader.samples_per_epoch(); ++sample) {
     loader.fill_train(40 + sample, batch);
-    EXPECT_EQ(batch.curriculum_share, 0);
+    EXPECT_EQ(batch.stage.curriculum_share, 0);
     for (const int32_t target : batch.targets)
       if (target != kIgnoredTarget) epoch.insert(target);
   }

@@ -78,18 +78,18 @@ TEST(TokenLoader, RowsAreCutAndLoseNoTarget) {
       {.batch_size = 2, .sequence_len = 5, .seed = 7, .shuffle = false, .warmup = kWarmup});
   Batch batch;
   loader.fill_train(6, batch);  // the second step's last micro-batch
-  EXPECT_EQ(batch.sequence_len, 2);
+  EXPECT_EQ(batch.stage.sequence_len, 2);
   EXPECT_EQ(batch.tokens, (Ids{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}));
   EXPECT_EQ(batch.targets, (Ids{31, 32, 33, 34, 35, 36, 37, 38, 39, 40}));
   EXPECT_EQ(batch.target_count, 10);
   EXPECT_EQ(batch.documents, (Ids{0, 2, 0, 2, 2, 4, 2, 4, 4, 5, 0, 2, 0, 2, 2, 4, 2, 4, 4, 5}));
   EXPECT_EQ(batch.positions, (Ids{0, 1, 0, 1, 0, 0, 1, 0, 1, 0}));
   loader.fill_train(8, batch);
-  EXPECT_EQ(batch.sequence_len, 4);
+  EXPECT_EQ(batch.stage.sequence_len, 4);
   EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 3, 0, 0, 1, 2, 3, 0}));
   for (const int64_t sample : {12, 14, 40}) {  // whole
     loader.fill_train(sample, batch);
-    EXPECT_EQ(batch.sequence_len, 5);
+    EXPECT_EQ(batch.stage.sequence_len, 5);
     EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
     EXPECT_EQ(batch.documents, (Ids{0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5}));
   }
@@ -102,7 +102,7 @@ TEST(TokenLoader, ValidationRowsAreWholeAndAllSayTheirDocuments) {
   Batch batch;
   loader.fill_train(0, batch);
   loader.fill_eval(0, batch);
-  EXPECT_EQ(batch.sequence_len, 0);
+  EXPECT_EQ(batch.stage.sequence_len, 0);
   EXPECT_EQ(batch.target_count, 9);
   EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
 }
@@ -137,8 +137,8 @@ TEST(BatchSource, FindsTheLengthOfItsSequencesAgain) {
       const std::vector<Batch>& expected = whole->next();
       const std::vector<Batch>& found = resumed->next();
       for (size_t i = 0; i < 2; ++i) {
-        EXPECT_EQ(expected[i].sequence_len, kWarmup.length_after(step));
-        EXPECT_EQ(found[i].sequence_len, expected[i].sequence_len);
+        EXPECT_EQ(expected[i].stage.sequence_len, kWarmup.length_after(step));
+        EXPECT_EQ(found[i].stage.sequence_len, expected[i].stage.sequence_len);
         EXPECT_EQ(found[i].tokens, expected[i].tokens);
         EXPECT_EQ(found[i].documents, expected[i].documents);
         EXPECT_EQ(found[i].positions, expected[i].positions);

@@ -59,7 +59,7 @@ TEST_P(Pipelined, TheLengthOfSequencesIsThatOfTheStepsOwnBatches) {
    public:
     void fill_train(int64_t first_sample, Batch& out) const override {
       loader_.fill_train(first_sample, out);
-      out.sequence_len = 1 + first_sample / 2;
+      out.stage.sequence_len = 1 + first_sample / 2;
     }
     void fill_eval(int64_t index, Batch& out) const override { loader_.fill_eval(index, out); }
     int64_t eval_batches() const override { return loader_.eval_batches(); }
