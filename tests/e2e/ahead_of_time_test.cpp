@@ -70,7 +70,7 @@ TEST(AheadOfTime, SequencesThatGrowDoSoAsTheJitsAndGoOnWhereTheyWere) {
   ASSERT_EQ(jit.code, 0) << jit.err;
   EXPECT_NE(jit.out.find(told), std::string::npos) << jit.out;
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
-  ASSERT_EQ(shell(place.path(), "program/build/train --quiet --output runs/parts --steps 6").code, 0);
+  ASSERT_EQ(shell(place.path(), "program/build/train --quiet --output runs/parts --steps 4").code, 0);
   const Outcome rest = place.run(with({"base.yaml", "-q", "output.dir=runs/parts", "--resume"}, growing));
   ASSERT_EQ(rest.code, 0) << rest.err;
   expect_equal_runs(place / "runs/jit", place / "runs/parts", "checkpoint-12");

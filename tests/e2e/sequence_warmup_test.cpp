@@ -116,11 +116,11 @@ TEST(SequenceWarmup, ProgramsForEveryTargetTakeDocumentsAndKnowTheSchedule) {
                                             "train.sequence_warmup={start: 4, steps: 10}"},
                                            target));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE(slurp(place / "program/train.cpp")
+    EXPECT_NE(slurp(place / "program/settings.cpp")
                   .find("data.sequence_warmup = {.sequence_len = T, .start = 4, .steps = 10, "
                         ".samples_per_step = 4};"),
               std::string::npos);
-    EXPECT_NE(slurp(place / "program/load.cpp").find("inputs.documents"), std::string::npos);
+    EXPECT_NE(slurp(place / "program/layout.cpp").find("inputs.documents"), std::string::npos);
   }
 }
 
