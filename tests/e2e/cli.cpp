@@ -218,6 +218,13 @@ void run_well(const Workplace& place, const Words& words) {
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
+std::vector<nlohmann::json> records_of(const fs::path& run) {
+  std::istringstream lines(test::slurp(run / "metrics.jsonl"));
+  std::vector<nlohmann::json> records;
+  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::json::parse(line));
+  return records;
+}
+
 Words files_below(const fs::path& folder, const std::string& ignored) {
   Words files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,6 +90,9 @@ std::string metrics_of(const fs::path& run);
 
 // `place.run(words)`, which must succeed.
 void run_well(const Workplace& place, const Words& words);
+
+// The lines of metrics.jsonl in a run's folder.
+std::vector<nlohmann::json> records_of(const fs::path& run);
 
 // Every file below a folder, relative and sorted; with `ignored`, a first path component that is not looked
 // at.

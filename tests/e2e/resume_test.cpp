@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
 #include "tests/e2e/cli.h"
 
@@ -115,13 +114,6 @@ TEST(Resume, MomentsOfEightBitsAreTakenUpAsTheyAreAndNotAsOthers) {
   ASSERT_EQ(longer.code, 0) << longer.err;
   ASSERT_EQ(place.run({"-q", "base.yaml", kConstant, int8, steps(16), "output.dir=runs/whole"}).code, 0);
   expect_same_checkpoint(place / "runs/base/checkpoint-16", place / "runs/whole/checkpoint-16");
-}
-
-std::vector<nlohmann::json> records_of(const fs::path& run) {
-  std::istringstream lines(slurp(run / "metrics.jsonl"));
-  std::vector<nlohmann::json> records;
-  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::json::parse(line));
-  return records;
 }
 
 double learning_rate_of(const fs::path& run, int64_t step) {

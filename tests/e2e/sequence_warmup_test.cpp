@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/e2e/cli.h"
 
@@ -12,13 +11,6 @@ namespace hydrac::e2e {
 namespace {
 
 using test::slurp;
-
-std::vector<nlohmann::json> records_of(const fs::path& run) {
-  std::vector<nlohmann::json> records;
-  std::istringstream lines(slurp(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::json::parse(line));
-  return records;
-}
 
 TEST(SequenceWarmup, EveryRecordAndTheConsoleTellTheLength) {
   const Workplace place;
