@@ -3,28 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "cuda/attention/geometry.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/error.h"
 #include "spec/attention_tiles.h"
+#include "targets/cuda/identify.h"
 
 namespace hydrac::targets {
 
 namespace {
 
 using runtime::cuda::DeviceInfo;
-
-// "NVIDIA GeForce GTX 1650 Ti" -> "nvidiageforcegtx1650ti"
-std::string squeezed(std::string_view text) {
-  std::string result;
-  for (char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return result;
-}
 
 DeviceInfo first_device() {
   return runtime::cuda::devices().front();
@@ -76,17 +66,6 @@ int64_t usual_workspace(const program::AttentionShape& call) {
 }
 
 }  // namespace
-
-const Target* target_of(const DeviceInfo& device) {
-  const std::string name = squeezed(device.name);
-  const Target* best = nullptr;
-  for (const Target& target : all()) {
-    if (target.is_cpu() || target.capability != device.capability) continue;
-    const bool named = name.find(squeezed(target.name)) != std::string::npos;
-    if (named && (!best || target.name.size() > best->name.size())) best = &target;
-  }
-  return best ? best : find(fmt::format("sm_{}", device.capability));
-}
 
 const std::optional<std::string>& detected_gpu() {
   static const std::optional<std::string> found = []() -> std::optional<std::string> {

@@ -14,9 +14,6 @@
 
 namespace hydrac::targets {
 
-// The target that a GPU is: by its name, else by its arch; nullptr when it is older than any that we know.
-const Target* target_of(const runtime::cuda::DeviceInfo& device);
-
 // This machine's GPU as a target's name, or nothing where there is no GPU: what `target: auto` means. Looked
 // for once.
 const std::optional<std::string>& detected_gpu();
