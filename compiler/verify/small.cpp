@@ -131,7 +131,9 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   if (spec::has_recursions(spec))
     overrides.shrink("model.mor.aux_warmup_steps", spec.model.mor.aux_warmup_steps, 1);
   // In a model this small none would pay.
-  if (spec.optimizations.precision == spec::Precision::fp8) overrides.add("optimizations.fp8_matmuls=all");
+  if (spec.optimizations.precision == spec::Precision::fp8 &&
+      spec.optimizations.fp8_matmuls != spec::Fp8Matmuls::all)
+    overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
   // Where a gradient's rounding error makes a whole step, the losses after it tell of that error alone.
   if (spec::row_of(t.optimizer.name).divides_by_gradient && t.optimizer.learning_rate > kLearningRate)
