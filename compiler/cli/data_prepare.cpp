@@ -62,7 +62,7 @@ std::set<fs::path> prepared_among(const std::vector<runtime::InputFile>& files) 
 }
 
 // All that is text by its name in the folder and those below, sorted by name; what is hidden or empty is not,
-// nor are token shards, tables, and what earlier preparations left, in `output`, beside it or elsewhere.
+// nor are token shards, tables, and what earlier preparations left, in `output`, next to it or elsewhere.
 std::vector<runtime::InputFile> texts_in(const std::string& folder, const std::string& output) {
   const fs::path root = fs::weakly_canonical(folder), made = fs::weakly_canonical(folder_name(output));
   const fs::path unfinished = NewFolder::unfinished_of(made);

@@ -38,9 +38,9 @@ Term weight(ir::BodyBuilder& k, const ir::Node& node, const std::string& key, co
   return k.constant(node.number(key), ir::ExprType::f32, name);
 }
 
-// All tokens are the columns of one row. Beside the loss it leaves what a token's gradient is made of: the
-// means, and the loss's derivatives by a token's p and logit, each divided by its distance from its mean (the
-// mean's own derivative by a token sums to 0 in a variance).
+// All tokens are the columns of one row. In addition to the loss it leaves what a token's gradient is made
+// of: the means, and the loss's derivatives by a token's p and logit, each divided by its distance from its
+// mean (the mean's own derivative by a token sums to 0 in a variance).
 ir::Body recursion_loss_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, {});
   k.columns(graph.value(node.inputs[0]).shape);
@@ -79,7 +79,7 @@ void recursion_loss_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> inputs = {*g.of(node.outputs[0]), node.inputs[0]};
   inputs.insert(inputs.end(), node.outputs.begin() + 1, node.outputs.end());
   ir::Attributes attributes = node.attributes;
-  attributes["alone"] = true;  // a norm's gradient beside it has no registers to spare
+  attributes["alone"] = true;  // a norm's gradient in the same kernel has no registers to spare
   g.contribute_op(node.inputs[0], ir::Op::recursion_loss_backward, std::move(inputs), std::move(attributes));
 }
 

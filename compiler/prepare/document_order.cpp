@@ -1,29 +1,10 @@
 #include "prepare/document_order.h"
 
-#include <algorithm>
 #include <cstring>
-#include <ranges>
-#include <utility>
 
 #include "runtime/data/difficulty.h"
 
 namespace hydrac::prepare {
-
-namespace {
-
-template <class Difficulty>
-void sort_from_easy(std::vector<Stretch>& documents, Difficulty difficulty) {
-  std::vector<std::pair<double, size_t>> keys;  // and where the document is
-  keys.reserve(documents.size());
-  for (size_t i = 0; i < documents.size(); ++i) keys.emplace_back(difficulty(documents[i]), i);
-  std::ranges::sort(keys);
-  std::vector<Stretch> sorted;
-  sorted.reserve(documents.size());
-  for (const size_t i : keys | std::views::values) sorted.push_back(documents[i]);
-  documents = std::move(sorted);
-}
-
-}  // namespace
 
 // A stretch with add_end is cut off before its document's end.
 uint64_t DocumentTokens::count(const Stretch& document) const {
@@ -43,14 +24,15 @@ std::vector<int32_t> DocumentTokens::ids(const Stretch& document) const {
 }
 
 void sort_by_length(const DocumentTokens& tokens, std::vector<Stretch>& documents) {
-  sort_from_easy(documents,
-                 [&](const Stretch& document) { return static_cast<double>(tokens.count(document)); });
+  runtime::sort_from_easy(
+      documents, [&](const Stretch& document) { return static_cast<double>(tokens.count(document)); });
 }
 
 void sort_by_rarity(const DocumentTokens& tokens, std::vector<Stretch>& documents) {
   runtime::TokenRarity rarity;
   for (const Stretch& document : documents) rarity.count(tokens.ids(document));
-  sort_from_easy(documents, [&](const Stretch& document) { return rarity.mean(tokens.ids(document)); });
+  runtime::sort_from_easy(documents,
+                          [&](const Stretch& document) { return rarity.mean(tokens.ids(document)); });
 }
 
 }  // namespace hydrac::prepare

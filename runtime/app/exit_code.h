@@ -3,10 +3,9 @@
 #include <functional>
 #include <string_view>
 
-namespace hydrac::runtime {
+#include "runtime/exit_codes.h"
 
-inline constexpr int kExitFine = 0, kExitBadInput = 2, kExitRunFailed = 3;
-inline constexpr int kExitStopped = 4;  // a run that was asked to stop, before its last step: it is saved
+namespace hydrac::runtime {
 
 // For --help, behind what 0 and 1 mean.
 inline constexpr std::string_view kExitCodesFrom2 =

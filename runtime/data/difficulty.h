@@ -1,11 +1,28 @@
-// How rare the tokens of a text are, among all those that are trained on.
+// Texts from easy to hard: the order by a difficulty, and how rare the tokens of a text are among all those
+// that are trained on.
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <utility>
 #include <vector>
 
 namespace hydrac::runtime {
+
+// Sorts by difficulty(item), a double; equal ones stay in the order that they have.
+template <class Item, class Difficulty>
+void sort_from_easy(std::vector<Item>& items, Difficulty difficulty) {
+  std::vector<std::pair<double, size_t>> keys;  // and where the item is
+  keys.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) keys.emplace_back(difficulty(items[i]), i);
+  std::ranges::sort(keys);
+  std::vector<Item> sorted;
+  sorted.reserve(items.size());
+  for (const size_t i : keys | std::views::values) sorted.push_back(items[i]);
+  items = std::move(sorted);
+}
 
 // First count() for every text, then mean() of any of them. Sums are of whole units of 2^-20 nats, so that an
 // order by them depends neither on the last bits of a logarithm nor on the order of summing.

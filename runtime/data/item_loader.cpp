@@ -30,8 +30,7 @@ int64_t count_learned(Item item) {
   return std::ranges::count_if(item.subspan(1), [](MarkedToken token) { return !token.is_context(); });
 }
 
-// `items` from easy to hard, equal ones in the order that they have; what of an item does not fit counts for
-// nothing.
+// `items` from easy to hard; what of an item does not fit counts for nothing.
 void sort_by_difficulty(const ItemStore& store, int64_t sequence_len, CurriculumOrder order,
                         std::vector<int64_t>& items) {
   if (order == CurriculumOrder::file) return;
@@ -41,14 +40,10 @@ void sort_by_difficulty(const ItemStore& store, int64_t sequence_len, Curriculum
   TokenRarity rarity;
   if (order == CurriculumOrder::rarity)
     for (const int64_t index : items) rarity.count(ids_of(index));
-  std::vector<std::pair<double, int64_t>> keys;  // difficulty, item
-  for (const int64_t index : items) {
+  sort_from_easy(items, [&](int64_t index) {
     const auto ids = ids_of(index);
-    keys.emplace_back(order == CurriculumOrder::rarity ? rarity.mean(ids) : static_cast<double>(ids.size()),
-                      index);
-  }
-  std::ranges::sort(keys);
-  std::ranges::copy(keys | std::views::values, items.begin());
+    return order == CurriculumOrder::rarity ? rarity.mean(ids) : static_cast<double>(ids.size());
+  });
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "runtime/exit_codes.h"
+
 namespace hydrac::runtime {
 
 // The handler may run at any moment, so it takes no lock: entries are never freed, only used again, and one
@@ -19,8 +21,6 @@ struct MappingEntry {
 };
 
 namespace {
-
-constexpr int kRunFailed = 3;
 
 std::atomic<MappingEntry*> entries{nullptr};
 std::mutex entries_changing;
@@ -38,7 +38,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     if (address < begin || address - begin >= size) continue;
     write_stderr(program_name);
     write_stderr(entry->message);
-    ::_exit(kRunFailed);
+    ::_exit(kExitRunFailed);
   }
   // Not ours: the instruction runs again, and this time the process ends as it would have.
   ::signal(signal, SIG_DFL);

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "runtime/error.h"
+#include "runtime/exit_codes.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/parallel/cores.h"
 
@@ -101,7 +102,7 @@ std::string StartedRanks::why(int rank, double seconds) {
 
 bool StartedRanks::refused(int rank) const {
   return rank >= 1 && rank <= static_cast<int>(children_.size()) &&
-         children_[static_cast<size_t>(rank) - 1].code == kCodeOfBadInput;
+         children_[static_cast<size_t>(rank) - 1].code == kExitBadInput;
 }
 
 std::string StartedRanks::what_it_said(int rank) const {

@@ -7,9 +7,6 @@
 
 namespace hydrac::runtime {
 
-// As runtime/app/exit_code.h has them, which stands behind this folder.
-inline constexpr int kCodeOfBadInput = 2, kCodeOfAFailedRun = 3;
-
 // The words that this process was started with.
 std::vector<std::string> own_command();
 

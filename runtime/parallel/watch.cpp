@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "runtime/error.h"
+#include "runtime/exit_codes.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/parallel/ranks.h"
 
@@ -132,7 +133,7 @@ void Ranks::end_late() {
   // Of another rank than 0 that is its log, once it has one.
   ::dprintf(leads() ? world_.errors : STDERR_FILENO, "hydrac: %s: %s\n",
             failure.is_input ? "error" : "the run failed", failure.why.c_str());
-  ::_exit(failure.is_input ? kCodeOfBadInput : kCodeOfAFailedRun);
+  ::_exit(failure.is_input ? kExitBadInput : kExitRunFailed);
 }
 
 void Ranks::fail(const std::exception& error) noexcept {

@@ -1,0 +1,11 @@
+// With which a program ends, for whoever started it.
+#pragma once
+
+namespace hydrac::runtime {
+
+inline constexpr int kExitFine = 0;
+inline constexpr int kExitBadInput = 2;   // InputError
+inline constexpr int kExitRunFailed = 3;  // all else that is thrown
+inline constexpr int kExitStopped = 4;    // a run that was asked to stop, before its last step: it is saved
+
+}  // namespace hydrac::runtime
