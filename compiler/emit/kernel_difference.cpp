@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "emit/written_out.h"
 #include "ir/words.h"
 
 namespace hydrac::emit {
@@ -55,23 +56,6 @@ std::optional<std::pair<std::string, std::string>> value_of(const std::string& l
   return std::pair{match[1].str(), match[2].str()};
 }
 
-using NamedValues = std::vector<std::pair<std::string, std::string>>;
-
-// Whether `line` is `other` where it names some of the first `count` values, the later of which may name the
-// earlier ones.
-bool is_same_but_named(const std::string& line, const std::string& other, const NamedValues& values,
-                       size_t count) {
-  if (line == other) return true;
-  for (size_t i = count; i-- > 0;) {
-    const auto& [name, text] = values[i];
-    if (!ir::has_word(line, name)) continue;
-    for (const std::string& written : {text, "(" + text + ")"}) {
-      if (is_same_but_named(ir::with_words(line, {{name, written}}), other, values, i)) return true;
-    }
-  }
-  return false;
-}
-
 int depth_of(const std::string& line) {
   if (is_comment(line)) return 0;
   return static_cast<int>(std::ranges::count(line, '{') - std::ranges::count(line, '}'));
@@ -109,7 +93,7 @@ class KernelComparison {
       if (is_comment(larger_[i])) continue;  // it stays
       while (j < other_end && is_comment(smaller_[j])) ++j;
       if (j < other_end &&
-          (differ_in_constant(i, j) || is_same_but_named(larger_[i], smaller_[j], values, values.size()))) {
+          (differ_in_constant(i, j) || is_written_out(larger_[i], smaller_[j], values))) {
         ++result_.shared, ++j;
         continue;
       }

@@ -1,7 +1,5 @@
 #include "ir/words.h"
 
-#include <functional>
-
 namespace hydrac::ir {
 
 namespace {
@@ -10,8 +8,9 @@ bool is_part(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Calls `visit` with the text between identifiers and with each identifier, in order.
-void split(std::string_view text, const std::function<void(std::string_view, bool is_word)>& visit) {
+}  // namespace
+
+void split_words(std::string_view text, const std::function<void(std::string_view part, bool is_word)>& visit) {
   for (size_t at = 0; at < text.size();) {
     size_t end = at;
     const bool is_word = is_part(text[at]);
@@ -21,12 +20,10 @@ void split(std::string_view text, const std::function<void(std::string_view, boo
   }
 }
 
-}  // namespace
-
 std::string with_words(std::string_view text,
                        const std::map<std::string, std::string, std::less<>>& renamed) {
   std::string result;
-  split(text, [&](std::string_view part, bool is_word) {
+  split_words(text, [&](std::string_view part, bool is_word) {
     const auto found = is_word ? renamed.find(part) : renamed.end();
     result += found == renamed.end() ? part : std::string_view(found->second);
   });
@@ -35,7 +32,7 @@ std::string with_words(std::string_view text,
 
 bool has_word(std::string_view text, std::string_view word) {
   bool found = false;
-  split(text, [&](std::string_view part, bool is_word) { found |= is_word && part == word; });
+  split_words(text, [&](std::string_view part, bool is_word) { found |= is_word && part == word; });
   return found;
 }
 
