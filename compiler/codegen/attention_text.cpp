@@ -32,7 +32,7 @@ void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeType
   const bool varies = rules.varies_by_layer();
   Code all = members;
   if (rules.window > 0 || rules.softcap > 0) all = code("{}, {}", all, rules.window);
-  if (rules.softcap > 0) all = code("{}, {:#}f", all, static_cast<float>(rules.softcap));
+  if (rules.softcap > 0) all = code("{}, {}", all, static_cast<float>(rules.softcap));
   if (!behind.empty()) all = code("{{{}}}, {}", all, behind);
   body.line("constexpr {} {}{{{}}};", types.type, constant, all);
   if (rules.documents) {
@@ -50,8 +50,8 @@ void define_dropout(Block& body, const ir::Node& node, double probability, const
   if (probability == 0) {
     body.line("constexpr {} dropout{{0, 0, 1.0f}};", type);
   } else {
-    body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {}u + layer),{}{}u, {}f}};", type,
-              node.integer("site") * ops::kSiteStride, wrap, ops::dropout_threshold(probability),
+    body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {} + layer),{}{}, {}}};", type,
+              static_cast<uint32_t>(node.integer("site") * ops::kSiteStride), wrap, ops::dropout_threshold(probability),
               static_cast<float>(1 / (1 - probability)));
   }
 }

@@ -275,7 +275,7 @@ Block BodyNames::named_constants(const char* storage) const {
   Block constants;
   for (const auto& [id, name] : constant_names_) {
     const Expr& expr = body_.exprs[id];
-    constants.line("{}constexpr {} {} = {};", storage, c_type(expr.type), name, literal_text(expr));
+    constants.line("{}constexpr {} {} = {};", storage, c_type(expr.type), name, constant_text(expr));
   }
   return constants;
 }

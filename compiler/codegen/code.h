@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "codegen/number_text.h"
+
 namespace hydrac::codegen {
 
 using Names = std::set<std::string, std::less<>>;
@@ -58,11 +60,16 @@ concept HasCode = requires(const T& value) {
 };
 
 template <class T>
+concept IsNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>;
+
+template <class T>
 decltype(auto) printed(const T& value) {
   if constexpr (std::is_same_v<T, Code>) {
     return (value.text);
   } else if constexpr (HasCode<T>) {
     return (value.code.text);
+  } else if constexpr (IsNumber<T>) {
+    return number_text(value);
   } else {
     return (value);
   }
@@ -77,16 +84,22 @@ void note_names(const T& value, Names& names) {
   }
 }
 
+template <class... Printed>
+std::string formatted(fmt::string_view format, const Printed&... printed) {
+  return fmt::vformat(format, fmt::make_format_args(printed...));
+}
+
 }  // namespace internal
 
 template <class... Args>
 using CodeFormat =
     fmt::format_string<std::remove_cvref_t<decltype(internal::printed(std::declval<const Args&>()))>...>;
 
-// fmt::format whose result refers to what its arguments refer to.
+// fmt::format whose result refers to what its arguments refer to. A number becomes a literal of its type: 2.0f is
+// "2.0f", and no format says more of it than {}.
 template <class... Args>
 Code code(CodeFormat<Args...> format, const Args&... args) {
-  Code result(fmt::vformat(format, fmt::make_format_args(internal::printed(args)...)));
+  Code result(internal::formatted(format, internal::printed(args)...));
   (internal::note_names(args, result.names), ...);
   return result;
 }

@@ -87,7 +87,7 @@ class CpuAttentionText {
   void define_shape(Block& body) const {
     const ir::Shape& q = shape_of(node_.inputs[q_]);
     const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim); };
-    const Code members = code("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
+    const Code members = code("{}, {}, {}, {}, {}", size(q[0]), size(q[1]), size(q[2]),
                               size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
     codegen::define_shape(body, rules_, {"cpu::AttentionShape", "cpu::PackedShape"}, members, size(q[1]), {},
                           "documents");

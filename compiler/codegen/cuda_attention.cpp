@@ -219,7 +219,7 @@ class CudaAttentionText {
     const ops::AttentionRules rules = rules_of(which);
     const bool takes_batch = !rules.documents && !takes_batch_from_grid(which);
     const Code members =
-        code("{}, {}, {}, {}f", tokens, size(query()[2]), size(keys()[2]), static_cast<float>(shape_.scale));
+        code("{}, {}, {}, {}", tokens, size(query()[2]), size(keys()[2]), static_cast<float>(shape_.scale));
     const Code documents = code("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
                                 which == AttentionKernel::fp8_forward ? "fp8_queries"
                                 : owns_keys(which)                    ? "keys"

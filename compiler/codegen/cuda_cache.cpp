@@ -135,7 +135,7 @@ class DecodeText {
     kernel.body.line("using Config = cuda::DecodeConfig<{}, {}, kLaunch, {}, {}{}>;", type_,
                      size(queries_[3]), mask_type(rules), scores_type(rules), rotation_and_pages());
     define_shape(kernel.body, rules, {"SequenceShape"},
-                 code("{}, {}, {}, {}f", tokens_, size(queries_[2]), size(cache_[1]),
+                 code("{}, {}, {}, {}", tokens_, size(queries_[2]), size(cache_[1]),
                       static_cast<float>(node_.number("scale"))),
                  tokens_);
   }

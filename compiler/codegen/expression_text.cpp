@@ -7,31 +7,29 @@
 
 namespace hydrac::codegen {
 
-namespace {
-
 using ir::ExprOp;
 using ir::ExprType;
 
+namespace {
+
+std::string number_text_of(const ir::Expr& constant) {
+  switch (constant.type) {
+    case ExprType::f32:
+      return number_text(static_cast<float>(constant.number));
+    case ExprType::f64:
+      return number_text(constant.number);
+    case ExprType::u32:
+      return number_text(static_cast<uint32_t>(constant.number));
+    default:
+      return number_text(static_cast<int64_t>(constant.number));
+  }
+}
+
 }  // namespace
 
-std::string literal_text(const ir::Expr& expr) {
-  switch (expr.type) {
-    case ExprType::f32: {
-      const auto value = static_cast<float>(expr.number);
-      std::string text = fmt::format("{}", value);
-      if (text.find_first_of(".e") == std::string::npos) text += ".0";
-      return text + "f";
-    }
-    case ExprType::f64: {
-      std::string text = fmt::format("{}", expr.number);
-      if (text.find_first_of(".e") == std::string::npos) text += ".0";
-      return text;
-    }
-    case ExprType::u32:
-      return fmt::format("{}u", static_cast<uint32_t>(expr.number));
-    default:
-      return fmt::format("{}", static_cast<int64_t>(expr.number));
-  }
+Code constant_text(const ir::Expr& constant) {
+  const std::string text = number_text_of(constant);
+  return code(text.starts_with('-') ? Precedence::unary : Precedence::primary, "{}", text);
 }
 
 std::string_view c_type(ExprType type) {
@@ -108,7 +106,7 @@ Code ExpressionText::definition(ir::ExprId id) const {
   switch (expr.op) {
     case ExprOp::constant:
       if (Code name = constant_(id, -1); !name.empty()) return name;
-      return code(expr.number < 0 ? Precedence::unary : Precedence::primary, "{}", literal_text(expr));
+      return constant_text(expr);
     case ExprOp::load:
       return load_(expr);
     case ExprOp::position: {

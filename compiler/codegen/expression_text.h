@@ -26,8 +26,7 @@ using VariableNames = std::vector<Code>;
 // `number`: a coefficient or the constant; digits without.
 Code affine_code(const ir::Affine& affine, const VariableNames& variables,
                  const std::function<Size(int64_t)>& number = literal);
-// A constant's digits.
-std::string literal_text(const ir::Expr& constant);
+Code constant_text(const ir::Expr& constant);
 
 class ExpressionText {
  public:

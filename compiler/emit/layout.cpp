@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "codegen/number_text.h"
 #include "emit/layout_text.h"
 #include "emit/sizes.h"
 #include "emit/split_layout.h"
@@ -19,6 +20,8 @@
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
+
+using codegen::number_text;
 
 void LayoutText::place(const std::string& member, ir::ValueId id) {
   if (id == ir::kNoValue) return;
@@ -67,14 +70,14 @@ void LayoutText::state() {
   place("state.first_row", io.first_row);
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
-    out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
+    out_.line(fmt::format("layout.state.initial_loss_scale = {};", number_text(optimizers::LossScaling{}.initial)));
   }
   if (const ir::ValueId digits = compiled_.graph.find("learning_rate.digits"); digits != ir::kNoValue) {
     place("state.rate_digits", digits);
     place("state.rate_unit", compiled_.graph.find("learning_rate.unit"));
     place("state.rate_trial", compiled_.graph.find("learning_rate.trial"));
     const auto rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
-    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", rate.digits, rate.unit));
+    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(rate.digits), number_text(rate.unit)));
   }
   out_.line("");
 }
@@ -150,10 +153,10 @@ void LayoutText::rope() {
   out_.line(fmt::format("layout.rope->sin = place({}, {});", tensor(io.rope_sin), elements));
   out_.line("layout.rope->tokens = T;");
   out_.line("layout.rope->head_dim = D;");
-  out_.line(fmt::format("layout.rope->theta = {};", m.rope_theta));
+  out_.line(fmt::format("layout.rope->theta = {};", number_text(m.rope_theta)));
   if (s.factor != 1) {
-    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", s.factor, s.low_freq_factor,
-                          s.high_freq_factor, s.original_max_position_embeddings));
+    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor), number_text(s.low_freq_factor),
+                          number_text(s.high_freq_factor), s.original_max_position_embeddings));
   }
   out_.line("");
 }
@@ -174,7 +177,7 @@ void LayoutText::flop() {
   const int64_t passes = compiled_.spec.model.mor.recursions;
   std::string sum;
   for (const auto& [flop, elements] : weights)
-    sum += fmt::format("{:#} * static_cast<double>({}) + ", flop, elements);
+    sum += fmt::format("{} * static_cast<double>({}) + ", number_text(flop), elements);
   const std::string more = passes > 1 ? fmt::format(" ({} passes through the mlp's)", passes)
                            : spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with"
                                                                  : "";
@@ -182,8 +185,8 @@ void LayoutText::flop() {
       "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
       weights.size() == 1 || passes > 1 ? "6" : "2 to 6", more));
   out_.line(fmt::format(
-      "layout.flop_per_target = {}{:#};", sum,
-      static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_)));
+      "layout.flop_per_target = {}{};", sum,
+      number_text(static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_))));
 }
 
 void LayoutText::exchange() {

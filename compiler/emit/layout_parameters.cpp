@@ -10,6 +10,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "codegen/number_text.h"
 #include "emit/sizes.h"
 #include "emit/split_layout.h"
 #include "models/adapter.h"
@@ -103,7 +104,7 @@ void LayoutText::starts() {
     const std::string kind = start_name(init.kind);
     const bool has_number = init.kind != ir::Init::Kind::zeros && init.kind != ir::Init::Kind::ones;
     if (parameter.parameter->nf4) {
-      out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), init.number));
+      out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), codegen::number_text(init.number)));
       continue;
     }
     const std::string split = split_name(tensors_, parameter);
@@ -112,7 +113,7 @@ void LayoutText::starts() {
     if (split.empty() && parameter.shape.size() == 2)
       elements += " * " + size_text(dimensions_, parameter.shape[1]);
     out_.line(fmt::format("starts.{}({}, {}{});", kind, tensors_of(parameter), elements,
-                          has_number ? fmt::format(", {}", init.number) : ""));
+                          has_number ? ", " + codegen::number_text(init.number) : ""));
   }
   out_.line("");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/number_text.h"
 #include "emit/functions.h"
 #include "emit/on_cpu.h"
 #include "emit/queue_waits.h"
@@ -126,7 +127,7 @@ void attention_problem(Writer& out, const codegen::Dimensions& dimensions, const
       {"tokens", T}, {"heads", H}, {"kv_heads", K}, {"head_dim", D}};
   for (const auto& [member, dim] : sizes)
     out.line(fmt::format("problem.{} = {};", member, size_text(dimensions, dim)));
-  out.line(fmt::format("problem.scale = {}f;", static_cast<float>(a.scale)));
+  out.line(fmt::format("problem.scale = {};", codegen::number_text(static_cast<float>(a.scale))));
   if (!hides_later_keys(a.rules)) out.line("problem.causal = false;");
   if (a.dtype == ir::DType::f16) out.line("problem.bf16 = false;");
   // Tensors that lie alike are assigned together: "problem.q = problem.k = problem.v = {...};".

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "codegen/number_text.h"
 #include "emit/source_file.h"
 #include "emit/writer.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
+
+using codegen::number_text;
 
 std::string string_literal(const std::string& text) {
   std::string literal = "\"";
@@ -45,10 +48,10 @@ class Assignments {
   Assignments(Writer& out, std::string object) : out_(out), object_(std::move(object)) {}
 
   void number(const std::string& member, double value, double start) {
-    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, number_text(value)));
   }
   void integer(const std::string& member, int64_t value, int64_t start) {
-    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, number_text(value)));
   }
   void boolean(const std::string& member, bool value, bool start) {
     if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
@@ -165,7 +168,7 @@ void print_curriculum(Writer& out, const runtime::Curriculum& c) {
   out.line(
       fmt::format("data.curriculum = {{.steps = {}, .start = {}, .by = CurriculumOrder::{}, "
                   ".samples_per_step = {}}};",
-                  c.steps, c.start, by, c.samples_per_step));
+                  c.steps, number_text(c.start), by, c.samples_per_step));
 }
 
 void print_data(Writer& out, const runtime::DataSettings& d) {
