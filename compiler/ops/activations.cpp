@@ -122,7 +122,7 @@ ir::Body activation_backward_body(const ir::Graph& graph, const ir::Node& node) 
 
 std::string activation_kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
-  return function ? function->name : std::string(kind_of(node).name);
+  return function ? kernel_name(*function) : std::string(kind_of(node).name);
 }
 std::string activation_backward_kernel(const ir::Node& node) {
   return activation_kernel(node) + "_backward";

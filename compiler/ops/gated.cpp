@@ -74,7 +74,7 @@ ir::Body gated_backward_body(const ir::Graph& graph, const ir::Node& node) {
 
 std::string gated_kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
-  return function ? function->name : std::get<std::string>(node.attributes.at("kind"));
+  return function ? kernel_name(*function) : std::get<std::string>(node.attributes.at("kind"));
 }
 std::string gated_backward_kernel(const ir::Node& node) {
   return gated_kernel(node) + "_backward";

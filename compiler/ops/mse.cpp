@@ -42,7 +42,7 @@ ir::Body mse_backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 std::string function_kernel(const ir::Node& node) {
-  return function_of(node)->name + "_loss";
+  return kernel_name(*function_of(node)) + "_loss";
 }
 std::string function_backward_kernel(const ir::Node& node) {
   return function_kernel(node) + "_backward";

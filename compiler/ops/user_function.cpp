@@ -99,6 +99,10 @@ const functions::Function* function_of(const ir::Node& node) {
   return std::get<std::shared_ptr<const functions::Function>>(found->second).get();
 }
 
+std::string kernel_name(const functions::Function& function) {
+  return "user_" + function.name;
+}
+
 ir::Attributes function_attributes(const functions::Function& function) {
   return {{"function", std::make_shared<const functions::Function>(function)}};
 }
