@@ -10,6 +10,7 @@
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "emit/writer.h"
+#include "ir/words.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -97,22 +98,16 @@ std::string CallText::count_of(const Section& section) const {
   return all_layers ? "L" : std::to_string(section.layers);
 }
 
-std::string CallText::arguments(const Section& section) const {
-  std::string list = "m, run";
-  if (section.layers > 0) list += ", " + layer_of(section);
-  return list;
-}
-
 std::string CallText::statement(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
   Writer out(1);
-  const std::string call = fmt::format("{}({});", codegen::identifier(section.name), arguments(section));
-  if (section.layers == 0) {
+  const std::string l = layer_of(section), count = count_of(section);
+  const bool once = section.layers == 0 || count == "1";
+  const std::string layer = !names_layer(body_of(index), section) ? "" : once ? ", 0" : ", " + l;
+  const std::string call = fmt::format("{}(m, run{});", codegen::identifier(section.name), layer);
+  if (once) {
     out.line(call);
-  } else if (count_of(section) == "1") {
-    out.line(fmt::format("{}(m, run, 0);", codegen::identifier(section.name)));
   } else {
-    const std::string l = layer_of(section), count = count_of(section);
     out.line(section.reverse ? fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2}", l, count, call)
                              : fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, count, call));
   }
@@ -120,55 +115,67 @@ std::string CallText::statement(int index) const {
 }
 
 std::string CallText::definition(int index) const {
-  const Section& section = function_.sections[static_cast<size_t>(index)];
-  return definition(index, codegen::identifier(section.name),
-                    section.layers == 0 ? "" : ", int " + layer_of(section));
+  return definition(index, codegen::identifier(function_.sections[static_cast<size_t>(index)].name));
 }
 
-std::string CallText::definition(int index, const std::string& name) const {
-  return definition(index, name, "");
+// On a GPU the profiler's range has it. On the cpu a layer without tensors of its own has no use for it.
+bool CallText::names_layer(const Body& body, const Section& section) const {
+  const auto names = [&](const std::string& statement) { return ir::has_word(statement, layer_of(section)); };
+  return section.layers > 0 && (!on_cpu_ || std::ranges::any_of(body.statements, names));
 }
 
-std::string CallText::definition(int index, const std::string& name, const std::string& layer) const {
+CallText::Body CallText::body_of(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
-  std::set<std::string> groups, queues;
+  Body result;
   Writer body(1);
+  const auto add = [&](const std::string& statement) {
+    body.line(statement);
+    result.statements.push_back(statement);
+  };
   for (size_t c = 0; c < section.calls.size(); ++c) {
     const Call& call = section.calls[c];
     const CallPosition here{index, static_cast<int>(c)};
     for (ir::Use use : call.arguments) {
-      if (use != workspace_of_queue(call)) groups.insert(tensors_.group_of(use.value).variable);
+      if (use != workspace_of_queue(call)) result.groups.insert(tensors_.group_of(use.value).variable);
     }
-    queues.insert(queue(call));
+    result.queues.insert(queue(call));
     if (c > 0) body.line("");
     for (const std::string& line : call_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const auto& [awaited, reason] : found->second) {
         body.line("// " + wait_comment(call, call_at(awaited), reason));
-        body.line(fmt::format("{}.wait(run.{});", queue(call), mark(awaited, index)));
+        add(fmt::format("{}.wait(run.{});", queue(call), mark(awaited, index)));
       }
     }
-    body.line(call_text(section, call));
+    add(call_text(section, call));
     if (const auto found = waits_.marks.find(here); found != waits_.marks.end())
-      body.line(fmt::format("{}.mark(run.{});", queue(call), mark(here, index)));
+      add(fmt::format("{}.mark(run.{});", queue(call), mark(here, index)));
   }
+  result.text = body.text();
+  return result;
+}
+
+std::string CallText::definition(int index, const std::string& name) const {
+  const Section& section = function_.sections[static_cast<size_t>(index)];
+  const Body body = body_of(index);
+  const std::string layer = names_layer(body, section) ? ", int " + layer_of(section) : "";
   Writer out;
   if (const std::string comment = section_comment(function_.name, section.name); !comment.empty())
     out.line("// " + comment);
   out.open(fmt::format("void {}(const Memory& m, {}{}) {{", name, run_parameter(compiled_), layer));
   for (const Group& group : tensors_.groups()) {
-    if (groups.contains(group.variable))
+    if (body.groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
   }
   if (!on_cpu_) {
-    for (const std::string& name : queues) out.line(fmt::format("const Queue& {0} = run.{0};", name));
+    for (const std::string& name : body.queues) out.line(fmt::format("const Queue& {0} = run.{0};", name));
   }
   if (!on_cpu_) {
     out.line(fmt::format("const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}{}}};", name,
                          section.layers == 0 ? "" : ", nvtx3::payload{" + layer_of(section) + "}"));
   }
   out.line("");
-  out.append(body.text());
+  out.append(body.text);
   out.close();
   return out.text();
 }

@@ -1,5 +1,6 @@
 // The calls of a function as C++ statements: its sections top-down, each a function of its own.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,20 @@ class CallText {
 
   // What a section does, once or for one layer, as a function's definition.
   std::string definition(int section) const;
-  // The same where the section is all that function `name` of the program does.
+  // The same under another name.
   std::string definition(int section, const std::string& name) const;
   // The statement that runs a section: a call, in a loop over layers where it is one.
   std::string statement(int section) const;
 
  private:
-  // `layer`: the parameter that says which, behind a comma, or nothing.
-  std::string definition(int section, const std::string& name, const std::string& layer) const;
-  std::string arguments(const program::Section& section) const;
+  struct Body {
+    std::string text;
+    std::vector<std::string> statements;    // its lines but for comments
+    std::set<std::string> groups, queues;  // that they name
+  };
+  Body body_of(int section) const;
+  // Whether the function needs to know which layer it is.
+  bool names_layer(const Body& body, const program::Section& section) const;
   std::string call_text(const program::Section& section, const program::Call& call) const;
   std::string launch(const program::Section& section, const program::Call& call,
                      const program::Launch& work) const;
