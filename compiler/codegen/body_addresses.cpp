@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "codegen/body_names.h"
 
@@ -38,6 +39,7 @@ Code BodyNames::rows_code(const Affine& rows, const Numbers& numbers) const {
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
   for (int v = body_.row_variables; v-- > 0;) {
+    if (body_.variables[v].size == 1) continue;  // it is 0
     const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
     if (below == 1) step = coefficient;
     flat = flat && coefficient == step * below;
@@ -78,26 +80,34 @@ Code BodyNames::position_code(const Affine& position) const {
   return sum_of(row, columns_code(columns, number));
 }
 
-bool BodyNames::is_flat_column(const Affine& columns) const {
-  if (columns.constant != 0 || columns.terms.empty()) return false;
+std::optional<BodyNames::FlatColumns> BodyNames::as_flat_columns(const Affine& columns) const {
   const std::map<int, int64_t> coefficients(columns.terms.begin(), columns.terms.end());
-  return std::ranges::any_of(body_.spaces, [&](const std::vector<int>& space) {
-    size_t found = 0;
-    int64_t below = 1;
-    for (size_t v = space.size(); v-- > 0; below *= body_.variables[space[v]].size) {
-      const auto coefficient = coefficients.find(space[v]);
-      if (coefficient != coefficients.end() ? coefficient->second != below
-                                            : body_.variables[space[v]].size > 1)
-        return false;
-      found += coefficient != coefficients.end() ? 1 : 0;
+  for (const auto& [space, column] : flat_columns_) {
+    int64_t step = 0, below = 1;
+    size_t terms = 0;
+    bool is_flat = true;
+    for (const int v : body_.spaces[space] | std::views::reverse) {
+      const auto coefficient = coefficients.find(v);
+      terms += coefficient != coefficients.end() ? 1 : 0;
+      if (body_.variables[v].size == 1) continue;  // it is 0
+      const int64_t wanted = coefficient == coefficients.end() ? 0 : coefficient->second;
+      if (below == 1) step = wanted;
+      is_flat = is_flat && wanted == step * below;
+      below *= body_.variables[v].size;
     }
-    return space.size() > 1 && found == coefficients.size();
-  });
+    if (is_flat && step != 0 && terms == coefficients.size()) return FlatColumns{space, step};
+  }
+  return std::nullopt;
 }
 
 Code BodyNames::columns_code(const Affine& columns, const Numbers& numbers) const {
-  if (flat_column_.empty() || !is_flat_column(columns)) return affine_code(columns, variables_, numbers);
-  return columns.terms.back().first == element_variable_ ? code("{} + j", flat_column_) : flat_column_;
+  const std::optional<FlatColumns> flat = as_flat_columns(columns);
+  if (!flat) return affine_code(columns, variables_, numbers);
+  Code at = flat_columns_.at(flat->space);
+  if (columns.terms.back().first == element_variable_) at = code(Precedence::sum, "{} + j", at);
+  if (flat->step != 1)
+    at = code(Precedence::product, "{} * {}", within(at, Precedence::product), as_factor(numbers(flat->step)));
+  return columns.constant == 0 ? at : sum_of(at, numbers(columns.constant).code);
 }
 
 // An offset within a row is a width of columns.

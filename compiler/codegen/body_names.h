@@ -2,6 +2,8 @@
 // tensors behind operands, where elements lie.
 #pragma once
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,9 +59,6 @@ class BodyNames {
   Code rows_offset(int operand, const ir::Affine& rows) const;
   Code columns_offset(int operand, const ir::Affine& columns) const;
   Code position_code(const ir::Affine& position) const;
-  // Whether columns of a space of several variables follow each other as its elements do: then their flat
-  // number is the offset.
-  bool is_flat_column(const ir::Affine& columns) const;
   // Text for an offset or a stride of the operand, by its shape.
   Size size_in(int operand, int64_t value) const;
   Size rows_size() const { return dimensions_.of(body_.row_shape()); }
@@ -102,8 +101,8 @@ class BodyNames {
   std::map<ir::ExprId, std::string> constant_names_;
   std::vector<int> uses_;
   std::set<std::string> taken_;
-  // The flat column of a space of several variables, where the code has it.
-  Code flat_column_;
+  // By space, the flat column of each that has several variables, where the code has it.
+  std::map<int, Code> flat_columns_;
   int element_variable_ = -1;  // the variable to which a loop over the elements of a vector adds j
   std::vector<int> sums_;      // the stores that are column sums
   int64_t sum_width_ = 0;
@@ -118,6 +117,13 @@ class BodyNames {
   Wanted wanted(ir::ExprId id) const;
   Code rows_code(const ir::Affine& rows, const Numbers& numbers) const;
   Code columns_code(const ir::Affine& columns, const Numbers& numbers) const;
+  // Offsets of columns that follow each other as the elements of a space of several variables do, `step` apart: then
+  // they are the flat column times step.
+  struct FlatColumns {
+    int space;
+    int64_t step;
+  };
+  std::optional<FlatColumns> as_flat_columns(const ir::Affine& columns) const;
   void name_variables();
   void name_constants();
   void count_uses();

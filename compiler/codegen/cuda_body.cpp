@@ -56,7 +56,10 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       from_16_bits_(from_16_bits(body_)),
       walks_rows_(!sums_.empty() || node.matmul.value != ir::kNoValue),
       reuse_(plan_reuse()) {
-  flat_column_ = named("column");
+  for (size_t space = 0; space < body_.spaces.size(); ++space) {
+    if (body_.spaces[space].size() > 1)
+      flat_columns_[static_cast<int>(space)] = named(flat_columns_.empty() ? "column" : unique("column"));
+  }
 }
 
 CudaKernels CudaBodyPrinter::print() {

@@ -63,7 +63,7 @@ bool CudaBodyPrinter::guards(int space) const {
 // The number of a column among all of the space's.
 Code CudaBodyPrinter::flat_column_of(int space) const {
   const std::vector<int>& variables = body_.spaces[space];
-  return variables.size() == 1 ? variables_[variables[0]] : flat_column_;
+  return variables.size() == 1 ? variables_[variables[0]] : flat_columns_.at(space);
 }
 
 // The chunk's first column, and the variables of the space that it stands for.

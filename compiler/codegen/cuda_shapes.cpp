@@ -57,7 +57,8 @@ void CudaBodyPrinter::print_column_variables(int space, const Code& column) {
   Size below;
   for (size_t v = variables.size(); v-- > 0;) {
     const Size size = dimensions_.of(body_.variables[variables[v]]);
-    Code value = below.value == 1 ? flat_column_ : code("{} / {}", flat_column_, parenthesized(below.code));
+    const Code& flat = flat_columns_.at(space);
+    Code value = below.value == 1 ? flat : code("{} / {}", flat, parenthesized(below.code));
     if (v > 0) value = code("{} % {}", value, parenthesized(size.code));
     out_.declare_where_used("const int", variables_[variables[v]].text, value);
     below = size * below;

@@ -244,15 +244,17 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
 void CudaBodyPrinter::print_total_of(int s) {
   const Store& store = body_.stores[s];
   const VariableNames saved = variables_;
-  const bool is_first = sum_offset(store) == 0;
+  const std::map<int, Code> saved_columns = flat_columns_;
+  const Code column = sum_offset(store) == 0
+                          ? Code("column")
+                          : code(Precedence::sum, "column - {}", parenthesized(sum_offset_size(store).code));
+  if (flat_columns_.contains(store.space)) flat_columns_[store.space] = column;
   Size below;
   const std::vector<int> space = store.space == kRowSpace ? std::vector<int>() : body_.spaces[store.space];
   for (size_t v = space.size(); v-- > 0;) {
     const Size size = dimensions_.of(body_.variables[space[v]]);
     const bool is_part = below.value > 1 || v > 0;
-    Code value = is_first ? "column"
-                          : code(Precedence::sum, "column - {}", parenthesized(sum_offset_size(store).code));
-    if (is_part) value = parenthesized(value);
+    Code value = is_part ? parenthesized(column) : column;
     if (below.value > 1) value = code("{} / {}", value, parenthesized(below.code));
     if (v > 0) value = code("{} % {}", value, parenthesized(size.code));
     variables_[space[v]] = is_part ? code("({})", value) : value;
@@ -260,6 +262,7 @@ void CudaBodyPrinter::print_total_of(int s) {
   }
   print_direct(s, "total");
   variables_ = saved;
+  flat_columns_ = saved_columns;
 }
 
 }  // namespace hydrac::codegen
