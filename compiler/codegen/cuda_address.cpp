@@ -1,6 +1,7 @@
 #include <map>
 #include <numeric>
 #include <ranges>
+#include <utility>
 
 #include "codegen/cuda_body_printer.h"
 
@@ -32,10 +33,13 @@ bool CudaBodyPrinter::is_in_vector() const {
   return flat_space_ != ir::kRowSpace && body_.spaces[flat_space_].back() == element_variable_;
 }
 
-// Of the thread's first element in a tensor which lies as the flat index counts.
+// Of the thread's first element in a tensor which lies as the flat index counts, behind what else is added.
 Code CudaBodyPrinter::named_offset(const Address& at) const {
-  const bool is_dense = at.gathered.empty() && counts_as_flat_index(at.rows + at.columns) && !is_in_vector();
-  return is_dense ? named("first") : Code();
+  ir::Affine flat = at.rows + at.columns;
+  const int64_t constant = std::exchange(flat.constant, 0);
+  if (is_in_vector() || !counts_as_flat_index(flat)) return {};
+  const Code first = sum_of(at.gathered, named("first"));
+  return constant == 0 ? first : sum_of(first, literal(constant).code);
 }
 
 // "first + j" where that is the position's element.

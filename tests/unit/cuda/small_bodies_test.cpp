@@ -211,6 +211,32 @@ TEST_P(CudaSums, OfRowsAndColumns) {
   EXPECT_EQ(checked.differences, "") << checked.text;
 }
 
+// Each has a flat column of its own, which is the offset of its elements, also behind those of the other.
+TEST(CudaColumns, OfTwoSpacesOfSeveralVariables) {
+  const Checked checked = check(matrix(5, 28), [](ir::BodyBuilder& k) {
+    k.columns({{2, "G"}, {6, "D"}});
+    const std::vector<Affine> left = {k.row(0), k.column(0) * 6 + k.column(1)};
+    const Term x = k.load(0, left), sum = k.sum(x);
+    k.store_at(0, left, x - sum);
+    k.columns({{4, "K"}, {4, "E"}});
+    const std::vector<Affine> right = {k.row(0), k.column(0) * 4 + k.column(1) + Affine{12, {}}};
+    k.store_at(0, right, k.load(0, right) + sum);
+  });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_EQ(checked.text.find(" % "), std::string::npos) << checked.text;
+}
+
+TEST(CudaColumns, AreSummedOfTwoSpacesOfSeveralVariables) {
+  const Tensors shapes{{{70, "B"}, {28, "C"}}, {{2, "G"}, {6, "D"}}, {{4, "K"}, {4, "E"}}};
+  const Checked checked = check(shapes, [](ir::BodyBuilder& k) {
+    k.columns({{2, "G"}, {6, "D"}});
+    k.column_sum(0, k.load(0, {k.row(0), k.column(0) * 6 + k.column(1)}), false);
+    k.columns({{4, "K"}, {4, "E"}});
+    k.column_sum(1, k.load(0, {k.row(0), k.column(0) * 4 + k.column(1) + Affine{12, {}}}), true);
+  });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
+
 // A GPU so small that its blocks see several rows.
 targets::Target small_gpu() {
   targets::Target gpu = *targets::find("sm_90");
