@@ -54,7 +54,8 @@ std::string number_text(std::uint32_t value) {
 }
 
 std::string number_text(std::uint64_t value) {
-  return fmt::format("{}u", value);
+  const bool is_signed_too = value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return fmt::format("{}{}", value, is_signed_too ? "" : "u");
 }
 
 }  // namespace hydrac::codegen

@@ -12,6 +12,6 @@ std::string number_text(double value);
 std::string number_text(std::int32_t value);
 std::string number_text(std::int64_t value);
 std::string number_text(std::uint32_t value);
-std::string number_text(std::uint64_t value);
+std::string number_text(std::uint64_t value);  // a count, without the u where it has no need of it
 
 }  // namespace hydrac::codegen

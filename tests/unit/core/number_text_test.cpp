@@ -21,11 +21,12 @@ TEST(NumberText, IsWhatAnEngineerWrites) {
   EXPECT_EQ(number_text(1e300), "1e+300");
   EXPECT_EQ(number_text(-3), "-3");
   EXPECT_EQ(number_text(3u), "3u");
+  EXPECT_EQ(number_text(size_t{3}), "3");
   EXPECT_EQ(number_text(int64_t{5000000000}), "5000000000");
 }
 
 TEST(NumberText, IsTheSameNumberToTheCompiler) {
-  EXPECT_NO_THROW(CompiledKernels(number_assertions()));
+  EXPECT_NO_THROW(CompiledKernels{number_assertions()});
 }
 
 // Code cannot be made of a number in another way.

@@ -14,6 +14,7 @@ TEST_F(CudaNumberText, IsTheSameNumberToTheCompiler) {
   device_code::CompileRequest request;
   request.source = number_assertions();
   request.capability = 90;
+  request.options = {"-default-device"};
   EXPECT_NO_THROW(device_code::compile(request));
 }
 
