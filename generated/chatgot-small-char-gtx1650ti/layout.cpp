@@ -30,7 +30,7 @@ ProgramLayout program_layout() {
   layout.state.rng_step = place(m.state.rng_step);
   layout.state.rng_seed = place(m.state.rng_seed);
   layout.state.loss_scale = place(m.moments.loss_scale);
-  layout.state.initial_loss_scale = 65536;
+  layout.state.initial_loss_scale = 65536.0;
 
   layout.results.step_loss = place(m.state.step_loss);
   layout.results.grad_norm = place(m.state.grad_norm);

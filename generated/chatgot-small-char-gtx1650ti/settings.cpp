@@ -20,10 +20,10 @@ TrainSettings train_settings() {
   train.gradient_accumulation_steps = 8;
   train.eval_steps = 500;
   train.save_steps = 1000;
-  train.save_seconds = 600;
+  train.save_seconds = 600.0;
   train.save_total_limit = 2;
   train.tokens_per_step = 16384;
-  train.peak_flops = 6100000000000;
+  train.peak_flops = 6100000000000.0;
   train.sample.prompt = "\n";
   train.sample.max_new_tokens = 400;
   train.sample.sampling.temperature = 0.8;

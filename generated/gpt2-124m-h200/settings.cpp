@@ -20,10 +20,10 @@ TrainSettings train_settings() {
   train.gradient_accumulation_steps = 8;
   train.eval_steps = 250;
   train.save_steps = 1000;
-  train.save_seconds = 600;
+  train.save_seconds = 600.0;
   train.save_total_limit = 3;
   train.tokens_per_step = 524288;
-  train.peak_flops = 989400000000000;
+  train.peak_flops = 989400000000000.0;
   train.sample.max_new_tokens = 200;
   train.sample.sampling.temperature = 0.8;
   train.sample.sampling.seed = 1337;

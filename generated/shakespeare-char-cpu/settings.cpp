@@ -18,7 +18,7 @@ TrainSettings train_settings() {
   train.run_dir = "runs/shakespeare-char";
   train.max_steps = 5000;
   train.eval_steps = 250;
-  train.save_seconds = 600;
+  train.save_seconds = 600.0;
   train.save_total_limit = 3;
   train.tokens_per_step = 16384;
   train.sample.prompt = "\n";

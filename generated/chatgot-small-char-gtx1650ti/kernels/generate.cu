@@ -29,8 +29,7 @@ static __global__ void __launch_bounds__(select_token_sizes::kThreads)
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= C / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
-  const int c = i * kVector;
-  const auto x_in = load_columns<kVector>(x + position_value * C + c);
+  const auto x_in = load_columns<kVector>(x + position_value * C + first);
   float y_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
