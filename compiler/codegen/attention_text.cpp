@@ -51,8 +51,8 @@ void define_dropout(Block& body, const ir::Node& node, double probability, const
     body.line("constexpr {} dropout{{0, 0, 1.0f}};", type);
   } else {
     body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {} + layer),{}{}, {}}};", type,
-              static_cast<uint32_t>(node.integer("site") * ops::kSiteStride), wrap, ops::dropout_threshold(probability),
-              static_cast<float>(1 / (1 - probability)));
+              static_cast<uint32_t>(node.integer("site") * ops::kSiteStride), wrap,
+              ops::dropout_threshold(probability), static_cast<float>(1 / (1 - probability)));
   }
 }
 

@@ -38,7 +38,8 @@ Code BodyNames::rows_code(const Affine& rows, const Numbers& numbers) const {
   int64_t step = 0, below = 1;
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
-  int outer = 0;  // the outermost that counts: those around it keep the text of a batch of one that of any batch
+  int outer =
+      0;  // the outermost that counts: those around it keep the text of a batch of one that of any batch
   while (outer < body_.row_variables && body_.variables[outer].size == 1) ++outer;
   for (int v = body_.row_variables; v-- > 0;) {
     if (v > outer && body_.variables[v].size == 1) continue;  // it is 0
@@ -108,7 +109,8 @@ Code BodyNames::columns_code(const Affine& columns, const Numbers& numbers) cons
   Code at = flat_columns_.at(flat->space);
   if (columns.terms.back().first == element_variable_) at = code(Precedence::sum, "{} + j", at);
   if (flat->step != 1)
-    at = code(Precedence::product, "{} * {}", within(at, Precedence::product), as_factor(numbers(flat->step)));
+    at =
+        code(Precedence::product, "{} * {}", within(at, Precedence::product), as_factor(numbers(flat->step)));
   return columns.constant == 0 ? at : sum_of(at, numbers(columns.constant).code);
 }
 

@@ -117,8 +117,8 @@ class BodyNames {
   Wanted wanted(ir::ExprId id) const;
   Code rows_code(const ir::Affine& rows, const Numbers& numbers) const;
   Code columns_code(const ir::Affine& columns, const Numbers& numbers) const;
-  // Offsets of columns that follow each other as the elements of a space of several variables do, `step` apart: then
-  // they are the flat column times step.
+  // Offsets of columns that follow each other as the elements of a space of several variables do, `step`
+  // apart: then they are the flat column times step.
   struct FlatColumns {
     int space;
     int64_t step;

@@ -95,8 +95,8 @@ template <class... Args>
 using CodeFormat =
     fmt::format_string<std::remove_cvref_t<decltype(internal::printed(std::declval<const Args&>()))>...>;
 
-// fmt::format whose result refers to what its arguments refer to. A number becomes a literal of its type: 2.0f is
-// "2.0f", and no format says more of it than {}.
+// fmt::format whose result refers to what its arguments refer to. A number becomes a literal of its
+// type: 2.0f is "2.0f", and no format says more of it than {}.
 template <class... Args>
 Code code(CodeFormat<Args...> format, const Args&... args) {
   Code result(internal::formatted(format, internal::printed(args)...));

@@ -32,8 +32,8 @@ bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != ir::Op::fused || node.outputs.size() != 1 || node.body->stores.size() != 1) return false;
   const ir::Store& store = node.body->stores[0];
   const ir::Expr& value = node.body->exprs[store.value];
-  const bool is_zero = value.op == ir::ExprOp::constant && value.type == ir::ExprType::f32 && value.number == 0 &&
-                       !std::signbit(value.number);
+  const bool is_zero = value.op == ir::ExprOp::constant && value.type == ir::ExprType::f32 &&
+                       value.number == 0 && !std::signbit(value.number);
   if (store.kind != ir::StoreKind::store || !is_zero) return false;
   int64_t written = node.body->row_count();
   if (store.space != ir::kRowSpace) written *= element_count(node.body->space_shape(store.space));

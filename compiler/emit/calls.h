@@ -26,7 +26,7 @@ class CallText {
  private:
   struct Body {
     std::string text;
-    std::vector<std::string> statements;    // its lines but for comments
+    std::vector<std::string> statements;   // its lines but for comments
     std::set<std::string> groups, queues;  // that they name
   };
   Body body_of(int section) const;

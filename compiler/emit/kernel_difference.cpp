@@ -92,8 +92,7 @@ class KernelComparison {
     for (; i < end; ++i) {
       if (is_comment(larger_[i])) continue;  // it stays
       while (j < other_end && is_comment(smaller_[j])) ++j;
-      if (j < other_end &&
-          (differ_in_constant(i, j) || is_written_out(larger_[i], smaller_[j], values))) {
+      if (j < other_end && (differ_in_constant(i, j) || is_written_out(larger_[i], smaller_[j], values))) {
         ++result_.shared, ++j;
         continue;
       }

@@ -70,14 +70,16 @@ void LayoutText::state() {
   place("state.first_row", io.first_row);
   if (io.loss_scale != ir::kNoValue) {
     place("state.loss_scale", io.loss_scale);
-    out_.line(fmt::format("layout.state.initial_loss_scale = {};", number_text(optimizers::LossScaling{}.initial)));
+    out_.line(
+        fmt::format("layout.state.initial_loss_scale = {};", number_text(optimizers::LossScaling{}.initial)));
   }
   if (const ir::ValueId digits = compiled_.graph.find("learning_rate.digits"); digits != ir::kNoValue) {
     place("state.rate_digits", digits);
     place("state.rate_unit", compiled_.graph.find("learning_rate.unit"));
     place("state.rate_trial", compiled_.graph.find("learning_rate.trial"));
     const auto rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
-    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(rate.digits), number_text(rate.unit)));
+    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(rate.digits),
+                          number_text(rate.unit)));
   }
   out_.line("");
 }
@@ -155,8 +157,9 @@ void LayoutText::rope() {
   out_.line("layout.rope->head_dim = D;");
   out_.line(fmt::format("layout.rope->theta = {};", number_text(m.rope_theta)));
   if (s.factor != 1) {
-    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor), number_text(s.low_freq_factor),
-                          number_text(s.high_freq_factor), s.original_max_position_embeddings));
+    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor),
+                          number_text(s.low_freq_factor), number_text(s.high_freq_factor),
+                          s.original_max_position_embeddings));
   }
   out_.line("");
 }
@@ -184,9 +187,9 @@ void LayoutText::flop() {
   out_.line(fmt::format(
       "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
       weights.size() == 1 || passes > 1 ? "6" : "2 to 6", more));
-  out_.line(fmt::format(
-      "layout.flop_per_target = {}{};", sum,
-      number_text(static_cast<double>(compiled_.spec.parallel.tensor) * targets::attention_flop_per_target(compiled_))));
+  out_.line(fmt::format("layout.flop_per_target = {}{};", sum,
+                        number_text(static_cast<double>(compiled_.spec.parallel.tensor) *
+                                    targets::attention_flop_per_target(compiled_))));
 }
 
 void LayoutText::exchange() {

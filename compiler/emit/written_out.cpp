@@ -15,9 +15,9 @@ namespace {
 constexpr int kNoOperator = 0, kUnary = 9, kPrimary = 10;
 
 int binding(std::string_view word) {
-  static const std::map<std::string_view, int> table = {
-      {"?", 1}, {"||", 2}, {"&&", 3}, {"==", 4}, {"!=", 4}, {"<", 5}, {"<=", 5},
-      {">", 5}, {">=", 5}, {"+", 6},  {"-", 6},  {"*", 7},  {"/", 7}, {"%", 7}};
+  static const std::map<std::string_view, int> table = {{"?", 1}, {"||", 2}, {"&&", 3}, {"==", 4}, {"!=", 4},
+                                                        {"<", 5}, {"<=", 5}, {">", 5},  {">=", 5}, {"+", 6},
+                                                        {"-", 6}, {"*", 7},  {"/", 7},  {"%", 7}};
   const auto found = table.find(word);
   return found == table.end() ? kNoOperator : found->second;
 }
@@ -29,7 +29,8 @@ int loosest(std::string_view expression) {
     end = std::min(expression.find(' ', at), expression.size());
     const std::string_view word = expression.substr(at, end - at);
     if (depth == 0 && binding(word) != kNoOperator) least = std::min(least, binding(word));
-    for (const char c : word) depth += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+    for (const char c : word)
+      depth += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
   }
   return least;
 }
@@ -59,8 +60,8 @@ class WrittenOut {
 
   using Ends = std::set<size_t>;
 
-  // Where the stretches of the other line end that begin at `at` and are `text`, with some of the first `count` values
-  // written out.
+  // Where the stretches of the other line end that begin at `at` and are `text`, with some of the first
+  // `count` values written out.
   Ends ends(std::string_view text, size_t count, size_t at) {
     Ends here = {at};
     ir::split_words(text, [&](std::string_view part, bool is_word) {

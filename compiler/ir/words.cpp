@@ -10,7 +10,8 @@ bool is_part(char c) {
 
 }  // namespace
 
-void split_words(std::string_view text, const std::function<void(std::string_view part, bool is_word)>& visit) {
+void split_words(std::string_view text,
+                 const std::function<void(std::string_view part, bool is_word)>& visit) {
   for (size_t at = 0; at < text.size();) {
     size_t end = at;
     const bool is_word = is_part(text[at]);

@@ -12,7 +12,9 @@ std::string with_words(std::string_view text, const std::map<std::string, std::s
 
 bool has_word(std::string_view text, std::string_view word);
 
-// Calls `visit` with the text between identifiers and with each identifier, in order; these are parts of `text`.
-void split_words(std::string_view text, const std::function<void(std::string_view part, bool is_word)>& visit);
+// Calls `visit` with the text between identifiers and with each identifier, in order; these are parts of
+// `text`.
+void split_words(std::string_view text,
+                 const std::function<void(std::string_view part, bool is_word)>& visit);
 
 }  // namespace hydrac::ir

@@ -115,11 +115,16 @@ TEST(OwnFunction, TheExampleIsAValidSpec) {
 // Names of generated code's own variables, constants and kernels, of C's functions, and of CUDA's words.
 TEST(OwnFunction, MayHaveAnyNameThatCppTakes) {
   const Workplace place;
-  for (const std::string name : {"block", "l", "rows", "kRows", "total", "expf", "assert", "std", "float4", "blockIdx",
-                                 "sigmoid", "rmsnorm", "user_f"}) {
+  for (const std::string name : {"block", "l", "rows", "kRows", "total", "expf", "assert", "std", "float4",
+                                 "blockIdx", "sigmoid", "rmsnorm", "user_f"}) {
     spill(place / "f.h", "float " + name + "(float x) { return x > 0.0f ? x : 0.1f * x; }\n");
     for (const char* target : {"target=cpu", "target=h100"}) {
-      Words words = {"emit", "base.yaml", "-q", "-o", name + target, target,
+      Words words = {"emit",
+                     "base.yaml",
+                     "-q",
+                     "-o",
+                     name + target,
+                     target,
                      "model.hidden_act={cpp: f.h, function: " + name + "}"};
       if (std::string(target) != "target=cpu") words.push_back("optimizations.threads=0");
       const Outcome outcome = place.run(words);
@@ -132,7 +137,8 @@ TEST(OwnFunction, IsRefusedAtItsLineWhereCppTakesNoSuchName) {
   const Workplace place;
   for (const std::string name : {"main", "double", "operator"}) {
     spill(place / "f.h", "float " + name + "(float x) { return x > 0.0f ? x : 0.1f * x; }\n");
-    const Outcome outcome = place.run({"check", "base.yaml", "model.hidden_act={cpp: f.h, function: " + name + "}"});
+    const Outcome outcome =
+        place.run({"check", "base.yaml", "model.hidden_act={cpp: f.h, function: " + name + "}"});
     EXPECT_EQ(outcome.code, 2) << name;
     EXPECT_NE(outcome.err.find("f.h:1:"), std::string::npos) << outcome.err;
   }

@@ -71,7 +71,7 @@ SOURCES = [
     {"data.path": "text.txt", "data.tokenizer": "char"},
     {"data.path": "records.jsonl"},
     {"data.path": "tokens.bin", "data.format": "uint16", "model.vocab_size": 257},
-    {"data.path": "chats.jsonl", "data.format": "chat"},
+    {"data.path": "chats.jsonl", "data.format": "chat", "train.sequence_len": 32},
     {"data.path": "chats.jsonl", "data.format": "chat", "train.sequence_len": 32, "objective.name": "polychromic", "objective.max_new_tokens": 4},
     {"data.path": "series.csv", "model.input": "series", "data.target": ["y"]},
     {"data.path": "series.csv", "model.input": "series", "model.head": "classification", "model.num_labels": 3, "data.target": ["c"]},
@@ -128,7 +128,7 @@ def a_value(path, schema, random):
 
 def a_spec(table, random):
     """Keys by path; what one says may not go with what another says."""
-    spec = {"name": "x", "target": "cpu", "sample.max_new_tokens": 3}
+    spec = {"name": "x", "target": "cpu", "data.val_fraction": 0.1, "sample.max_new_tokens": 3}
     spec.update({path: random.choice(values) for path, values in NEEDED.items()})
     likely = random.choice([0.02, 0.05, 0.1, 0.2, 0.4])
     for path, schema in table.items():

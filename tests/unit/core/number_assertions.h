@@ -23,8 +23,24 @@ template <class T>
 std::vector<T> awkward_floats() {
   using Limits = std::numeric_limits<T>;
   const T tiny = Limits::denorm_min(), least = Limits::min();
-  std::vector<T> values = {0, 1, 2, 10, 1000, 16777216, T(1e16), T(1e30), T(0.1), T(1) / 3, T(1e-6), tiny, 3 * tiny,
-                           least, least - tiny, Limits::max(), Limits::infinity(), Limits::quiet_NaN()};
+  std::vector<T> values = {0,
+                           1,
+                           2,
+                           10,
+                           1000,
+                           16777216,
+                           T(1e16),
+                           T(1e30),
+                           T(0.1),
+                           T(1) / 3,
+                           T(1e-6),
+                           tiny,
+                           3 * tiny,
+                           least,
+                           least - tiny,
+                           Limits::max(),
+                           Limits::infinity(),
+                           Limits::quiet_NaN()};
   for (size_t i = 0, count = values.size(); i < count; ++i) values.push_back(-values[i]);
   return values;
 }
@@ -32,7 +48,15 @@ std::vector<T> awkward_floats() {
 template <class T>
 std::vector<T> awkward_integers() {
   using Limits = std::numeric_limits<T>;
-  return {0, 1, 255, 65536, Limits::max(), Limits::max() - 1, Limits::min(), Limits::min() + 1, static_cast<T>(-7)};
+  return {0,
+          1,
+          255,
+          65536,
+          Limits::max(),
+          Limits::max() - 1,
+          Limits::min(),
+          Limits::min() + 1,
+          static_cast<T>(-7)};
 }
 
 inline std::string number_assertions() {
