@@ -38,11 +38,9 @@ Code BodyNames::rows_code(const Affine& rows, const Numbers& numbers) const {
   int64_t step = 0, below = 1;
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
-  int outer =
-      0;  // the outermost that counts: those around it keep the text of a batch of one that of any batch
-  while (outer < body_.row_variables && body_.variables[outer].size == 1) ++outer;
   for (int v = body_.row_variables; v-- > 0;) {
-    if (v > outer && body_.variables[v].size == 1) continue;  // it is 0
+    // It is 0. The first one, a batch of one, has the text of any batch.
+    if (v > 0 && body_.variables[v].size == 1) continue;
     const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
     if (below == 1) step = coefficient;
     flat = flat && coefficient == step * below;
