@@ -33,7 +33,8 @@ bool CudaBodyPrinter::is_in_vector() const {
   return flat_space_ != ir::kRowSpace && body_.spaces[flat_space_].back() == element_variable_;
 }
 
-// Of the thread's first element in a tensor which lies as the flat index counts, behind what else is added.
+// Offset of the thread's first element in a tensor that lies as the flat index counts, after what else is
+// added.
 Code CudaBodyPrinter::named_offset(const Address& at) const {
   ir::Affine flat = at.rows + at.columns;
   const int64_t constant = std::exchange(flat.constant, 0);

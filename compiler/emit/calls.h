@@ -30,7 +30,7 @@ class CallText {
     std::set<std::string> groups, queues;  // that they name
   };
   Body body_of(int section) const;
-  // Whether the function needs to know which layer it is.
+  // True where the function needs to know which layer it is.
   bool names_layer(const Body& body, const program::Section& section) const;
   std::string call_text(const program::Section& section, const program::Call& call) const;
   std::string launch(const program::Section& section, const program::Call& call,

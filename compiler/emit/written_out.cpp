@@ -22,7 +22,7 @@ int binding(std::string_view word) {
   return found == table.end() ? kNoOperator : found->second;
 }
 
-// Of the operators outside of parentheses, each between spaces, the loosest.
+// The loosest of the operators outside of parentheses, each of which stands between spaces.
 int loosest(std::string_view expression) {
   int least = expression.starts_with("-") || expression.starts_with("!") ? kUnary : kPrimary, depth = 0;
   for (size_t at = 0, end = 0; at < expression.size(); at = end + 1) {
@@ -35,7 +35,7 @@ int loosest(std::string_view expression) {
   return least;
 }
 
-// Whether an expression can stand between these without parentheses.
+// True where an expression needs no parentheses between these.
 bool stands_alone(std::string_view before, std::string_view expression, std::string_view behind) {
   int left = kNoOperator, right = kNoOperator;
   if (before.ends_with(' ')) {
@@ -60,7 +60,7 @@ class WrittenOut {
 
   using Ends = std::set<size_t>;
 
-  // Where the stretches of the other line end that begin at `at` and are `text`, with some of the first
+  // Ends of the stretches of the other line that begin at `at` and are `text`, with some of the first
   // `count` values written out.
   Ends ends(std::string_view text, size_t count, size_t at) {
     Ends here = {at};

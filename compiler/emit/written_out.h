@@ -9,7 +9,7 @@ namespace hydrac::emit {
 // Names and what they stand for, the later of which may name the earlier ones.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
-// Whether `other` is `line` with some of the values written out, in parentheses where they are needed and
+// True where `other` is `line` with some of the values written out, in parentheses where they are needed and
 // perhaps where they are not. Takes time that grows with the values times the lengths, however they are
 // nested.
 bool is_written_out(const std::string& line, const std::string& other, const NamedValues& values);

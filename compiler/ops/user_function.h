@@ -20,8 +20,8 @@ ir::Term call_derivative(ir::BodyBuilder& k, const functions::Function& function
 // The node's attribute "function"; null where it has none.
 const functions::Function* function_of(const ir::Node& node);
 
-// What its kernel is called. No word of C++ or CUDA and no other name in generated code begins as it does, so
-// that a function may have any name.
+// Its kernel's name. No word of C++ or CUDA and no other name in generated code begins as it does, so that a
+// function may have any name.
 std::string kernel_name(const functions::Function& function);
 
 // The attributes of a node that computes a function.

@@ -25,7 +25,7 @@ FUNCTIONS = {
     "train.lr_scheduler.name": ["float {f}(float step, float max_steps) {{ return 1.0f - 0.5f * step / max_steps; }}"],
 }
 
-# What keys that name something can name.
+# Values of keys that name something.
 WORDS = {
     "name": NAMES,
     "model.from": [""], "model.weights": ["none"], "adapter.from": [""], "adapter.weights": ["none"], "extends": [""],
@@ -51,7 +51,7 @@ NEEDED = {
     "train.max_steps": [1, 2, 4, 5],
 }
 
-# What whole groups of keys are about.
+# Keys without which a group of others has no effect.
 FEATURES = [
     {"model.attention_kind": "ccgqa"},
     {"model.mor.recursions": 2},

@@ -23,7 +23,7 @@ import time
 import generate
 import trials
 
-# What takes longer is tried with one of so many specs.
+# Slow trials are for one of so many specs.
 TRAIN_OF, BUILD_OF, KERNELS_OF = 8, 64, 32
 
 

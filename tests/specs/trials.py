@@ -1,4 +1,4 @@
-"""What is tried with a spec that `hydrac check` accepts, and what must come of it."""
+"""Trials of a spec that `hydrac check` accepts, and the outcomes that each may have."""
 import hashlib
 import json
 import os
@@ -22,7 +22,7 @@ def without_numbers(line):
 
 
 class Finding(Exception):
-    """What must not happen. `kind` is the same for the same fault in other specs."""
+    """An outcome that must not happen. `kind` is the same for the same fault in other specs."""
 
     def __init__(self, trial, said):
         super().__init__(said)
