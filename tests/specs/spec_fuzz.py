@@ -81,8 +81,9 @@ class Fuzz:
         try:
             wanted = generate.a_spec(self.table, draw)
             self.count("specs")
-            for target in ["cpu", *draw.sample(self.gpus, 2)]:
-                self.try_target(tries, generate.for_target(wanted, target), number)
+            self.try_target(tries, generate.for_target(wanted, "cpu"), number)
+            for gpu in draw.sample(self.gpus, 2):
+                self.try_target(tries, generate.for_target(wanted, gpu), number)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
