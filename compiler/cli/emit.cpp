@@ -47,8 +47,8 @@ std::optional<std::string> threads_asked_for(const Arguments& arguments) {
 
 }  // namespace
 
-emit::Edits edits_of(const Arguments& arguments) {
-  return arguments.has("--force") ? emit::Edits::overwrite : emit::Edits::refuse;
+emit::Consent consent_of(const Arguments& arguments) {
+  return {.overwrites_edits = arguments.has("--force"), .keeps_outdated = arguments.has("--accept")};
 }
 
 // The same on every machine: nothing is asked of a GPU that happens to be here.
@@ -120,7 +120,13 @@ int emit_verb(const Arguments& arguments) {
   const std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::any_machine);
   if (!locked) return kBadInput;
   const emit::Files files = emitted_files(arguments, *locked, *folder);
-  const emit::FolderState before = emit::write(*folder, files, edits_of(arguments));
+  const emit::Consent consent = consent_of(arguments);
+  if (const emit::FolderState state = emit::compare(*folder, files, consent); !state.outdated.empty()) {
+    if (!arguments.has("--quiet")) print_unified(*folder, files, state.outdated);
+    fmt::print(stderr, "hydrac: {}\n", emit::outdated_text(state));
+    return kFoundWanting;
+  }
+  const emit::FolderState before = emit::write(*folder, files, consent);
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);
   for (const std::string& name : before.changed) print_change("changed", name);

@@ -1,6 +1,8 @@
 // The files that a verb's command line asks for, for the verbs that emit, compare and build.
 #pragma once
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "cli/locked_spec.h"
@@ -14,7 +16,12 @@ namespace hydrac::cli {
 // InputError where a program cannot be emitted.
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked, const std::filesystem::path& folder);
 
-// --force overwrites edits.
-emit::Edits edits_of(const Arguments& arguments);
+// --force overwrites edits, --accept keeps outdated kernels.
+emit::Consent consent_of(const Arguments& arguments);
+
+// Prints the lines of these files that are not as they would be emitted now, as a unified diff; nothing
+// would be left of a file that is not emitted any more.
+void print_unified(const std::filesystem::path& folder, const emit::Files& files,
+                   const std::vector<std::string>& names);
 
 }  // namespace hydrac::cli

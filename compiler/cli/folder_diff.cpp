@@ -39,7 +39,7 @@ void print_line(char mark, std::string_view text, bool colored) {
 }
 
 // From what the folder holds to what would be emitted.
-void print_unified(const std::filesystem::path& path, const std::vector<emit::Hunk>& hunks, bool colored) {
+void print_file(const std::filesystem::path& path, const std::vector<emit::Hunk>& hunks, bool colored) {
   fmt::print("--- {}\n+++ {} (as emitted now)\n", path.string(), path.string());
   for (const emit::Hunk& hunk : hunks) {
     print_line('@', header_of(hunk).substr(1) + "\n", colored);
@@ -69,13 +69,14 @@ void print_difference(const Arguments& arguments, const std::filesystem::path& f
                       const emit::Files& files, const emit::FolderState& state) {
   const bool stat = arguments.has("--stat"), names = stat || arguments.has("--quiet");
   for (const auto& [kind, list] :
-       {std::pair("changed", &state.changed), std::pair("edited ", &state.edited)}) {
+       {std::pair("changed ", &state.changed), std::pair("edited  ", &state.edited),
+        std::pair("outdated", &state.outdated)}) {
     for (const std::string& name : *list) {
       if (stat)
-        fmt::print("{}  {}  {}\n", kind, name,
+        fmt::print("{} {}  {}\n", kind, name,
                    changed_lines(emit::text_of(folder, name), wanted_text(files, name)));
       else if (names)
-        fmt::print("{}  {}\n", kind, name);
+        fmt::print("{} {}\n", kind, name);
     }
   }
   for (const std::string& name : state.kept) fmt::print("kept     {}\n", name);
@@ -83,16 +84,20 @@ void print_difference(const Arguments& arguments, const std::filesystem::path& f
   for (const std::string& name : state.stale) fmt::print("stale    {}\n", name);
   for (const std::string& name : state.foreign) fmt::print("foreign  {}\n", name);
   if (names) return;
-  const bool colored = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  for (const auto* list : {&state.changed, &state.edited}) {
-    for (const std::string& name : *list) {
-      const std::string now = emit::text_of(folder, name);
-      print_unified(folder / name, emit::line_diff(now, wanted_text(files, name)), colored);
-    }
-  }
+  for (const auto* list : {&state.changed, &state.edited, &state.outdated})
+    print_unified(folder, files, *list);
 }
 
 }  // namespace
+
+void print_unified(const std::filesystem::path& folder, const emit::Files& files,
+                   const std::vector<std::string>& names) {
+  const bool colored = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  for (const std::string& name : names) {
+    const std::string now = emit::text_of(folder, name);
+    print_file(folder / name, emit::line_diff(now, wanted_text(files, name)), colored);
+  }
+}
 
 int diff_folder(const Arguments& arguments, const std::string& folder) {
   Arguments of_spec = arguments;

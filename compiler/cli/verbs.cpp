@@ -17,6 +17,8 @@ namespace {
 
 const Option kQuiet{"--quiet,-q", "", "print nothing but errors"};
 const Option kForce{"--force", "", "overwrite files that were edited since they were written"};
+const Option kAccept{"--accept", "",
+                     "kernels that are kept stay although what hydrac would write there has changed"};
 const Option kThreads{"--threads", "N", "as optimizations.threads=N"};
 const Option kDump{"--dump", "DIR", "write each stage of the compiler as a numbered text file"};
 const Option kMemory{"--memory", "GIB",
@@ -97,6 +99,7 @@ const std::vector<Verb>& verbs() {
        {{"--output,-o", "FOLDER", "where to; files there that are current stay untouched"},
         {"--vendor-runtime", "", "write the runtime's sources beside it, so that it builds by itself"},
         kForce,
+        kAccept,
         kLocked,
         kLock,
         kQuiet,
@@ -107,7 +110,7 @@ const std::vector<Verb>& verbs() {
       {"build",
        "SPEC -o FOLDER [key=value ...]",
        "emit the program with the runtime and compile it: FOLDER/build/train",
-       {{"--output,-o", "FOLDER", "where to"}, kForce, kLocked, kLock, kQuiet, kThreads, kMemory},
+       {{"--output,-o", "FOLDER", "where to"}, kForce, kAccept, kLocked, kLock, kQuiet, kThreads, kMemory},
        build_verb},
       {"diff",
        "SPEC FOLDER | SPEC SPEC [key=value ...]",

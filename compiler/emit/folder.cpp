@@ -51,7 +51,7 @@ std::vector<fs::path> places(const fs::path& folder, const Files& files) {
 // program from its beginning.
 std::optional<std::string> other_work(const fs::path& folder, const FolderState& state) {
   const bool is_own = !state.current.empty() || !state.changed.empty() || !state.edited.empty() ||
-                      !state.kept.empty() || !state.stale.empty();
+                      !state.kept.empty() || !state.outdated.empty() || !state.stale.empty();
   if (is_own || !fs::is_directory(folder)) return std::nullopt;
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -77,10 +77,11 @@ void require_fit(const fs::path& folder, const std::string& name, const std::str
 
 class Comparison {
  public:
-  Comparison(const fs::path& folder, const Files& files, Edits edits)
+  Comparison(const fs::path& folder, const Files& files, const Consent& consent)
       : folder_(folder),
         files_(files),
-        written_(edits == Edits::refuse ? Manifest::read(folder) : Manifest()) {}
+        consent_(consent),
+        written_(Manifest::read(folder, consent.overwrites_edits)) {}
 
   FolderState run() {
     for (const auto& [name, text] : files_) sort_in(name, text);
@@ -101,10 +102,15 @@ class Comparison {
     if (text == wanted) return state_.current.push_back(name);
     if (is_kept(text)) {
       require_fit(folder_, name, text, files_);
-      return state_.kept.push_back(name);
+      const bool is_current = consent_.keeps_outdated || written_.lists(name, wanted);
+      return (is_current ? state_.kept : state_.outdated).push_back(name);
     }
     if (!was_emitted(path)) return state_.foreign.push_back(name);
-    (written_.is_edited(name, text) ? state_.edited : state_.changed).push_back(name);
+    (is_edited(name, text) ? state_.edited : state_.changed).push_back(name);
+  }
+
+  bool is_edited(const std::string& name, const std::string& text) const {
+    return !consent_.overwrites_edits && !written_.lists(name, text);
   }
 
   void find_stale(const fs::path& place) {
@@ -115,12 +121,13 @@ class Comparison {
         continue;
       const std::string text = read(entry.path());
       if (is_kept(text)) require_fit(folder_, name, text, files_);
-      (written_.is_edited(name, text) ? state_.edited : state_.stale).push_back(name);
+      (is_edited(name, text) ? state_.edited : state_.stale).push_back(name);
     }
   }
 
   const fs::path& folder_;
   const Files& files_;
+  const Consent consent_;
   const Manifest written_;
   FolderState state_;
 };
@@ -128,11 +135,11 @@ class Comparison {
 }  // namespace
 
 // A loop of links, a folder that may not be read, a name that is too long.
-FolderState compare(const fs::path& folder, const Files& files, Edits edits) {
+FolderState compare(const fs::path& folder, const Files& files, const Consent& consent) {
   try {
     if (fs::exists(folder) && !fs::is_directory(folder))
       throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
-    return Comparison(folder, files, edits).run();
+    return Comparison(folder, files, consent).run();
   } catch (const fs::filesystem_error& error) {
     throw runtime::InputError(
         fmt::format("cannot look at {}: {}", error.path1().string(), error.code().message()));
@@ -155,8 +162,16 @@ std::optional<int64_t> recorded_threads(const fs::path& folder) {
   return is_number && threads > 0 ? std::optional(threads) : std::nullopt;
 }
 
-FolderState write(const fs::path& folder, const Files& files, Edits edits) {
-  const FolderState state = compare(folder, files, edits);
+std::string outdated_text(const FolderState& state) {
+  return fmt::format(
+      "kept, but what hydrac would write there has changed: {}\nNothing was written. Change in the kernel "
+      "what "
+      "has to follow (`hydrac diff` shows it), then say --accept",
+      fmt::join(state.outdated, ", "));
+}
+
+FolderState write(const fs::path& folder, const Files& files, const Consent& consent) {
+  const FolderState state = compare(folder, files, consent);
   if (!state.foreign.empty()) {
     throw runtime::InputError(
         fmt::format("{} was not written by hydrac: choose another folder, or move it away",
@@ -169,6 +184,9 @@ FolderState write(const fs::path& folder, const Files& files, Edits edits) {
                     "file has the line \"{}\" stays as it is",
                     state.edited.size() == 1 ? "a file was" : "files were",
                     state.edited.size() == 1 ? "it" : "them", fmt::join(state.edited, ", "), kKeepLine));
+  }
+  if (!state.outdated.empty()) {
+    throw runtime::InputError(outdated_text(state));
   }
   if (const auto name = other_work(folder, state)) {
     throw runtime::InputError(fmt::format(

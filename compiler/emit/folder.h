@@ -13,25 +13,33 @@ namespace hydrac::emit {
 // Paths relative to the folder, sorted.
 struct FolderState {
   std::vector<std::string> current;
-  std::vector<std::string> changed;  // with other contents than would be emitted, as hydrac wrote them
-  std::vector<std::string> edited;   // with contents that hydrac did not write, by the folder's manifest
-  std::vector<std::string> kept;     // owned kernels, which fit the program
+  std::vector<std::string> changed;   // with other contents than would be emitted, as hydrac wrote them
+  std::vector<std::string> edited;    // with contents that the folder's manifest does not have
+  std::vector<std::string> kept;      // owned kernels, which fit the program
+  std::vector<std::string> outdated;  // owned kernels too, but what hydrac would write there has changed
   std::vector<std::string> missing;
   std::vector<std::string> stale;    // emitted once, by their first lines, and no more
   std::vector<std::string> foreign;  // stand where a file would be emitted, but hydrac did not write them
 
   bool is_current() const {
-    return changed.empty() && edited.empty() && missing.empty() && stale.empty() && foreign.empty();
+    return changed.empty() && edited.empty() && outdated.empty() && missing.empty() && stale.empty() &&
+           foreign.empty();
   }
 };
 
-// What becomes of files that somebody edited.
-enum class Edits { refuse, overwrite };
+// Says which kernels are outdated, and what to do.
+std::string outdated_text(const FolderState& state);
+
+// What the user allows besides writing a new program or one that nobody touched.
+struct Consent {
+  bool overwrites_edits = false;  // of files that are not kept
+  bool keeps_outdated = false;    // owned kernels stay although what hydrac would write there has changed
+};
 
 // Reads nothing but files that would be emitted and those whose names say that they might have been. A folder
 // that does not exist misses everything. runtime::InputError when `folder` is something else than a folder,
 // something in it cannot be read, or a kept kernel does not fit the program.
-FolderState compare(const std::filesystem::path& folder, const Files& files, Edits edits = Edits::refuse);
+FolderState compare(const std::filesystem::path& folder, const Files& files, const Consent& consent = {});
 
 // What an emitted file holds now. runtime::InputError when it cannot be read.
 std::string text_of(const std::filesystem::path& folder, const std::string& name);
@@ -41,9 +49,9 @@ std::optional<int64_t> recorded_threads(const std::filesystem::path& folder);
 
 // Writes what is changed or missing and removes what is stale; a file that is current or kept is not touched,
 // so that nothing that depends on it is built again. runtime::InputError, with nothing written, where it
-// would overwrite a file that hydrac did not write, or one that was edited and `edits` refuses that, or where
-// the folder holds only foreign files; runtime::RunError when the folder cannot be written. Returns the state
-// it found.
-FolderState write(const std::filesystem::path& folder, const Files& files, Edits edits);
+// would overwrite a file that hydrac did not write, where `consent` lacks for what it found, or where the
+// folder holds only foreign files; runtime::RunError when the folder cannot be written. Returns the state it
+// found.
+FolderState write(const std::filesystem::path& folder, const Files& files, const Consent& consent);
 
 }  // namespace hydrac::emit

@@ -24,14 +24,14 @@ uint64_t hash_of(const std::string& text) {
 
 std::string manifest_text(const Files& files) {
   std::string text =
-      "# Hashes of the files as hydrac wrote them: one with another hash was edited, and `hydrac emit` does "
-      "not "
-      "overwrite it.\n";
+      "# Hashes of the files as hydrac wrote them, or would have written kernels that are kept. `hydrac "
+      "emit` "
+      "overwrites no file with another hash.\n";
   for (const auto& [name, contents] : files) text += fmt::format("{:016x}  {}\n", hash_of(contents), name);
   return text;
 }
 
-Manifest Manifest::read(const std::filesystem::path& folder) {
+Manifest Manifest::read(const std::filesystem::path& folder, bool tolerant) {
   Manifest manifest;
   std::ifstream in(folder / kManifestFile);
   std::string line;
@@ -42,6 +42,7 @@ Manifest Manifest::read(const std::filesystem::path& folder) {
     const bool is_hash =
         std::from_chars(line.data(), end, hash, 16).ptr == end && end - line.data() == kDigits;
     if (!is_hash || line.size() <= kDigits + 2 || line.substr(kDigits, 2) != "  ") {
+      if (tolerant) continue;
       throw runtime::InputError(
           fmt::format("{}:{} is no hash of a file: {}\nAfter a merge, emit the program again with --force, "
                       "which overwrites all of it",
@@ -52,9 +53,9 @@ Manifest Manifest::read(const std::filesystem::path& folder) {
   return manifest;
 }
 
-bool Manifest::is_edited(const std::string& name, const std::string& text) const {
+bool Manifest::lists(const std::string& name, const std::string& text) const {
   const auto found = hashes_.find(name);
-  return found != hashes_.end() && found->second != hash_of(text);
+  return found != hashes_.end() && found->second == hash_of(text);
 }
 
 }  // namespace hydrac::emit

@@ -1,5 +1,5 @@
-// emitted.sum of an emitted program: what each file was when hydrac wrote it, so that an edit is seen before
-// it would be overwritten.
+// emitted.sum of an emitted program: what hydrac wrote of each file, or would have written where a kernel is
+// kept, so that an edit is seen before it would be overwritten, and a kept kernel before it is out of date.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,12 +17,12 @@ std::string manifest_text(const Files& files);
 
 class Manifest {
  public:
-  // Of a program on disk; knows no file where the folder has no manifest. runtime::InputError with the line
-  // where it is damaged, as by a merge.
-  static Manifest read(const std::filesystem::path& folder);
+  // Reads a program's on disk; it lists nothing where the folder has none. runtime::InputError with the line
+  // where it is damaged, as by a merge; with `tolerant` such lines are left out.
+  static Manifest read(const std::filesystem::path& folder, bool tolerant);
 
-  // Whether hydrac wrote the file with another text than `text`. False for a file that it does not know.
-  bool is_edited(const std::string& name, const std::string& text) const;
+  // Whether the file is listed with the hash of `text`.
+  bool lists(const std::string& name, const std::string& text) const;
 
  private:
   std::map<std::string, uint64_t> hashes_;

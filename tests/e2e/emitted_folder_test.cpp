@@ -20,7 +20,7 @@ TEST(Emit, DiffNamesWhatIsChangedMissingAndStale) {
   fs::copy(place / "program/kernels/block.cpp", place / "program/kernels/no_more.cpp");
   spill(place / "program/notes.txt", "the user's own");
   EXPECT_EQ(changed_files(place, {}),
-            "edited   forward.cpp\nmissing  kernels/head.cpp\nstale    kernels/no_more.cpp\n");
+            "edited   forward.cpp\nedited   kernels/no_more.cpp\nmissing  kernels/head.cpp\n");
   ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program", "--force"}).code, 0);
   EXPECT_EQ(changed_files(place, {}), "");
   EXPECT_FALSE(fs::exists(place / "program/kernels/no_more.cpp"));
@@ -112,6 +112,53 @@ TEST(Emit, AMergeThatBrokeTheHashesIsToBeEmittedAnew) {
             "again with --force, which overwrites all of it\n");
   EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", "--force"}).code, 0);
   EXPECT_EQ(slurp(sums), written);
+}
+
+// A file without a hash may hold anybody's work.
+TEST(Emit, OverwritesNoFileWhoseHashIsNotThere) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const fs::path file = place / "program/kernels/update.cpp", sums = place / "program/emitted.sum";
+  const std::string edited = slurp(file) + "// mine\n", listed = slurp(sums);
+  spill(file, edited);
+  const size_t end = listed.find("kernels/update.cpp\n"), line = listed.rfind('\n', end) + 1;
+  spill(sums, listed.substr(0, line) + listed.substr(listed.find('\n', end) + 1));
+  EXPECT_EQ(changed_files(place, {}), "edited   kernels/update.cpp\n");
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 2);
+  fs::remove(sums);
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 2);
+  EXPECT_EQ(slurp(file), edited);
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", "--force"}).code, 0);
+  EXPECT_EQ(slurp(sums), listed);
+}
+
+// A kept kernel contains numbers of the spec, such as the learning rate.
+TEST(Emit, AKeptKernelDoesNotGoStaleInSilence) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const fs::path file = place / "program/kernels/update.cpp";
+  const std::string owned = "// hydrac: keep\n" + slurp(file), spec = slurp(place / "program/spec.inc");
+  spill(file, owned);
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const std::string rate = "train.optimizer.learning_rate=2e-3";
+  for (const bool forced : {false, true}) {
+    const Outcome stale =
+        place.run(with({"emit", "base.yaml", "-o", "program", rate}, forced ? Words{"--force"} : Words{}));
+    EXPECT_EQ(stale.code, 1);
+    EXPECT_NE(stale.out.find("+  constexpr double kLearningRate = 0.002;\n"), std::string::npos) << stale.out;
+    EXPECT_NE(stale.err.find("would write there has changed: kernels/update.cpp\n"), std::string::npos)
+        << stale.err;
+  }
+  EXPECT_EQ(place.run({"build", "base.yaml", "-o", "program", rate}).code, 2);
+  EXPECT_EQ(slurp(place / "program/spec.inc"), spec);  // nothing was written
+  const Outcome diff = place.run({"diff", "base.yaml", "program", "-q", rate});
+  EXPECT_EQ(diff.code, 1);
+  EXPECT_NE(diff.out.find("outdated kernels/update.cpp\n"), std::string::npos) << diff.out;
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", rate, "--accept"}).code, 0);
+  EXPECT_EQ(slurp(file), owned);
+  for (const Words& words :
+       {Words{"diff", "base.yaml", "program", rate}, Words{"emit", "base.yaml", "-o", "program", rate}})
+    EXPECT_EQ(place.run(words).code, 0);
 }
 
 TEST(Emit, KeepsAnOwnedKernelThatFits) {
