@@ -17,6 +17,8 @@ TEST(ByteTokenizer, IdsAreTheBytes) {
   EXPECT_EQ(tokenizer->decode(Ids{104, 105}), "hi");
   EXPECT_EQ(tokenizer->vocab_size(), 256);
   EXPECT_EQ(tokenizer->end_of_text(), 0);
+  EXPECT_EQ(input_error([&] { tokenizer->encode(std::string_view("a\0", 2)); }),
+            "the text has U+0000, which as token 0 of the byte tokenizer would end a document");
   EXPECT_TRUE(tokenizer->is_special(0));
   EXPECT_FALSE(tokenizer->is_special(1));
   EXPECT_EQ(input_error([&] { tokenizer->token_bytes(256); }),
@@ -92,7 +94,7 @@ TEST(Tokenizer, SurvivesItsJson) {
   const std::string bpe = read_text(test_file("qwen2.tokenizer.json"));
   std::vector<std::unique_ptr<Tokenizer>> all;
   all.push_back(make_byte_tokenizer());
-  all.push_back(char_tokenizer("\n\"\\ 'héllo wörlde🙂"));
+  all.push_back(char_tokenizer("\n\"\\ 'héllo wörlde🙂" + std::string(1, '\0')));
   all.push_back(parse_tokenizer(bpe, "qwen2"));
   for (const auto& tokenizer : all) {
     const auto copy = parse_tokenizer(tokenizer->to_json(), "checkpoint");
