@@ -25,8 +25,8 @@ struct Family {
   std::string_view model_type, name;
 };
 
-// Where a model fits more than one, it is the first: Qwen2 with zeros for its one more bias is a Llama too, and every
-// Mistral without a window is one, but for what LlamaConfig refuses.
+// Where a model fits more than one, it is the first: Qwen2 with zeros for its one more bias is a Llama too,
+// and every Mistral without a window is one, but for what LlamaConfig refuses.
 constexpr auto kFamilies = std::to_array<Family>({{kGpt2, "gpt2", "GPT-2"},
                                                   {kQwen3, "qwen3", "Qwen3"},
                                                   {kQwen2, "qwen2", "Qwen2"},
@@ -48,8 +48,10 @@ constexpr auto kFamilyRules = std::to_array<FamilyRule>({
      [](const Spec& s) { return !s.model.hidden_act.function; }},
     {kAll, "model.attention_kind", "queries and keys that are neither compressed nor convolved",
      [](const Spec& s) { return s.model.attention_kind != AttentionKind::ccgqa; }},
-    {kAll, "model.mor.recursions", "one pass through an mlp", [](const Spec& s) { return !has_recursions(s); }},
-    {kAll, "model.mod.capacity", "layers that all tokens pass", [](const Spec& s) { return !routes_tokens(s); }},
+    {kAll, "model.mor.recursions", "one pass through an mlp",
+     [](const Spec& s) { return !has_recursions(s); }},
+    {kAll, "model.mod.capacity", "layers that all tokens pass",
+     [](const Spec& s) { return !routes_tokens(s); }},
     {kAll, "model.attention_softcap", "none", [](const Spec& s) { return s.model.attention_softcap == 0; }},
     {kAll, "model.logit_softcap", "none", [](const Spec& s) { return s.model.logit_softcap == 0; }},
     {kGpt2, "model.norm", "layernorm", [](const Spec& s) { return s.model.norm == Norm::layernorm; }},
@@ -61,8 +63,10 @@ constexpr auto kFamilyRules = std::to_array<FamilyRule>({
      [](const Spec& s) { return !s.model.rope_interleave; }},
     {kGpt2, "model.hidden_act", "an mlp without a gate",
      [](const Spec& s) { return !is_gated(s.model.hidden_act); }},
-    {kWithRope, "model.hidden_act", "a gated mlp", [](const Spec& s) { return is_gated(s.model.hidden_act); }},
-    {kGpt2 | kQwen2 | kLlama | kMistral, "model.qk_norm", "none", [](const Spec& s) { return !s.model.qk_norm; }},
+    {kWithRope, "model.hidden_act", "a gated mlp",
+     [](const Spec& s) { return is_gated(s.model.hidden_act); }},
+    {kGpt2 | kQwen2 | kLlama | kMistral, "model.qk_norm", "none",
+     [](const Spec& s) { return !s.model.qk_norm; }},
     {kQwen3, "model.qk_norm", "it", [](const Spec& s) { return s.model.qk_norm; }},
     {kGpt2, "model.num_key_value_heads", "as many as query heads",
      [](const Spec& s) { return s.model.num_key_value_heads == s.model.num_attention_heads; }},
@@ -73,12 +77,14 @@ constexpr auto kFamilyRules = std::to_array<FamilyRule>({
      [](const Spec& s) { return s.model.attention_bias && !s.model.attention_output_bias; }},
     {kMistral, "model.attention_bias", "none, and no attention_output_bias",
      [](const Spec& s) { return !s.model.attention_bias && !s.model.attention_output_bias; }},
-    {kGpt2 | kLlama, "model.sliding_window", "none", [](const Spec& s) { return s.model.sliding_window == 0; }},
+    {kGpt2 | kLlama, "model.sliding_window", "none",
+     [](const Spec& s) { return s.model.sliding_window == 0; }},
     {kMistral, "model.sliding_window_pattern", "windows in all layers or in none",
      [](const Spec& s) { return s.model.sliding_window == 0 || s.model.sliding_window_pattern == 0; }},
     {kLlama, "model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
      [](const Spec& s) { return s.model.hidden_size % s.model.num_attention_heads == 0; }},
-    {kLlama, "model.initializer_range", "at most 1", [](const Spec& s) { return s.model.initializer_range <= 1; }},
+    {kLlama, "model.initializer_range", "at most 1",
+     [](const Spec& s) { return s.model.initializer_range <= 1; }},
     {kQwen2, "data.tokenizer", "its own splitting of text, whatever tokenizer.json says",
      [](const Spec& s) { return s.qwen2_tokenizer; }},
 });
@@ -104,7 +110,9 @@ std::string sentence_of(const FamilyRule& rule) {
 HuggingFaceModel hugging_face_model(const Spec& spec) {
   const FamilyRule* broken = nullptr;  // of the family that fits best: the last rule at which one fails
   for (const Family& family : kFamilies) {
-    const auto fails = [&](const FamilyRule& rule) { return (rule.families & family.bit) && !rule.holds(spec); };
+    const auto fails = [&](const FamilyRule& rule) {
+      return (rule.families & family.bit) && !rule.holds(spec);
+    };
     const auto first = std::ranges::find_if(kFamilyRules, fails);
     if (first == kFamilyRules.end()) return {std::string(family.model_type), "", ""};
     if (broken == nullptr || &*first > broken) broken = &*first;
@@ -123,7 +131,8 @@ std::string describe(const HuggingFaceModel& model, bool adapters) {
 
 std::string hugging_face_rules() {
   std::string table = "| key | |\n| --- | --- |\n";
-  for (const FamilyRule& rule : kFamilyRules) table += fmt::format("| `{}` | {} |\n", rule.key, sentence_of(rule));
+  for (const FamilyRule& rule : kFamilyRules)
+    table += fmt::format("| `{}` | {} |\n", rule.key, sentence_of(rule));
   return table;
 }
 

@@ -160,7 +160,8 @@ void settle_target(Draft& draft, std::string_view machine) {
 // Where it decides what a checkpoint is: tokenizer.json may have a million lines.
 void read_tokenizer(Spec& spec) {
   spec.qwen2_tokenizer = true;
-  spec.qwen2_tokenizer = hugging_face_model(spec).family == "qwen2" && is_qwen2_tokenizer(spec.data.tokenizer);
+  spec.qwen2_tokenizer =
+      hugging_face_model(spec).family == "qwen2" && is_qwen2_tokenizer(spec.data.tokenizer);
 }
 
 // `whole`: all files that the spec is made of could be read.

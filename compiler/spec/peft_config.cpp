@@ -68,10 +68,9 @@ void read_key(const PeftKey& key, const Entry& entry, Node& adapter, diag::Diagn
       return adapter.set({std::string(key.what), entry.where, entry.value});
     case PeftKey::Role::one_of:
       if (is_one_of(entry.value, key.what)) return;
-      diagnostics.report(
-          Kind::adapter_unsupported, entry.value.where,
-          fmt::format("{} is {}, which is not supported", key.name, describe(entry.value)),
-          std::string(key.more));
+      diagnostics.report(Kind::adapter_unsupported, entry.value.where,
+                         fmt::format("{} is {}, which is not supported", key.name, describe(entry.value)),
+                         std::string(key.more));
       return;
     case PeftKey::Role::off:
       if (!is_off(entry.value)) report_off(diagnostics, entry);

@@ -16,12 +16,14 @@ constexpr const char* kSplit =
 TokenizerFile read_rules(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const auto keep = [](int depth, TokenizerFile::parse_event_t event, const TokenizerFile& parsed) {
-    return event != TokenizerFile::parse_event_t::key || depth != 2 || (parsed != "vocab" && parsed != "merges");
+    return event != TokenizerFile::parse_event_t::key || depth != 2 ||
+           (parsed != "vocab" && parsed != "merges");
   };
   return TokenizerFile::parse(file, keep, /*allow_exceptions=*/false);
 }
 
-// Whether the map has what `wanted` has. A key that is missing, null, false or empty is what transformers' class has.
+// Whether the map has what `wanted` has. A key that is missing, null, false or empty is what transformers'
+// class has.
 bool fits(const TokenizerFile& map, const TokenizerFile& wanted) {
   if (!map.is_object()) return false;
   for (const auto& [key, value] : wanted.items()) {
@@ -37,9 +39,9 @@ bool splits_as_qwen2(const TokenizerFile& splitter) {
   const TokenizerFile& steps = splitter["pretokenizers"];
   return steps.is_array() && steps.size() == 2 &&
          fits(steps[0], {{"type", "Split"},
-                        {"pattern", {{"Regex", kSplit}}},
-                        {"behavior", "Isolated"},
-                        {"invert", false}}) &&
+                         {"pattern", {{"Regex", kSplit}}},
+                         {"behavior", "Isolated"},
+                         {"invert", false}}) &&
          fits(steps[1], {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}) &&
          steps[1].contains("use_regex");  // true where it is missing
 }
@@ -60,13 +62,13 @@ bool is_qwen2_tokenizer(const std::string& path) {
   return fits(part("normalizer"), {{"type", "NFC"}}) && splits_as_qwen2(part("pre_tokenizer")) &&
          fits(part("decoder"), {{"type", "ByteLevel"}}) && has_end_of_text(part("added_tokens")) &&
          fits(part("model"), {{"type", "BPE"},
-                             {"dropout", false},
-                             {"unk_token", false},
-                             {"continuing_subword_prefix", false},
-                             {"end_of_word_suffix", false},
-                             {"fuse_unk", false},
-                             {"byte_fallback", false},
-                             {"ignore_merges", false}});
+                              {"dropout", false},
+                              {"unk_token", false},
+                              {"continuing_subword_prefix", false},
+                              {"end_of_word_suffix", false},
+                              {"fuse_unk", false},
+                              {"byte_fallback", false},
+                              {"ignore_merges", false}});
 }
 
 }  // namespace hydrac::spec

@@ -12,7 +12,8 @@ const std::string kQwen2Tokenizer = source_dir() / "tests/unit/data/files/qwen2.
 HuggingFaceModel model_of(const std::string& keys, const std::string& tokenizer = "byte") {
   const Loaded loaded =
       load("name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, " +
-           std::string(keys.starts_with("num_attention_heads") ? "" : "num_attention_heads: 4, ") + keys + "}\ndata: {path: corpus.txt, tokenizer: " + tokenizer +
+           std::string(keys.starts_with("num_attention_heads") ? "" : "num_attention_heads: 4, ") + keys +
+           "}\ndata: {path: corpus.txt, tokenizer: " + tokenizer +
            "}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\n");
   EXPECT_TRUE(loaded.spec) << loaded.text();
   return loaded.spec ? hugging_face_model(*loaded.spec) : HuggingFaceModel{};
@@ -89,7 +90,8 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"mor: {recursions: 2}", "model.mor.recursions"},
       {"rope_interleave: true", "model.rope_interleave"},
       {"num_attention_heads: 3, head_dim: 24, attention_bias: true", "model.num_attention_heads"},
-      {"num_attention_heads: 3, head_dim: 24, attention_bias: true, attention_output_bias: false", "data.tokenizer"},
+      {"num_attention_heads: 3, head_dim: 24, attention_bias: true, attention_output_bias: false",
+       "data.tokenizer"},
       {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
   };

@@ -108,9 +108,11 @@ TEST(PeftConfig, KeysTakeEffectAreRefusedOrHaveNone) {
 }
 
 TEST(PeftConfig, InitializationsThatChangeTheModelAreRefused) {
-  for (const Json& leaves : {Json(true), Json(false), Json(nullptr), Json("gaussian"), Json("orthogonal"), Json("eva")})
+  for (const Json& leaves :
+       {Json(true), Json(false), Json(nullptr), Json("gaussian"), Json("orthogonal"), Json("eva")})
     expect_saved_adapter(with("init_lora_weights", leaves), leaves.dump());
-  for (const char* changes : {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "", "true false"})
+  for (const char* changes :
+       {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "", "true false"})
     expect_refused(with("init_lora_weights", changes), "init_lora_weights");
 }
 
