@@ -234,7 +234,7 @@ def require_same_from_config(hydrac, name, spec, checkpoint):
 def run_case(hydrac, name, tokenizer_json):
     family, model, tokenizer = CASES[name]
     if tokenizer == "prepared" and not pathlib.Path(hydrac.folder, tokenizer).exists():
-        hydrac("data", "prepare", "-q", "corpus.txt", "-o", tokenizer, "--vocab-size", "300")
+        hydrac("data", "prepare", "-q", "corpus.txt", "-o", tokenizer, "--vocab-size", "290")
     files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json"}
     spec = spec_of(name, model, files.get(tokenizer, tokenizer))
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
