@@ -110,6 +110,25 @@ TEST(Tokenizer, SurvivesItsJson) {
   EXPECT_NE(all[1]->fingerprint(), char_tokenizer("abc")->fingerprint());
 }
 
+TEST(Tokenizer, NamesTheTokensThatAModelHasNoRowsFor) {
+  const auto tokenizer = parse_tokenizer(read_text(test_file("qwen2.tokenizer.json")), "qwen2");
+  const Ids ids = tokenizer->encode("line<|im_start|>");
+  EXPECT_EQ(ids.back(), 701);
+  EXPECT_EQ(tokenizer->rows(), tokenizer->vocab_size());
+  tokenizer->limit_to(701);
+  EXPECT_EQ(tokenizer->rows(), 701);
+  EXPECT_EQ(tokenizer->encode("line<|endoftext|>").back(), 700);
+  const std::string why =
+      "\"<|im_start|>\" is token 701, and the model has embeddings of tokens 0 to 700 alone: leave it out of the "
+      "text, or give the model more rows (resize_token_embeddings of transformers)";
+  EXPECT_EQ(input_error([&] { tokenizer->encode("line<|im_start|>"); }), why);
+  Ids more = {1};
+  EXPECT_EQ(input_error([&] { tokenizer->encode_more("<|im_start|>", more); }), why);
+  tokenizer->limit_to(1000);  // a model with more rows than tokens
+  EXPECT_EQ(tokenizer->rows(), tokenizer->vocab_size());
+  EXPECT_EQ(tokenizer->encode("line<|im_start|>"), ids);
+}
+
 TEST(Tokenizer, ReportsProgressOfALongText) {
   const std::string text(size_t{3} << 20, 'a');
   size_t calls = 0, last = 0;
