@@ -100,15 +100,17 @@ Json llama_like_config(const spec::Spec& spec, const std::string& architecture) 
                                                       {"qwen2", "Qwen2ForCausalLM"},
                                                       {"qwen3", "Qwen3ForCausalLM"}};
   config["architectures"] = {classes.at(architecture)};
-  if (architecture != "qwen2") config["attention_bias"] = m.attention_bias || m.attention_output_bias;
+  if (architecture == "llama" || architecture == "qwen3")
+    config["attention_bias"] = m.attention_bias || m.attention_output_bias;
   if (architecture == "llama") config["mlp_bias"] = m.mlp_bias;
-  if (m.sliding_window > 0) {
+  if (architecture == "mistral") {
+    // Without the key it would be 4096.
+    config["sliding_window"] = m.sliding_window > 0 ? Json(m.sliding_window) : Json(nullptr);
+  } else if (m.sliding_window > 0) {
     config["sliding_window"] = m.sliding_window;
-    if (architecture != "mistral") {
-      config["use_sliding_window"] = true;
-      config["max_window_layers"] = 0;
-      config["layer_types"] = layer_types(m);
-    }
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 0;
+    config["layer_types"] = layer_types(m);
   }
   if (const spec::RopeScaling& s = m.rope_scaling; s.factor != 1) {
     config["rope_scaling"] = {{"rope_type", "llama3"},

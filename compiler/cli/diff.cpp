@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "cli/verb.h"
+#include "runtime/data/source_kind.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -13,9 +14,8 @@ int diff_verb(const Arguments& arguments) {
         "FOLDER");
   }
   const std::string& second = arguments.positional[1];
-  const std::string extension = std::filesystem::path(second).extension().string();
-  const bool two_specs =
-      !std::filesystem::is_directory(second) && (extension == ".yaml" || extension == ".yml");
+  const bool two_specs = !std::filesystem::is_directory(second) &&
+                         (runtime::has_extension(second, ".yaml") || runtime::has_extension(second, ".yml"));
   if (two_specs && (arguments.has("--stat") || arguments.has("--quiet")))
     throw runtime::InputError("--stat and -q are for a spec and a folder, not for two specs");
   return two_specs ? diff_specs(arguments) : diff_folder(arguments, second);

@@ -9,6 +9,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/file_writer.h"
+#include "runtime/data/source_kind.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -16,13 +17,10 @@ namespace hydrac::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using runtime::has_extension;
 using runtime::InputError;
 
 constexpr size_t kMostRuns = 6;  // as many as have colors that can be told apart
-
-bool ends_with(const std::string& path, const char* extension) {
-  return fs::path(path).extension() == extension;
-}
 
 ReportData spec_data(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
@@ -38,11 +36,11 @@ ReportData report_data(const Arguments& arguments) {
   const std::vector<std::string>& of = arguments.positional;
   if (of.empty())
     throw InputError("report of what? Name a run's folder, a spec, or a table of `hydrac bench --json`");
-  const bool spec = ends_with(of[0], ".yaml") || ends_with(of[0], ".yml");
+  const bool spec = has_extension(of[0], ".yaml") || has_extension(of[0], ".yml");
   if (!spec && !arguments.overrides.empty())
     throw InputError(fmt::format("{}: keys can be changed of a spec only", arguments.overrides[0]));
   if (spec) return spec_data(arguments);
-  if (ends_with(of[0], ".json")) {
+  if (has_extension(of[0], ".json")) {
     if (of.size() > 1) throw InputError(fmt::format("a page shows one table; {} is one too many", of[1]));
     return table_report(of[0]);
   }

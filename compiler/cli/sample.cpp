@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -32,6 +33,7 @@ namespace hydrac::cli {
 
 namespace fs = std::filesystem;
 using runtime::InputError;
+using runtime::RunError;
 
 namespace {
 
@@ -153,9 +155,14 @@ models::Generation plan_task(spec::Spec& spec, const Task& task, int64_t context
 }
 
 // {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
-// has.
+// has. JSON has no infinity and no NaN.
 int print_logits(runtime::StepProgram& program, const std::vector<int32_t>& ids) {
   const std::span<const float> logits = program.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
+  const auto broken = std::ranges::find_if_not(logits, [](float logit) { return std::isfinite(logit); });
+  if (broken != logits.end())
+    throw RunError(fmt::format(
+        "the logit of token {} is {}: numbers of this model leave the range of optimizations.precision",
+        broken - logits.begin(), *broken));
   fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
   return kFine;
 }

@@ -171,7 +171,8 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
     settings.sequence_warmup = {spec.train.sequence_len, spec.train.sequence_warmup.start,
                                 spec.train.sequence_warmup.steps, spec.train.global_batch_size};
   settings.classification = spec.model.head == spec::Head::classification;
-  settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels};
+  settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels,
+                    spec::begins_with_weights(spec)};
   settings.batch_size = spec.train.micro_batch_size;
   settings.sequence_len = spec.train.sequence_len;
   settings.seed = static_cast<uint64_t>(spec.train.seed);
@@ -188,7 +189,7 @@ void set_sizes(spec::Spec& spec, const runtime::DataSizes& sizes) {
 
 }  // namespace
 
-void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
+void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer) {
   const runtime::DataSettings settings = data_settings(spec);
   runtime::DataSizes sizes = settings.sizes;
   if (tokenizer)

@@ -34,7 +34,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec);
 
 // Fills vocab_size from the tokenizer, num_features and num_labels from the CSV's columns, where they are not
 // given. InputError when the given ones are too small for the data. `tokenizer` may be null for series.
-void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
+void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer);
 
 // The same, reading the tokenizer or the data only where the spec leaves a size open.
 void complete_sizes(spec::Spec& spec);

@@ -9,6 +9,7 @@
 #include "diag/suggest.h"
 #include "runtime/app/exit_code.h"
 #include "runtime/checkpoint/file_writer.h"
+#include "runtime/data/source_kind.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -297,7 +298,8 @@ std::vector<std::string> second_words(const std::string& word) {
 }
 
 bool looks_like_spec(const std::string& word) {
-  return word.ends_with(".yaml") || word.ends_with(".yml") || word.find('/') != std::string::npos;
+  return runtime::has_extension(word, ".yaml") || runtime::has_extension(word, ".yml") ||
+         word.find('/') != std::string::npos;
 }
 
 // What fails goes by the verb's name; a run that fails is one that trains.

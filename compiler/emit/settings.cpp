@@ -9,6 +9,7 @@
 #include "codegen/number_text.h"
 #include "emit/source_file.h"
 #include "emit/writer.h"
+#include "runtime/data/source_kind.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -202,6 +203,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   }
   if (d.end_of_text) out.line(fmt::format("data.end_of_text = {};", *d.end_of_text));
   set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
+  if (d.sizes.has_weights) out.line("data.sizes.has_weights = true;");
   set.integer("sizes.num_features", d.sizes.num_features, 0);
   set.integer("sizes.num_labels", d.sizes.num_labels, 0);
   out.line("data.batch_size = B;");
@@ -276,7 +278,9 @@ std::string settings_source(const runtime::TrainSettings& settings) {
 DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec) {
   if (spec.model.input == spec::Input::series) return DataKind::series;
   if (data.raw_uint16) return DataKind::shards;
-  const auto is_shard = [](const std::string& pattern) { return pattern.ends_with(".bin"); };
+  const auto is_shard = [](const std::string& pattern) {
+    return runtime::source_kind(pattern) == runtime::SourceKind::tokens;
+  };
   const bool shards =
       std::ranges::all_of(data.path, is_shard) && std::ranges::all_of(data.val_path, is_shard);
   return shards ? DataKind::shards : DataKind::text;

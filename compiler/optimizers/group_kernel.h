@@ -22,8 +22,7 @@ class GroupKernel {
 
   // What stands in memory before the step, as f32. Gradients are clipped, and a loss scale is divided out.
   ir::Term parameter() { return body().full(parameter_); }
-  ir::Term gradient() { return body().named("gradient", clipped_gradient()); }
-  ir::Term clipped_gradient() { return body().full(gradient_) * body().scalar(clip_); }
+  ir::Term gradient() { return body().named("gradient", body().full(gradient_) * body().scalar(clip_)); }
   ir::Term moment(int i);
   ir::Term read() { return body().full(read_); }
   ir::Term learning_rate() { return body().scalar(learning_rate_); }

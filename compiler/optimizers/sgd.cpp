@@ -1,4 +1,6 @@
-// Stochastic gradient descent with momentum as in PyTorch: g += wd p;  buf = mu buf + g;  p -= lr buf
+// Stochastic gradient descent with momentum, decoupled weight decay (SGDW, Loshchilov and Hutter, 2019):
+//   buf = mu buf + g;  p = p (1 - lr wd) - lr buf
+// PyTorch's SGD adds wd p to the gradient instead, so that momentum amplifies the decay.
 #include "optimizers/group_kernel.h"
 
 namespace hydrac::optimizers {
@@ -12,15 +14,15 @@ void sgd(Update& update) {
   for (const models::ParameterGroup* group : update.groups) {
     GroupKernel kernel(update, *group, {.moments = moments});
     BodyBuilder& k = kernel.body();
-    const Term parameter = kernel.parameter();
-    const Term decay = kernel.row_decay(options.weight_decay);
-    const Term gradient = k.named("gradient", kernel.clipped_gradient() + parameter * decay);
+    const Term rate = kernel.learning_rate();
+    const Term gradient = kernel.gradient();
     const Term buffer_new = k.named("buffer_new", kernel.moment(0) * options.momentum + gradient);
-    kernel.store_parameter(parameter - kernel.learning_rate() * buffer_new);
+    const Term keep = 1 - rate * kernel.row_decay(options.weight_decay);
+    kernel.store_parameter(kernel.parameter() * keep - rate * buffer_new);
     kernel.store_moment(0, buffer_new, "buffer");
     kernel.emit("sgd",
-                "momentum = mu * momentum + clip * gradients + weight_decay * p\n"
-                "p = p - learning_rate * momentum");
+                "momentum = mu * momentum + clip * gradients\n"
+                "p = p (1 - learning_rate * weight_decay) - learning_rate * momentum");
   }
 }
 

@@ -1,67 +1,123 @@
 #include "spec/hugging_face.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
 
 namespace hydrac::spec {
 namespace {
 
-HuggingFaceModel none(std::string key, std::string reason) {
-  return {"", std::move(key), std::move(reason)};
+enum Families : unsigned {
+  kGpt2 = 1,
+  kQwen3 = 2,
+  kQwen2 = 4,
+  kLlama = 8,
+  kMistral = 16,
+  kWithRope = kQwen3 | kQwen2 | kLlama | kMistral,
+  kAll = kGpt2 | kWithRope,
+};
+
+struct Family {
+  Families bit;
+  std::string_view model_type, name;
+};
+
+// A model that fits more than one is the first: Qwen2 with zeros for its one more bias is a Llama too,
+// and every Mistral without a window is one, but for what LlamaConfig refuses.
+constexpr auto kFamilies = std::to_array<Family>({{kGpt2, "gpt2", "GPT-2"},
+                                                  {kQwen3, "qwen3", "Qwen3"},
+                                                  {kQwen2, "qwen2", "Qwen2"},
+                                                  {kLlama, "llama", "Llama"},
+                                                  {kMistral, "mistral", "Mistral"}});
+
+// A property that classes of transformers have, or that their configurations insist on.
+struct FamilyRule {
+  unsigned families;
+  std::string_view key;
+  std::string_view has;  // after "have"
+  bool (*holds)(const Spec&);
+};
+
+constexpr auto kFamilyRules = std::to_array<FamilyRule>({
+    {kAll, "model.input", "tokens and the head of a language model",
+     [](const Spec& s) { return s.model.input == Input::tokens && s.model.head == Head::language_model; }},
+    {kAll, "model.hidden_act", "activations by name alone, no function of your own",
+     [](const Spec& s) { return !s.model.hidden_act.function; }},
+    {kAll, "model.attention_kind", "queries and keys that are neither compressed nor convolved",
+     [](const Spec& s) { return s.model.attention_kind != AttentionKind::ccgqa; }},
+    {kAll, "model.mor.recursions", "one pass through an mlp",
+     [](const Spec& s) { return !has_recursions(s); }},
+    {kAll, "model.mod.capacity", "layers that all tokens pass",
+     [](const Spec& s) { return !routes_tokens(s); }},
+    {kAll, "model.attention_softcap", "none", [](const Spec& s) { return s.model.attention_softcap == 0; }},
+    {kAll, "model.logit_softcap", "none", [](const Spec& s) { return s.model.logit_softcap == 0; }},
+    {kGpt2, "model.norm", "layernorm", [](const Spec& s) { return s.model.norm == Norm::layernorm; }},
+    {kWithRope, "model.norm", "rmsnorm", [](const Spec& s) { return s.model.norm == Norm::rmsnorm; }},
+    {kGpt2, "model.position", "learned positions, which may be zeros, and no rope",
+     [](const Spec& s) { return s.model.position != Position::rope; }},
+    {kWithRope, "model.position", "rope", [](const Spec& s) { return s.model.position == Position::rope; }},
+    {kWithRope, "model.rope_interleave", "rope that turns the halves of a head together",
+     [](const Spec& s) { return !s.model.rope_interleave; }},
+    {kGpt2, "model.hidden_act", "an mlp without a gate",
+     [](const Spec& s) { return !is_gated(s.model.hidden_act); }},
+    {kWithRope, "model.hidden_act", "a gated mlp",
+     [](const Spec& s) { return is_gated(s.model.hidden_act); }},
+    {kGpt2 | kQwen2 | kLlama | kMistral, "model.qk_norm", "none",
+     [](const Spec& s) { return !s.model.qk_norm; }},
+    {kQwen3, "model.qk_norm", "it", [](const Spec& s) { return s.model.qk_norm; }},
+    {kGpt2, "model.num_key_value_heads", "as many as query heads",
+     [](const Spec& s) { return s.model.num_key_value_heads == s.model.num_attention_heads; }},
+    {kGpt2, "model.head_dim", "hidden_size / num_attention_heads",
+     [](const Spec& s) { return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size; }},
+    {kQwen3 | kQwen2 | kMistral, "model.mlp_bias", "none", [](const Spec& s) { return !s.model.mlp_bias; }},
+    {kQwen2, "model.attention_bias", "it, and no attention_output_bias",
+     [](const Spec& s) { return s.model.attention_bias && !s.model.attention_output_bias; }},
+    {kMistral, "model.attention_bias", "none, and no attention_output_bias",
+     [](const Spec& s) { return !s.model.attention_bias && !s.model.attention_output_bias; }},
+    {kGpt2 | kLlama, "model.sliding_window", "none",
+     [](const Spec& s) { return s.model.sliding_window == 0; }},
+    {kMistral, "model.sliding_window_pattern", "windows in all layers or in none",
+     [](const Spec& s) { return s.model.sliding_window == 0 || s.model.sliding_window_pattern == 0; }},
+    {kLlama, "model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
+     [](const Spec& s) { return s.model.hidden_size % s.model.num_attention_heads == 0; }},
+    {kLlama, "model.initializer_range", "at most 1",
+     [](const Spec& s) { return s.model.initializer_range <= 1; }},
+    {kQwen2, "data.tokenizer", "its own splitting of text, whatever tokenizer.json says",
+     [](const Spec& s) { return s.qwen2_tokenizer; }},
+});
+
+std::string family_names(unsigned families) {
+  std::vector<std::string_view> list;
+  for (const Family& family : kFamilies)
+    if (families & family.bit) list.push_back(family.name);
+  if (list.size() == 1) return std::string(list[0]);
+  const std::string_view last = list.back();
+  list.pop_back();
+  return fmt::format("{} and {}", fmt::join(list, ", "), last);
 }
 
-HuggingFaceModel with_layernorm(const Model& m) {
-  if (m.position == Position::rope)
-    return none("model.position", "GPT-2 has no rope, and Llama and Qwen have no layernorm");
-  if (is_gated(m.hidden_act))
-    return none("model.hidden_act",
-                fmt::format("GPT-2's mlp is not gated, and {} is", to_string(m.hidden_act.word)));
-  if (m.qk_norm) return none("model.qk_norm", "GPT-2 has none, and Qwen3 has rmsnorm");
-  if (m.num_key_value_heads != m.num_attention_heads)
-    return none("model.num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
-  if (m.head_dim * m.num_attention_heads != m.hidden_size)
-    return none("model.head_dim", "GPT-2's is hidden_size / num_attention_heads");
-  if (m.sliding_window > 0) return none("model.sliding_window", "GPT-2 has none");
-  return {"gpt2", "", ""};
-}
-
-HuggingFaceModel with_rmsnorm(const Model& m, bool own_tokenizer) {
-  if (m.position != Position::rope)
-    return none("model.position", fmt::format("Llama and Qwen have rope, not {}", to_string(m.position)));
-  if (!is_gated(m.hidden_act))
-    return none("model.hidden_act", fmt::format("the mlp of Llama and Qwen is gated, and {} is not",
-                                                to_string(m.hidden_act.word)));
-  if (m.qk_norm && m.mlp_bias) return none("model.mlp_bias", "Qwen3, which has qk_norm, has none");
-  if (m.qk_norm) return {"qwen3", "", ""};
-  // Llama with zeros for the output's bias is the same model. transformers 5 gives whatever has model_type
-  // qwen2 Qwen2's way of splitting text, and so other ids than a byte or char tokenizer does.
-  const bool is_qwen2 = m.attention_bias && !m.attention_output_bias && !m.mlp_bias;
-  if (is_qwen2 && !own_tokenizer) return {"qwen2", "", ""};
-  if (m.sliding_window == 0) return {"llama", "", ""};
-  const bool has_bias = m.attention_bias || m.attention_output_bias || m.mlp_bias;
-  if (m.sliding_window_pattern > 0 || has_bias)
-    return none("model.sliding_window", "Llama has none, and Mistral has it in every layer and no biases");
-  return {"mistral", "", ""};
+// "Qwen2 has rope", "Qwen2 and Llama have rope"
+std::string sentence_of(const FamilyRule& rule) {
+  const bool one = (rule.families & (rule.families - 1)) == 0;
+  return fmt::format("{} {} {}", family_names(rule.families), one ? "has" : "have", rule.has);
 }
 
 }  // namespace
 
 HuggingFaceModel hugging_face_model(const Spec& spec) {
-  const Model& m = spec.model;
-  if (m.input != Input::tokens || m.head != Head::language_model)
-    return none("model.input", fmt::format("{} is no language model's", to_string(m.input)));
-  if (m.hidden_act.function) return none("model.hidden_act", "a function of your own has no name there");
-  if (m.attention_kind == AttentionKind::ccgqa)
-    return none("model.attention_kind", "none of these models compresses or convolves queries and keys");
-  if (has_recursions(spec))
-    return none("model.mor.recursions", "none of these models takes several passes through an mlp");
-  if (routes_tokens(spec)) return none("model.mod.capacity", "none of these models routes tokens");
-  if (m.rope_interleave && m.position == Position::rope)
-    return none("model.rope_interleave", "these models turn the halves of a head together");
-  if (m.attention_softcap > 0) return none("model.attention_softcap", "none of these models has one");
-  if (m.logit_softcap > 0) return none("model.logit_softcap", "none of these models has one");
-  const std::string& tokenizer = spec.data.tokenizer;
-  return m.norm == Norm::layernorm ? with_layernorm(m)
-                                   : with_rmsnorm(m, tokenizer == "byte" || tokenizer == "char");
+  const FamilyRule* broken = nullptr;  // of the family that fits best: the last rule at which one fails
+  for (const Family& family : kFamilies) {
+    const auto fails = [&](const FamilyRule& rule) {
+      return (rule.families & family.bit) && !rule.holds(spec);
+    };
+    const auto first = std::ranges::find_if(kFamilyRules, fails);
+    if (first == kFamilyRules.end()) return {std::string(family.model_type), "", ""};
+    if (broken == nullptr || &*first > broken) broken = &*first;
+  }
+  return {"", std::string(broken->key), sentence_of(*broken)};
 }
 
 std::string describe(const HuggingFaceModel& model, bool adapters) {
@@ -71,6 +127,13 @@ std::string describe(const HuggingFaceModel& model, bool adapters) {
   return fmt::format("checkpoints {}, which transformers cannot load, because of {}: {}",
                      adapters ? "are adapters of a model" : "have model_type hydrac", model.key,
                      model.reason);
+}
+
+std::string hugging_face_rules() {
+  std::string table = "| key | |\n| --- | --- |\n";
+  for (const FamilyRule& rule : kFamilyRules)
+    table += fmt::format("| `{}` | {} |\n", rule.key, sentence_of(rule));
+  return table;
 }
 
 }  // namespace hydrac::spec

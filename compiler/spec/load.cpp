@@ -14,6 +14,7 @@
 #include "spec/encoder.h"
 #include "spec/functions.h"
 #include "spec/hf_config.h"
+#include "spec/hugging_face.h"
 #include "spec/layers.h"
 #include "spec/overrides.h"
 #include "spec/peft_config.h"
@@ -156,6 +157,13 @@ void settle_target(Draft& draft, std::string_view machine) {
   }
 }
 
+// Reads tokenizer.json, which may be large, only if it decides what a checkpoint is.
+void read_tokenizer(Spec& spec) {
+  spec.qwen2_tokenizer = true;
+  spec.qwen2_tokenizer =
+      hugging_face_model(spec).family == "qwen2" && is_qwen2_tokenizer(spec.data.tokenizer);
+}
+
 // `whole`: all files that the spec is made of could be read.
 std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diagnostics,
                            std::string_view machine) {
@@ -169,6 +177,7 @@ std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diag
   resolve(draft);
   check(draft);
   if (diagnostics.has_errors()) return std::nullopt;
+  read_tokenizer(draft.spec);
   return std::move(draft.spec);
 }
 

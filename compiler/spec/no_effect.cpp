@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/source_kind.h"
 #include "spec/check.h"
 #include "spec/fit_keys.h"
 #include "spec/optimizer_table.h"
@@ -76,12 +77,13 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
   };
 }
 
-// Whether a pattern could name files whose extension begins like this: not known where it ends in a wildcard.
-bool may_name(const std::string& pattern, std::string_view extension) {
+// True if a pattern could name JSONL or JSON; one that ends in a wildcard could.
+bool may_name_json(const std::string& pattern) {
   const std::string name = pattern.substr(pattern.rfind('/') + 1);
   const size_t dot = name.find_last_of('.');
+  const runtime::SourceKind kind = runtime::source_kind(name);
   return dot == std::string::npos || name.find_first_of("*?[{", dot) != std::string::npos ||
-         name.find(extension) != std::string::npos;
+         kind == runtime::SourceKind::json || kind == runtime::SourceKind::jsonl;
 }
 
 template <class Predicate>
@@ -91,9 +93,8 @@ bool none_of_the_files(const SpecKeys& spec, Predicate predicate) {
 }
 
 std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
-  const auto is_no_shard = [](const std::string& pattern) { return !pattern.ends_with(".bin"); };
-  const auto is_json = [](const std::string& pattern) {
-    return may_name(pattern, ".json") || may_name(pattern, ".ndjson");
+  const auto is_no_shard = [](const std::string& pattern) {
+    return runtime::source_kind(pattern) != runtime::SourceKind::tokens;
   };
   const bool no_validation = spec.data.val_fraction == 0 && spec.data.val_path.empty();
   return {
@@ -104,7 +105,7 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
       {spec.data.curriculum.steps == 0,
        "curriculum.steps is 0",
        {"data.curriculum.start", "data.curriculum.by"}},
-      {none_of_the_files(spec, is_json), "data.path names no JSONL", {"data.text_key"}},
+      {none_of_the_files(spec, may_name_json), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
       {no_validation,

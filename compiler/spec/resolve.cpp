@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "runtime/data/source_kind.h"
 #include "spec/batch.h"
 #include "spec/key_table.h"
 #include "spec/optimizer_table.h"
@@ -91,10 +92,8 @@ void Resolver::model() {
 
 // Whether a pattern names nothing but JSONL or JSON.
 bool is_json(const std::string& pattern) {
-  const std::string_view compressed = ".gz";
-  std::string_view name = pattern;
-  if (name.ends_with(compressed)) name.remove_suffix(compressed.size());
-  return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
+  const runtime::SourceKind kind = runtime::source_kind(pattern);
+  return kind == runtime::SourceKind::jsonl || kind == runtime::SourceKind::json;
 }
 
 void Resolver::adapter() {

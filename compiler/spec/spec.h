@@ -36,6 +36,8 @@ struct SpecKeys {
 struct Spec : SpecKeys {
   // What the folder that objective.embed names says; of specs with an objective that embeds by one.
   std::optional<Encoder> encoder;
+  // True if data.tokenizer is a file that splits text as Qwen2's class of transformers does.
+  bool qwen2_tokenizer = false;
 
   // Where the key at `path` ("train.optimizer.betas") was written; nowhere when it has its default or derived
   // value. For a key that came from a config.json: its place in that file. A path that is no key is our bug:

@@ -199,11 +199,11 @@ void Optimizer::muon(std::size_t i, const std::vector<OptimizerSpec::Rows>& matr
   }
 }
 
-// g += wd * p; m = momentum * m + g; p -= lr * m.
+// m = momentum * m + g; p = p (1 - lr * wd) - lr * m.
 void Optimizer::sgd(std::size_t i, const at::Tensor& gradient, double learning_rate) {
   const at::Tensor& p = parameters_[i].tensor;
   first_[i].mul_(spec_.momentum).add_(gradient);
-  if (parameters_[i].decays) first_[i].add_(p, spec_.weight_decay);
+  if (parameters_[i].decays) p.mul_(1 - learning_rate * spec_.weight_decay);
   p.add_(first_[i], -learning_rate);
 }
 

@@ -31,6 +31,8 @@ class ByteTokenizer final : public Tokenizer {
 
  protected:
   void do_encode(std::string_view text, std::vector<int32_t>& out, const ByteProgress&) const override {
+    if (text.find('\0') != std::string_view::npos)
+      throw InputError("the text has U+0000, which as token 0 of the byte tokenizer would end a document");
     const size_t old = out.size();
     out.resize(old + text.size());
     for (size_t i = 0; i < text.size(); ++i) out[old + i] = static_cast<unsigned char>(text[i]);

@@ -88,13 +88,14 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
 }
 
-void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer) {
+void complete_vocabulary(DataSizes& sizes, Tokenizer& tokenizer) {
   if (sizes.vocab_size == 0) sizes.vocab_size = tokenizer.vocab_size();
-  if (sizes.vocab_size < tokenizer.vocab_size()) {
+  if (sizes.vocab_size >= tokenizer.vocab_size()) return;
+  if (!sizes.has_weights)
     throw InputError(fmt::format(
         "model.vocab_size is {}, but the tokenizer has {} tokens: leave vocab_size out, or make it larger",
         sizes.vocab_size, tokenizer.vocab_size()));
-  }
+  tokenizer.limit_to(sizes.vocab_size);
 }
 
 Corpus open_shards(const DataSettings& settings, bool) {

@@ -23,6 +23,8 @@ struct DataSizes {
   int64_t vocab_size = 0;    // tokens; may be larger than the tokenizer's
   int64_t num_features = 0;  // series
   int64_t num_labels = 0;    // series: target columns, or classes
+  bool has_weights =
+      false;  // vocab_size is that of weights in files, and may be smaller than the tokenizer's
 };
 
 // Plain data; as the section `data` of a spec.
@@ -82,7 +84,8 @@ using LoadTokens = std::function<std::shared_ptr<const TokenStore>(const std::ve
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
                        const LoadTokens& load);
 
-// Sets sizes.vocab_size where it is 0; InputError where it is too small for the tokenizer.
-void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer);
+// Sets sizes.vocab_size where it is 0. Where it is too small for the tokenizer, that is limited if weights
+// say it, and an InputError otherwise.
+void complete_vocabulary(DataSizes& sizes, Tokenizer& tokenizer);
 
 }  // namespace hydrac::runtime

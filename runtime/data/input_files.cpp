@@ -215,18 +215,4 @@ std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
   return files;
 }
 
-bool is_gzip(const InputFile& file) {
-  return file.path.extension() == ".gz";
-}
-
-SourceKind source_kind(const InputFile& file) {
-  const fs::path name = is_gzip(file) ? file.path.stem() : file.path;
-  const std::string extension = name.extension().string();
-  if (extension == ".json") return SourceKind::json;
-  if (extension == ".jsonl" || extension == ".ndjson") return SourceKind::jsonl;
-  if (extension == ".bin") return SourceKind::tokens;
-  if (extension == ".csv") return SourceKind::csv;
-  return SourceKind::text;
-}
-
 }  // namespace hydrac::runtime

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/source_kind.h"
+
 namespace hydrac::runtime {
 
 struct InputFile {
@@ -19,11 +21,11 @@ struct InputFile {
 std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
                                        const std::filesystem::path& base);
 
-enum class SourceKind { text, jsonl, json, tokens, csv };
-// By extension: .jsonl and .ndjson, .json, .bin (token shards), .csv; everything else is text. A .gz behind
-// it does not count.
-SourceKind source_kind(const InputFile& file);
-// Whether the name ends in .gz.
-bool is_gzip(const InputFile& file);
+inline SourceKind source_kind(const InputFile& file) {
+  return source_kind(file.path.native());
+}
+inline bool is_gzip(const InputFile& file) {
+  return has_extension(file.path.native(), ".gz");
+}
 
 }  // namespace hydrac::runtime

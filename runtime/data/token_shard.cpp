@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -33,8 +34,11 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-constexpr int32_t kLlmcMagic = 20240520;
-constexpr int32_t kLlmcVersion = 1;
+struct LlmcFormat {
+  int32_t magic, version;
+  int width;
+};
+constexpr auto kLlmcFormats = std::to_array<LlmcFormat>({{20240520, 1, 2}, {20240801, 7, 4}});
 constexpr size_t kLlmcHeader = 256 * sizeof(int32_t);
 
 void check_size(const TokenShard& shard, uint64_t header, uint64_t count, const std::string& shown_as) {
@@ -70,15 +74,23 @@ TokenShard read_ours(TokenShard shard, const std::string& shown_as) {
   return shard;
 }
 
-TokenShard read_llmc(TokenShard shard, const std::string& shown_as) {
+// nullptr where the bytes do not begin as llm.c's files.
+const LlmcFormat* llmc_format(std::string_view bytes) {
+  int32_t magic = 0;
+  if (bytes.size() >= kLlmcHeader) std::memcpy(&magic, bytes.data(), sizeof magic);
+  const auto format = std::ranges::find(kLlmcFormats, magic, &LlmcFormat::magic);
+  return format != kLlmcFormats.end() ? &*format : nullptr;
+}
+
+TokenShard read_llmc(TokenShard shard, const LlmcFormat& format, const std::string& shown_as) {
   const std::string_view bytes = shard.file->bytes();
   std::array<int32_t, 3> header;
   std::memcpy(header.data(), bytes.data(), sizeof header);
-  if (header[1] != kLlmcVersion) {
+  if (header[1] != format.version) {
     throw InputError(fmt::format("{}: llm.c token file version {}; this program reads {}", shown_as,
-                                 header[1], kLlmcVersion));
+                                 header[1], format.version));
   }
-  shard.width = 2;
+  shard.width = format.width;
   check_size(shard, kLlmcHeader, static_cast<uint64_t>(static_cast<uint32_t>(header[2])), shown_as);
   shard.count = static_cast<uint32_t>(header[2]);
   shard.payload = bytes.substr(kLlmcHeader);
@@ -133,10 +145,8 @@ class TempFile {
 }  // namespace
 
 bool has_shard_header(std::string_view bytes) {
-  if (bytes.size() >= sizeof(Header) && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0) return true;
-  int32_t magic = 0;
-  if (bytes.size() >= kLlmcHeader) std::memcpy(&magic, bytes.data(), sizeof magic);
-  return magic == kLlmcMagic;
+  const bool is_ours = bytes.size() >= sizeof(Header) && bytes.starts_with({kMagic, sizeof kMagic});
+  return is_ours || llmc_format(bytes) != nullptr;
 }
 
 TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as) {
@@ -146,8 +156,8 @@ TokenShard open_token_shard(const std::filesystem::path& path, const std::string
   if (!has_shard_header(bytes))
     throw InputError(
         fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's", shown_as));
-  if (bytes.front() == kMagic[0]) return read_ours(std::move(shard), shown_as);
-  return read_llmc(std::move(shard), shown_as);
+  if (const LlmcFormat* format = llmc_format(bytes)) return read_llmc(std::move(shard), *format, shown_as);
+  return read_ours(std::move(shard), shown_as);
 }
 
 void write_token_shard(const std::filesystem::path& path, std::string_view payload, int width,

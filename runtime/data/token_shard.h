@@ -8,7 +8,8 @@
 //   32  u64      the cache key; 0 for a file that is no cache
 //   40  u64      Hash64 of the ids' bytes; 0 when unknown
 //   48  u64[2]   0
-// llm.c's files (magic 20240520, version 1, uint16 behind 256 int32 of header) are read too.
+// llm.c's files, ids behind 256 int32 of header, are read too: GPT-2's (magic 20240520, version 1, uint16)
+// and Llama 3's (magic 20240801, version 7, uint32).
 #pragma once
 #include <cstdint>
 #include <filesystem>

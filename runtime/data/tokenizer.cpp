@@ -9,6 +9,7 @@
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/text_bytes.h"
 #include "runtime/data/utf8.h"
+#include "runtime/error.h"
 
 namespace hydrac::runtime {
 
@@ -20,7 +21,25 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
 
 void Tokenizer::encode_to(std::string_view text, std::vector<int32_t>& out,
                           const ByteProgress& progress) const {
+  const size_t before = out.size();
   do_encode(text, out, progress);
+  require_rows(std::span(out).subspan(before));
+}
+
+void Tokenizer::encode_more(std::string_view text, std::vector<int32_t>& ids) const {
+  const size_t before = ids.size();
+  do_encode_more(text, ids);
+  require_rows(std::span(ids).subspan(before));
+}
+
+void Tokenizer::require_rows(std::span<const int32_t> ids) const {
+  if (rows_ >= vocab_size()) return;
+  const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= rows_; });
+  if (beyond != ids.end())
+    throw InputError(fmt::format(
+        "\"{}\" is token {}, and the model has embeddings of tokens 0 to {} alone: leave it out of the "
+        "text, or give the model more rows (resize_token_embeddings of transformers)",
+        replace_malformed_utf8(token_bytes(*beyond)), *beyond, rows_ - 1));
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {

@@ -2,8 +2,10 @@
 // BPE). Every kind survives a round trip through to_json() and parse_tokenizer(), which is how a checkpoint
 // carries it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +16,7 @@
 
 namespace hydrac::runtime {
 
-// Immutable after construction; all members may be called from several threads at once.
+// Immutable once it is limited; all other members may be called from several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -31,7 +33,7 @@ class Tokenizer {
 
   // Appends the ids of `text` as one that goes on from `ids`, which a tokenizer that puts a space before a
   // text needs to know. Empty `ids`: as encode().
-  void encode_more(std::string_view text, std::vector<int32_t>& ids) const { do_encode_more(text, ids); }
+  void encode_more(std::string_view text, std::vector<int32_t>& ids) const;
 
   // The concatenated token_bytes(). May be malformed UTF-8 where the ids cut a character in two.
   std::string decode(std::span<const int32_t> ids) const;
@@ -41,6 +43,13 @@ class Tokenizer {
 
   // One more than the largest id.
   virtual int64_t vocab_size() const = 0;
+  // A model may have fewer rows than its tokenizer has tokens. From here on, encoding to others is an
+  // InputError.
+  void limit_to(int64_t rows) { rows_ = rows; }
+  // Ids below this one have rows.
+  int64_t rows() const { return std::min(rows_, vocab_size()); }
+  // InputError that names the first of these ids without a row.
+  void require_rows(std::span<const int32_t> ids) const;
   // The id that stands between documents. Bytes use 0, which no text contains; characters have none.
   virtual std::optional<int32_t> end_of_text() const = 0;
   // True for control tokens such as <|endoftext|>, which sampled text leaves out.
@@ -62,6 +71,9 @@ class Tokenizer {
     do_encode(text, ids, {});
   }
   virtual uint64_t fingerprint_bits() const = 0;
+
+ private:
+  int64_t rows_ = std::numeric_limits<int64_t>::max();
 };
 
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.

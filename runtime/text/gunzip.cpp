@@ -43,7 +43,12 @@ std::string gunzip(std::string_view bytes, const std::string& shown_as) {
       bytes.remove_prefix(most);
     }
     if (stream.avail_in == 0) break;
-    if (state == Z_STREAM_END) inflateReset(&stream);  // another member follows
+    if (state == Z_STREAM_END) {
+      // Zeros behind a member are padding of tapes and blocks; another member may follow.
+      while (stream.avail_in > 0 && *stream.next_in == 0) ++stream.next_in, --stream.avail_in;
+      if (stream.avail_in == 0) continue;
+      inflateReset(&stream);
+    }
     stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
     stream.avail_out = static_cast<uInt>(chunk.size());
     state = inflate(&stream, Z_NO_FLUSH);

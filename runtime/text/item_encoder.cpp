@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
 
-#include "runtime/data/text_bytes.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/text/chat_template.h"
@@ -21,9 +21,7 @@ std::string text_in(const json& object, const std::string& key) {
     throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(object)));
   if (!field->is_string())
     throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
-  std::string text = field->get<std::string>();
-  require_text(text, fmt::format("\"{}\"", key), "UTF-8 text");
-  return text;
+  return field->get<std::string>();
 }
 
 std::vector<ChatMessage> messages_of(const json& list) {
@@ -100,6 +98,7 @@ void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) cons
   const auto end = [&] {
     item.ids.push_back(*tokenizer_.end_of_text());
     item.is_context.push_back(false);
+    tokenizer_.require_rows(std::span(item.ids).last(1));
   };
   if (const auto messages = record.find("messages"); messages != record.end()) {
     encode_messages(*messages, item);

@@ -51,7 +51,7 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
   return std::make_shared<ItemStore>(
       tokens.owner,
       std::span(static_cast<const MarkedToken*>(tokens.data), static_cast<size_t>(tokens.count)),
-      tokenizer.vocab_size(), tokens.name);
+      tokenizer.rows(), tokens.name);
 }
 
 }  // namespace hydrac::runtime

@@ -24,6 +24,7 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
     if (!first && tokenizer.end_of_text()) ids.push_back(*tokenizer.end_of_text());
     first = false;
     try {
+      tokenizer.require_rows(ids);
       tokenizer.encode_to(document.text, ids, [&](size_t bytes) {
         report.at(bytes_done + static_cast<int64_t>(bytes),
                   packed.count() + static_cast<int64_t>(ids.size()));
@@ -44,15 +45,15 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
 
 std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, const Tokenizer& tokenizer) {
   const std::vector<InputFile> all = expand_patterns(options.patterns, options.base);
-  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.vocab_size());
+  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.rows());
   const auto is_shard = [](const InputFile& file) { return source_kind(file) == SourceKind::tokens; };
   if (std::all_of(all.begin(), all.end(), is_shard))
-    return open_token_shards(all, tokenizer.fingerprint(), tokenizer.vocab_size());
+    return open_token_shards(all, tokenizer.fingerprint(), tokenizer.rows());
   const std::vector<InputFile> files = text_files(options, "and other files are text: give one kind");
   const uint64_t key = token_key(files, tokenizer, {options.text_key});
   std::vector<TokenStore::Segment> segments = {
       cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, tokenizer); })};
-  return std::make_shared<TokenStore>(std::move(segments), tokenizer.vocab_size());
+  return std::make_shared<TokenStore>(std::move(segments), tokenizer.rows());
 }
 
 std::unique_ptr<Tokenizer> make_corpus_char_tokenizer(const CorpusOptions& options) {

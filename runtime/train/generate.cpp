@@ -200,7 +200,7 @@ class BatchGenerator {
   // Of the token behind `later` ones that texts do not hold yet.
   TopRequest top_request(std::span<const size_t> rows, size_t later) const {
     const double temperature = options_.sampling.temperature;
-    TopRequest request{temperature > 0 ? temperature : 1, tokenizer_.vocab_size(), {}};
+    TopRequest request{temperature > 0 ? temperature : 1, tokenizer_.rows(), {}};
     if (samples_from_all(options_.sampling)) {
       request.uniforms.assign(texts_.size(), -1);
       for (const size_t row : rows)
@@ -231,14 +231,14 @@ class BatchGenerator {
   // The sum that a program finds is of the tokenizer's ids, at the temperature of sampling.
   Drawn of_top(const TopLogits& top, int32_t id) const {
     const bool is_known = options_.log_probabilities && options_.sampling.temperature == 1 &&
-                          model_vocabulary_ <= tokenizer_.vocab_size();
+                          model_vocabulary_ <= tokenizer_.rows();
     return {id, is_known ? log_probability(top, id) : kUnknown};
   }
 
   // From the logits behind the text's last token.
   Drawn draw(const Text& text, std::span<const float> logits) const {
     // A model's vocabulary may be larger than its tokenizer's; those ids stand for nothing.
-    const auto known = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.vocab_size())));
+    const auto known = logits.first(std::min(logits.size(), static_cast<size_t>(tokenizer_.rows())));
     const int32_t id = sample_token(known, text.sampling, text.ids.size(), text.ids);
     return {id, options_.log_probabilities ? log_probability(logits, id) : kUnknown};
   }
@@ -262,7 +262,7 @@ class BatchGenerator {
     std::vector<std::exception_ptr> errors(rows.size());
     constexpr int64_t worth_threads = 1 << 16;  // logits
     const auto count = static_cast<int64_t>(rows.size());
-#pragma omp parallel for schedule(dynamic) if (count * tokenizer_.vocab_size() > worth_threads)
+#pragma omp parallel for schedule(dynamic) if (count * tokenizer_.rows() > worth_threads)
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       const Text& text = *texts_[rows[at]];

@@ -1,6 +1,7 @@
 #include "runtime/train/program_tensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/checkpoint/float_formats.h"
 #include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
@@ -59,14 +59,30 @@ TensorToWrite zeros_to_write(const ZeroTensor& tensor, SafetensorsDtype dtype) {
   return entry;
 }
 
-template <typename Stored, typename Widen>
-bool all_finite_as(std::span<const std::byte> data, Widen widen) {
-  for (size_t at = 0; at < data.size(); at += sizeof(Stored)) {
-    Stored stored;
-    std::memcpy(&stored, &data[at], sizeof stored);
-    if (!std::isfinite(widen(stored))) return false;
+// The first number whose exponent is all ones: infinity or NaN.
+template <typename Bits>
+std::optional<int64_t> first_with_exponent(std::span<const std::byte> data, Bits exponent) {
+  for (size_t at = 0; at < data.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, &data[at], sizeof bits);
+    if ((bits & exponent) == exponent) return static_cast<int64_t>(at / sizeof bits);
   }
-  return true;
+  return std::nullopt;
+}
+
+void require_finite(const SafetensorsReader& file, const TensorEntry& entry) {
+  if (!is_float(entry.dtype)) return;
+  const std::span<const std::byte> bytes = file.bytes(entry);
+  const std::optional<int64_t> found = first_non_finite(entry.dtype, bytes);
+  if (!found) return;
+  float value = 0;
+  decode_floats(bytes.data() + *found * dtype_bytes(entry.dtype), entry.dtype, std::span(&value, 1));
+  std::vector<int64_t> place = entry.shape;
+  int64_t rest = *found;
+  for (size_t d = place.size(); d-- > 0; rest /= entry.shape[d]) place[d] = rest % entry.shape[d];
+  throw InputError(fmt::format("{}: tensor {} is {} at [{}]; the file is damaged, or its training diverged",
+                               file.label(), in_quotes(entry.name), std::isnan(value) ? "NaN" : "infinite",
+                               fmt::join(place, ", ")));
 }
 
 }  // namespace
@@ -89,16 +105,16 @@ bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor) {
   return is_added && std::ranges::all_of(file.bytes(tensor), [](std::byte b) { return b == std::byte{0}; });
 }
 
-bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
+std::optional<int64_t> first_non_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
   switch (dtype) {
     case SafetensorsDtype::f16:
-      return all_finite_as<uint16_t>(data, f16_to_f32);
+      return first_with_exponent<uint16_t>(data, 0x7C00);
     case SafetensorsDtype::bf16:
-      return all_finite_as<uint16_t>(data, bf16_to_f32);
+      return first_with_exponent<uint16_t>(data, 0x7F80);
     case SafetensorsDtype::f32:
-      return all_finite_as<float>(data, std::identity());
+      return first_with_exponent<uint32_t>(data, 0x7F800000);
     case SafetensorsDtype::f64:
-      return all_finite_as<double>(data, std::identity());
+      return first_with_exponent<uint64_t>(data, 0x7FF0000000000000);
     case SafetensorsDtype::boolean:
     case SafetensorsDtype::u8:
     case SafetensorsDtype::i8:
@@ -108,7 +124,7 @@ bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
     case SafetensorsDtype::u32:
     case SafetensorsDtype::i64:
     case SafetensorsDtype::u64:
-      return true;
+      return std::nullopt;
     case SafetensorsDtype::f8_e5m2:
     case SafetensorsDtype::f8_e4m3:
     case SafetensorsDtype::f8_e8m0:
@@ -146,6 +162,7 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
 
 void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
                    const NamedTensor& tensor) {
+  require_finite(file, entry);
   const auto bytes = static_cast<size_t>(tensor.bytes());
   if (tensor.nf4 && !tensor.transposed && is_float(entry.dtype)) {
     entry_of_shape(file, entry.name, tensor.shape);

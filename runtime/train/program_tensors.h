@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,14 +43,15 @@ void upload_bytes(StepProgram& program, const NamedTensor& tensor, std::span<con
 
 // Copies `entry` of `file`, which has the shape of `tensor` (and is a floating-point tensor where that is
 // one), to the program, rounded to nearest even where it has another type. InputError where it cannot become
-// that.
+// that, or holds NaN or infinity.
 void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
                    const NamedTensor& tensor);
 
 // A tensor that is only ever added, and is 0.
 bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor);
 
-// Whether `data`, elements of a floating-point type, holds no NaN and no infinity. Integers always pass.
-bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data);
+// The number of the first element of `data`, of a floating-point type, that is NaN or infinite. Integers have
+// none.
+std::optional<int64_t> first_non_finite(SafetensorsDtype dtype, std::span<const std::byte> data);
 
 }  // namespace hydrac::runtime

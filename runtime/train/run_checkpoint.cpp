@@ -115,7 +115,7 @@ RunState to_state(const CheckpointContents& contents) {
 }
 
 void check_finite(const NamedTensor& tensor, std::span<const std::byte> data, int64_t step) {
-  if (all_finite(tensor.dtype, data)) return;
+  if (!first_non_finite(tensor.dtype, data)) return;
   throw RunError(
       fmt::format("after step {}: the parameter {} holds NaN or infinite values, so the training diverged "
                   "and nothing is saved; lower train.optimizer.learning_rate or raise "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -106,6 +107,57 @@ TEST_F(FineTuning, ReadsPartsWithoutPrefixAndATiedHead) {
   EXPECT_NE(tuned.out.find("weights of model: 21 tensors of F32 in 2 files\n"), std::string::npos)
       << tuned.out;
   EXPECT_EQ(weights_after(), slurp(source_ / "model.safetensors"));
+}
+
+TEST_F(FineTuning, RefusesNumbersThatAreNone) {
+  const auto with_embedding = [&](float number) {
+    const SafetensorsReader reader(source_ / "model.safetensors");
+    const runtime::TensorEntry& tensor = reader.at(kEmbedding);
+    std::vector<float> values(static_cast<size_t>(tensor.elements()));
+    runtime::read_tensor(reader, {kEmbedding, tensor.shape, values.data()});
+    values[7 * 64 + 3] = number;
+    write("model.safetensors", [](const std::string& name) { return name == kEmbedding ? "" : name; },
+          {runtime::raw_tensor_to_write(kEmbedding, tensor.dtype, tensor.shape, values.data())});
+  };
+  const Words logits = {"sample", "model", "--logits", "--prompt", "line", "--threads", "1"};
+  with_embedding(NAN);
+  const std::string why =
+      "hydrac: error: model/model.safetensors: tensor \"model.embed_tokens.weight\" is NaN at [7, 3]; the "
+      "file "
+      "is damaged, or its training diverged\n";
+  for (const Outcome& refused : {tune(), place_.run(logits)}) {
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
+  }
+  EXPECT_FALSE(fs::exists(place_ / "runs/tuned/checkpoint-1"));
+  with_embedding(-3e38f);  // a number, whose products are none
+  const Outcome overflowed = place_.run(logits);
+  EXPECT_EQ(overflowed.code, 3);
+  EXPECT_EQ(overflowed.out, "");
+  EXPECT_NE(overflowed.err.find("the logit of token "), std::string::npos) << overflowed.err;
+}
+
+TEST_F(FineTuning, TakesATokenizerWithMoreTokensThanTheModel) {
+  const fs::path file = place_ / "model/tokenizer.json";
+  auto tokenizer = nlohmann::json::parse(slurp(file));
+  tokenizer["added_tokens"].push_back({{"id", 256}, {"content", "[PAD]"}, {"special", true}});
+  spill(file, tokenizer.dump());
+  const Outcome tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_EQ(weights_after(), slurp(source_ / "model.safetensors"));
+  spill(place_ / "padded.jsonl", "{\"text\": \"a text\"}\n{\"text\": \"another[PAD]\"}\n");
+  const std::string why = "\"[PAD]\" is token 256, and the model has embeddings of tokens 0 to 255 alone: ";
+  for (const Outcome& refused :
+       {tune({"data.path=padded.jsonl"}), place_.run({"sample", "model", "--prompt", "[PAD]"})}) {
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
+  }
+  EXPECT_NE(tune({"data.path=padded.jsonl"}).err.find("padded.jsonl:2: " + why), std::string::npos);
+  // Rows that no weights fix follow the tokenizer.
+  const Outcome random = tune({"model.weights=none"});
+  EXPECT_EQ(random.code, 2);
+  EXPECT_NE(random.err.find("model.vocab_size is 256, but the tokenizer has 257 tokens"), std::string::npos)
+      << random.err;
 }
 
 TEST_F(FineTuning, RefusesWeightsOfAnotherModelByName) {

@@ -5,13 +5,15 @@ those that apply_chat_template gives with the models' own.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-A CASE is one of CASES, of PUBLISHED, of ADAPTERS, of MADE_BY_PEFT, of ENCODERS, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES, of PUBLISHED, of ADAPTERS, of MADE_BY_PEFT, of ENCODERS, or of CHATS, or peft-keys. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
+import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +33,7 @@ except ImportError:
 
 TOLERANCE = 1e-4
 TEXT = "".join(f"line {i}: the quick brown fox — naïve café, 123\n" for i in range(60))
-PROMPTS = ["t", "naïve café — brown\n\nfox 321"]
+PROMPTS = ["t", "naïve café — brown\n\nfox 321", "it's  café, 123"]
 
 GPT2 = {"norm": "layernorm", "position": "learned", "hidden_act": "gelu_tanh"}
 NO_BIASES = {"norm_bias": False, "attention_bias": False, "attention_output_bias": False, "mlp_bias": False}
@@ -40,10 +42,12 @@ QWEN2 = {**LLAMA, "attention_bias": True, "attention_output_bias": False}
 QWEN3 = {**LLAMA, "qk_norm": True}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
+ODD_HEADS = {**WIDE_HEADS, "num_attention_heads": 3, "num_key_value_heads": 3}  # which do not divide hidden_size
+WINDOWS = {"sliding_window": 5, "sliding_window_pattern": 2}
 ROPE_SCALING = {"rope_scaling": {"factor": 8, "original_max_position_embeddings": 16}}
 ALL_BIASES = {"attention_bias": True, "mlp_bias": True}
 
-# name: (model_type, model keys, tokenizer)
+# name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's
 CASES = {
     "gpt2-tied": ("gpt2", GPT2, "byte"),
     "gpt2-untied": ("gpt2", {**GPT2, **UNTIED}, "byte"),
@@ -67,13 +71,25 @@ CASES = {
     "qwen2-tied": ("qwen2", QWEN2, "bpe"),
     "qwen2-untied": ("qwen2", {**QWEN2, **UNTIED}, "bpe"),
     "qwen2-head-dim": ("qwen2", {**QWEN2, **WIDE_HEADS, **UNTIED}, "bpe"),
-    # Whose text transformers would split as Qwen2 does.
+    "qwen2-odd-heads": ("qwen2", {**QWEN2, **ODD_HEADS}, "bpe"),
+    "qwen2-windows": ("qwen2", {**QWEN2, **WINDOWS}, "bpe"),
+    # Text that transformers would split as Qwen2 does.
     "qwen2-char": ("llama", QWEN2, "char"),
     "qwen2-byte": ("llama", QWEN2, "byte"),
+    "qwen2-prepared": ("llama", QWEN2, "prepared"),
+    "llama-prepared": ("llama", LLAMA, "prepared"),
+    "gpt2-prepared": ("gpt2", GPT2, "prepared"),
+    "qwen3-prepared": ("qwen3", QWEN3, "prepared"),
+    # LlamaConfig refuses them.
+    "llama-odd-heads": ("mistral", {**LLAMA, **ODD_HEADS}, "byte"),
+    "llama-odd-heads-stretched": ("mistral", {**LLAMA, **ODD_HEADS, **ROPE_SCALING, **UNTIED}, "prepared"),
+    "mistral-window": ("mistral", {**LLAMA, "sliding_window": 5}, "prepared"),
     "qwen3-tied": ("qwen3", QWEN3, "char"),
     "qwen3-untied": ("qwen3", {**QWEN3, **UNTIED}, "byte"),
     "qwen3-head-dim": ("qwen3", {**QWEN3, **WIDE_HEADS}, "byte"),
     "qwen3-biases": ("qwen3", {**QWEN3, **UNTIED, "attention_bias": True}, "byte"),
+    "qwen3-odd-heads": ("qwen3", {**QWEN3, **ODD_HEADS}, "byte"),
+    "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
 }
 
 
@@ -106,10 +122,13 @@ ADAPTERS = {
     "lora-qwen3": ("from-qwen3", {"r": 2}),
 }
 
-# Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig)
+# Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)
 MADE_BY_PEFT = {
-    "peft-gpt2": ("from-gpt2", {"r": 4, "lora_alpha": 6, "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True}),
-    "peft-llama3": ("from-llama3", {"r": 8, "use_rslora": True, "target_modules": "all-linear"}),
+    "peft-gpt2": ("from-gpt2", {"r": 4, "lora_alpha": 6, "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True}, []),
+    "peft-llama3": ("from-llama3", {"r": 8, "use_rslora": True, "target_modules": "all-linear"}, []),
+    "peft-defaults": ("from-llama2", {"target_modules": ["q_proj", "up_proj"]},
+                      ["r", "lora_alpha", "lora_dropout", "use_rslora", "bias", "init_lora_weights", "task_type"]),
+    "peft-orthogonal": ("from-qwen2", {"r": 4, "target_modules": ["v_proj"], "init_lora_weights": "orthogonal"}, []),
 }
 
 # Encoders of sentences that embed replies. name: (keys of BertConfig, whether text is lower-cased, sentence-transformers' longest text)
@@ -214,8 +233,13 @@ def require_same_from_config(hydrac, name, spec, checkpoint):
 
 def run_case(hydrac, name, tokenizer_json):
     family, model, tokenizer = CASES[name]
-    spec = spec_of(name, model, tokenizer_json if tokenizer == "bpe" else tokenizer)
+    if tokenizer == "prepared" and not pathlib.Path(hydrac.folder, tokenizer).exists():
+        hydrac("data", "prepare", "-q", "corpus.txt", "-o", tokenizer, "--vocab-size", "290")
+    files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json"}
+    spec = spec_of(name, model, files.get(tokenizer, tokenizer))
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
+    promise = f"# checkpoints are Hugging Face's {family}: transformers loads them\n"
+    require(promise in hydrac("check", f"{name}.yaml"), f"check does not say {promise!r}")
     hydrac("run", "-q", f"{name}.yaml")
     checkpoint = pathlib.Path(hydrac.folder, f"runs/{name}/checkpoint-2")
     config = json.loads((checkpoint / "config.json").read_text())
@@ -321,12 +345,15 @@ def run_made_by_peft(hydrac, name, tokenizer_json):
     if peft is None:
         print(f"{name}: skipped: Python's package peft is missing", flush=True)
         return
-    base, config = MADE_BY_PEFT[name]
+    base, config, left_out = MADE_BY_PEFT[name]
     folder, made = pathlib.Path(hydrac.folder, base), pathlib.Path(hydrac.folder, f"{name}-adapter")
     publish(folder, tokenizer_json, *PUBLISHED[base])
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32)
-    adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", init_lora_weights=False, **config)).eval()
+    config = {"task_type": "CAUSAL_LM", "init_lora_weights": False, **config}
+    adapted = peft.get_peft_model(model, peft.LoraConfig(**config)).eval()
     adapted.save_pretrained(made)
+    written = json.loads((made / "adapter_config.json").read_text())
+    (made / "adapter_config.json").write_text(json.dumps({k: v for k, v in written.items() if k not in left_out}))
     spec = {
         "name": name, "target": "cpu", "model": {"from": base, "dropout": 0, "attention_dropout": 0},
         "adapter": {"from": made.name}, "data": {"path": "corpus.txt", "val_fraction": 0},
@@ -343,6 +370,17 @@ def run_made_by_peft(hydrac, name, tokenizer_json):
         greatest = max(greatest, (torch.tensor(ours["logits"]) - theirs).abs().max().item())
     require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
     print(f"{name}: logits differ by up to {greatest:.2g}", flush=True)
+
+
+def run_peft_keys(hydrac, name, tokenizer_json):
+    if peft is None:
+        print(f"{name}: skipped: Python's package peft is missing", flush=True)
+        return
+    table = pathlib.Path(__file__).parents[2] / "compiler/spec/peft_keys.def"
+    rows = set(re.findall(r"^(?:BECOMES|ONE_OF|OFF|FREE)\((\w+)", table.read_text(), re.MULTILINE))
+    fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
+    require(fields <= rows, f"{table} has no row for {sorted(fields - rows)} of peft {peft.__version__}")
+    print(f"{name}: all {len(fields)} of peft {peft.__version__} have a row", flush=True)
 
 
 def make_encoder(folder, keys, lowercase, longest):
@@ -453,10 +491,12 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *MADE_BY_PEFT, *ENCODERS, *CHATS]:
+    kinds = ((CASES, run_case), (PUBLISHED, run_published), (ADAPTERS, run_adapter), (MADE_BY_PEFT, run_made_by_peft),
+             (ENCODERS, run_encoder), (CHATS, run_chat), (("peft-keys",), run_peft_keys))
+    runs = {name: run for names_of_kind, run in kinds for name in names_of_kind}
+    for name in names or runs:
         try:
-            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_made_by_peft if name in MADE_BY_PEFT else run_chat if name in CHATS else run_encoder if name in ENCODERS else run_case
-            run(hydrac, name, tokenizer_json)
+            runs[name](hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1
             print(f"{name}: FAILED: {mismatch}", flush=True)

@@ -31,9 +31,8 @@ TEST(HuggingFace, LoadsEveryFamilyAndComputesTheSameLogits) {
 TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
   const Workplace place;
   const std::string why =
-      "checkpoints have model_type hydrac, which transformers cannot load, because of model.position: Llama "
-      "and "
-      "Qwen have rope, not learned";
+      "checkpoints have model_type hydrac, which transformers cannot load, because of model.position: Qwen3, "
+      "Qwen2, Llama and Mistral have rope";
   const Outcome checked = place.run({"check", "base.yaml", "model.norm=rmsnorm", "model.position=learned"});
   ASSERT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(checked.out.find("# " + why + "\n"), std::string::npos) << checked.out;

@@ -41,8 +41,8 @@ inline void step_of(const spec::Spec& spec, Reference& r, const std::vector<doub
         break;
       }
       case spec::Optimizer::sgd:
-        r.m[i] = o.momentum * r.m[i] + g + decay * r.p[i];
-        r.p[i] -= rate * r.m[i];
+        r.m[i] = o.momentum * r.m[i] + g;
+        r.p[i] -= rate * (r.m[i] + decay * r.p[i]);
     }
   }
 }

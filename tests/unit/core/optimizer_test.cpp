@@ -51,6 +51,33 @@ INSTANTIATE_TEST_SUITE_P(All, Update,
                                          "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0}"));
 
+class Decay : public testing::TestWithParam<const char*> {};
+
+// All gradients are 0, so that only decay moves the weights.
+TEST_P(Decay, ShrinksMatricesByRateTimesDecayEachStep) {
+  const spec::Spec spec = small_spec(
+      kModel, std::string("sequence_len: 4, micro_batch_size: 1, lr_scheduler: {name: constant}, "
+                          "gradient_accumulation_steps: 2, optimizer: {learning_rate: 0.1, weight_decay: "
+                          "0.5, name: ") +
+                  GetParam() + "}");
+  const SmallModel small(spec, {.accumulate = true, .all_functions = true, .fuse = true, .in_place = true});
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  std::vector<std::vector<double>> before;
+  for (const models::ParameterGroup& group : small.pack.groups)
+    before.push_back(interpreter.read({group.parameters, {}}));
+  for (int step = 0; step < 3; ++step) interpreter.run("update");
+  for (size_t g = 0; g < before.size(); ++g) {
+    const models::ParameterGroup& group = small.pack.groups[g];
+    const std::vector<double> after = interpreter.read({group.parameters, {}});
+    const auto decayed = static_cast<size_t>(group.decayed_rows * models::kPackRow);
+    for (size_t i = 0; i < after.size(); ++i)
+      ASSERT_NEAR(after[i], before[g][i] * (i < decayed ? 0.95 * 0.95 * 0.95 : 1), 1e-12) << "element " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Decay, testing::Values("adamw", "lion", "sgd", "muon"));
+
 // rows x columns, row-major.
 struct Matrix {
   size_t rows = 0, columns = 0;

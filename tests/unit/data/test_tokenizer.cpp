@@ -17,6 +17,8 @@ TEST(ByteTokenizer, IdsAreTheBytes) {
   EXPECT_EQ(tokenizer->decode(Ids{104, 105}), "hi");
   EXPECT_EQ(tokenizer->vocab_size(), 256);
   EXPECT_EQ(tokenizer->end_of_text(), 0);
+  EXPECT_EQ(input_error([&] { tokenizer->encode(std::string_view("a\0", 2)); }),
+            "the text has U+0000, which as token 0 of the byte tokenizer would end a document");
   EXPECT_TRUE(tokenizer->is_special(0));
   EXPECT_FALSE(tokenizer->is_special(1));
   EXPECT_EQ(input_error([&] { tokenizer->token_bytes(256); }),
@@ -92,7 +94,7 @@ TEST(Tokenizer, SurvivesItsJson) {
   const std::string bpe = read_text(test_file("qwen2.tokenizer.json"));
   std::vector<std::unique_ptr<Tokenizer>> all;
   all.push_back(make_byte_tokenizer());
-  all.push_back(char_tokenizer("\n\"\\ 'héllo wörlde🙂"));
+  all.push_back(char_tokenizer("\n\"\\ 'héllo wörlde🙂" + std::string(1, '\0')));
   all.push_back(parse_tokenizer(bpe, "qwen2"));
   for (const auto& tokenizer : all) {
     const auto copy = parse_tokenizer(tokenizer->to_json(), "checkpoint");
@@ -106,6 +108,26 @@ TEST(Tokenizer, SurvivesItsJson) {
   }
   EXPECT_NE(all[0]->fingerprint(), all[1]->fingerprint());
   EXPECT_NE(all[1]->fingerprint(), char_tokenizer("abc")->fingerprint());
+}
+
+TEST(Tokenizer, NamesTheTokensThatAModelHasNoRowsFor) {
+  const auto tokenizer = parse_tokenizer(read_text(test_file("qwen2.tokenizer.json")), "qwen2");
+  const Ids ids = tokenizer->encode("line<|im_start|>");
+  EXPECT_EQ(ids.back(), 701);
+  EXPECT_EQ(tokenizer->rows(), tokenizer->vocab_size());
+  tokenizer->limit_to(701);
+  EXPECT_EQ(tokenizer->rows(), 701);
+  EXPECT_EQ(tokenizer->encode("line<|endoftext|>").back(), 700);
+  const std::string why =
+      "\"<|im_start|>\" is token 701, and the model has embeddings of tokens 0 to 700 alone: leave it out of "
+      "the "
+      "text, or give the model more rows (resize_token_embeddings of transformers)";
+  EXPECT_EQ(input_error([&] { tokenizer->encode("line<|im_start|>"); }), why);
+  Ids more = {1};
+  EXPECT_EQ(input_error([&] { tokenizer->encode_more("<|im_start|>", more); }), why);
+  tokenizer->limit_to(1000);  // a model with more rows than tokens
+  EXPECT_EQ(tokenizer->rows(), tokenizer->vocab_size());
+  EXPECT_EQ(tokenizer->encode("line<|im_start|>"), ids);
 }
 
 TEST(Tokenizer, ReportsProgressOfALongText) {

@@ -216,12 +216,16 @@ TEST(TokenShards, AreReadAsOneRow) {
   const int32_t header[] = {20240520, 1, 2};
   llmc.replace(0, sizeof header, reinterpret_cast<const char*>(header), sizeof header);
   folder.write("3.bin", llmc + packed<uint16_t>({11, 12}));
-  const auto store = load_tokens({.base = folder.path(), .patterns = {"*.bin"}}, *make_byte_tokenizer());
-  EXPECT_EQ(all_of(*store), (Ids{1, 2, 255, 7, 9, 11, 12}));
+  const int32_t llama3[] = {20240801, 7, 3};
+  llmc.replace(0, sizeof llama3, reinterpret_cast<const char*>(llama3), sizeof llama3);
+  folder.write("4.BIN", llmc + packed<uint32_t>({13, 14, 0}));
+  const auto store =
+      load_tokens({.base = folder.path(), .patterns = {"*.{bin,BIN}"}}, *make_byte_tokenizer());
+  EXPECT_EQ(all_of(*store), (Ids{1, 2, 255, 7, 9, 11, 12, 13, 14, 0}));
   Ids middle(4);
   store->read(2, middle);
   EXPECT_EQ(middle, (Ids{255, 7, 9, 11}));
-  EXPECT_THROW(store->read(4, middle), std::out_of_range);
+  EXPECT_THROW(store->read(7, middle), std::out_of_range);
 }
 
 TEST(TokenShards, BadOnesAreNamed) {
@@ -260,6 +264,12 @@ TEST(TokenShards, BadOnesAreNamed) {
             "s.bin: not a token file: it begins with neither hydrac's header nor llm.c's; if it is nothing "
             "but 16-bit "
             "ids, as nanoGPT writes them, write data.format: uint16");
+  std::string llmc(1024, '\0');
+  const int32_t header[] = {20240801, 1, 0};
+  llmc.replace(0, sizeof header, reinterpret_cast<const char*>(header), sizeof header);
+  EXPECT_EQ(error(llmc), "s.bin: llm.c token file version 1; this program reads 7");
+  llmc[4] = 7, llmc[8] = 2;
+  EXPECT_EQ(error(llmc + "123456"), "s.bin: its header says 2 tokens of 4 bytes, but 6 bytes follow it");
 }
 
 }  // namespace

@@ -150,15 +150,15 @@ TEST_F(Training, LionFollowsItsFormula) {
   expect_parameters(p);
 }
 
-TEST_F(Training, SgdAddsDecayToTheGradient) {
+TEST_F(Training, SgdDecaysParametersBesideTheirMomentum) {
   job.root()["optimizer"] = {
       {"name", "sgd"}, {"learning_rate", 0.1}, {"momentum", 0.9}, {"weight_decay", 0.5}};
   job.root()["decay"] = {"p"};
   Numbers p = start, buffer = {0, 0};
   for (const Numbers& g : gradients)
     for (int i = 0; i < 2; ++i) {
-      buffer[i] = 0.9 * buffer[i] + g[i] + 0.5 * p[i];
-      p[i] -= 0.1 * buffer[i];
+      buffer[i] = 0.9 * buffer[i] + g[i];
+      p[i] = p[i] * (1 - 0.1 * 0.5) - 0.1 * buffer[i];
     }
   expect_parameters(p);
 }

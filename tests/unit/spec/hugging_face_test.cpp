@@ -7,16 +7,19 @@
 namespace hydrac::spec {
 namespace {
 
+const std::string kQwen2Tokenizer = source_dir() / "tests/unit/data/files/qwen2.tokenizer.json";
+
 HuggingFaceModel model_of(const std::string& keys, const std::string& tokenizer = "byte") {
   const Loaded loaded =
-      load("name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 4, " +
-           keys + "}\ndata: {path: corpus.txt, tokenizer: " + tokenizer +
+      load("name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, " +
+           std::string(keys.starts_with("num_attention_heads") ? "" : "num_attention_heads: 4, ") + keys +
+           "}\ndata: {path: corpus.txt, tokenizer: " + tokenizer +
            "}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\n");
   EXPECT_TRUE(loaded.spec) << loaded.text();
   return loaded.spec ? hugging_face_model(*loaded.spec) : HuggingFaceModel{};
 }
 
-TEST(HuggingFace, KnowsTheFourFamilies) {
+TEST(HuggingFace, KnowsTheFiveFamilies) {
   for (const char* keys :
        {"position: learned, hidden_act: gelu_tanh",
         "position: learned, hidden_act: gelu, tie_word_embeddings: false",
@@ -29,11 +32,46 @@ TEST(HuggingFace, KnowsTheFourFamilies) {
         "attention_bias: true, attention_output_bias: false, mlp_bias: true"})
     EXPECT_EQ(model_of(keys).family, "llama") << keys;
   const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
-  EXPECT_EQ(model_of(qwen2, "qwen.json").family, "qwen2");
-  EXPECT_EQ(model_of(qwen2 + ", head_dim: 48", "qwen.json").family, "qwen2");
-  EXPECT_EQ(model_of(qwen2, "char").family, "llama") << "transformers would split text as Qwen2 does";
+  EXPECT_EQ(model_of(qwen2, kQwen2Tokenizer).family, "qwen2");
+  EXPECT_EQ(model_of(qwen2 + ", head_dim: 48", kQwen2Tokenizer).family, "qwen2");
   EXPECT_EQ(model_of("qk_norm: true").family, "qwen3");
   EXPECT_EQ(model_of("qk_norm: true, " + qwen2).family, "qwen3");
+  EXPECT_EQ(model_of("sliding_window: 4").family, "mistral");
+  for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
+    EXPECT_EQ(model_of(refused).family, "mistral") << "LlamaConfig refuses it";
+}
+
+TEST(HuggingFace, WritesQwen2WhereTheTokenizerIsAsItsClass) {
+  const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
+  for (const char* tokenizer : {"byte", "char", "missing.json"})
+    EXPECT_EQ(model_of(qwen2, tokenizer).family, "llama") << tokenizer;
+  const Folder folder;
+  const std::string text = read_file(kQwen2Tokenizer);
+  const std::pair<std::string, std::string> changes[] = {
+      {R"("NFC")", R"("NFKC")"},
+      {R"("normalizer":{"type":"NFC"})", R"("normalizer":null)"},
+      {R"(\\p{L}+|\\p{N}|)", R"(\\p{L}+|\\p{N}{1,3}|)"},
+      {R"("Isolated")", R"("MergedWithNext")"},
+      {R"("ignore_merges":false)", R"("ignore_merges":true)"},
+      {R"("fuse_unk":false)", R"("fuse_unk":true)"},
+      {R"("add_prefix_space":false)", R"("add_prefix_space":true)"},
+      {R"("use_regex":false)", R"("use_regex":true)"},
+      {R"("content":"<|endoftext|>")", R"("content":"<|end|>")"},
+      {R"({"version")", R"({"version)"},
+  };
+  EXPECT_TRUE(is_qwen2_tokenizer(kQwen2Tokenizer));
+  for (const auto& [from, to] : changes) {
+    std::string changed = text;
+    ASSERT_NE(changed.find(from), std::string::npos) << from;
+    changed.replace(changed.find(from), from.size(), to);
+    EXPECT_FALSE(is_qwen2_tokenizer(folder.write("tokenizer.json", changed))) << to;
+  }
+}
+
+TEST(HuggingFace, RulesAreThoseOfTheDocumentation) {
+  EXPECT_NE(read_file(source_dir() / "docs/hugging-face.md").find(hugging_face_rules()), std::string::npos)
+      << "docs/hugging-face.md must have this table:\n"
+      << hugging_face_rules();
 }
 
 TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
@@ -51,6 +89,11 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"attention_kind: ccgqa", "model.attention_kind"},
       {"mor: {recursions: 2}", "model.mor.recursions"},
       {"rope_interleave: true", "model.rope_interleave"},
+      {"num_attention_heads: 3, head_dim: 24, attention_bias: true", "model.num_attention_heads"},
+      {"num_attention_heads: 3, head_dim: 24, attention_bias: true, attention_output_bias: false",
+       "data.tokenizer"},
+      {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
+      {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
   };
   for (const auto& [keys, key] : cases) {
     const HuggingFaceModel model = model_of(keys);

@@ -37,7 +37,7 @@ class Tensors : public testing::Test {
 };
 
 TEST_F(Tensors, OfEveryTypeComeBackBitForBit) {
-  std::vector<uint16_t> half{1, 2, 0x7c00, 4, 5, 0xffff}, half_back(6);
+  std::vector<uint16_t> half{1, 2, 0x7c00, 4, 5, 0xff7f}, half_back(6);
   std::vector<int8_t> bytes{-128, 0, 127}, bytes_back(3);
   std::vector<int32_t> count{-7}, count_back(1);
   std::vector<float> floats{1, 2, 3, 4, 5, 6}, floats_back(6);
@@ -131,24 +131,45 @@ TEST_F(Tensors, OnlyMatricesCanBeTransposed) {
       "tensor v: only a matrix can be transposed");
 }
 
-template <typename T>
-bool finite(SafetensorsDtype dtype, std::vector<T> values) {
-  return all_finite(dtype, std::as_bytes(std::span(values)));
+// In files from elsewhere, whatever the program's own type and layout.
+TEST_F(Tensors, ThatAreNotFiniteAreAnErrorWithTheirPlace) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> back(6);
+  std::vector<uint16_t> half_back(6);
+  const auto refused = [&](SafetensorsDtype dtype, auto values, const std::string& why) {
+    save({tensor("w", dtype, {2, 3}, values)});
+    for (const bool transposed : {false, true}) {
+      for (const NamedTensor& to : {tensor("w", SafetensorsDtype::f32, {2, 3}, back, transposed),
+                                    tensor("w", SafetensorsDtype::bf16, {2, 3}, half_back, transposed)})
+        EXPECT_EQ(
+            message_of<InputError>([&] { read_tensors(path_, program_, {to}); }),
+            path_.string() + ": tensor \"w\" is " + why + "; the file is damaged, or its training diverged");
+    }
+  };
+  refused(SafetensorsDtype::f32, std::vector<float>{0, 1, 2, 3, NAN, inf}, "NaN at [1, 1]");
+  refused(SafetensorsDtype::f32, std::vector<float>{0, 1, -inf, 3, 4, 5}, "infinite at [0, 2]");
+  refused(SafetensorsDtype::bf16, std::vector<uint16_t>{0x7f81, 0, 0, 0, 0, 0}, "NaN at [0, 0]");
+  refused(SafetensorsDtype::f16, std::vector<uint16_t>{0, 0, 0, 0, 0, 0xfc00}, "infinite at [1, 2]");
 }
 
-TEST(AllFinite, KnowsEveryFloatingPointType) {
+template <typename T>
+std::optional<int64_t> first(SafetensorsDtype dtype, std::vector<T> values) {
+  return first_non_finite(dtype, std::as_bytes(std::span(values)));
+}
+
+TEST(FirstNonFinite, KnowsEveryFloatingPointType) {
   constexpr float inf = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(finite<float>(SafetensorsDtype::f32, {0, -1e38f}));
-  EXPECT_FALSE(finite<float>(SafetensorsDtype::f32, {0, -inf}));
-  EXPECT_FALSE(finite<float>(SafetensorsDtype::f32, {NAN, 0}));
-  EXPECT_TRUE(finite<double>(SafetensorsDtype::f64, {1e300}));
-  EXPECT_FALSE(finite<double>(SafetensorsDtype::f64, {1, double{inf}}));
-  EXPECT_TRUE(finite<uint16_t>(SafetensorsDtype::f16, {0x7bff, 0xfbff}));
-  EXPECT_FALSE(finite<uint16_t>(SafetensorsDtype::f16, {0, 0x7c00}));
-  EXPECT_TRUE(finite<uint16_t>(SafetensorsDtype::bf16, {0x7c00, 0xff7f}));
-  EXPECT_FALSE(finite<uint16_t>(SafetensorsDtype::bf16, {0, 0xff80}));
-  EXPECT_TRUE(finite<int32_t>(SafetensorsDtype::i32, {0x7f800000}));
-  EXPECT_EQ(message_of<std::logic_error>([] { finite<uint8_t>(SafetensorsDtype::f8_e4m3, {0}); }),
+  EXPECT_EQ(first<float>(SafetensorsDtype::f32, {0, -1e38f}), std::nullopt);
+  EXPECT_EQ(first<float>(SafetensorsDtype::f32, {0, -inf}), 1);
+  EXPECT_EQ(first<float>(SafetensorsDtype::f32, {NAN, 0}), 0);
+  EXPECT_EQ(first<double>(SafetensorsDtype::f64, {1e300}), std::nullopt);
+  EXPECT_EQ(first<double>(SafetensorsDtype::f64, {1, double{inf}}), 1);
+  EXPECT_EQ(first<uint16_t>(SafetensorsDtype::f16, {0x7bff, 0xfbff}), std::nullopt);
+  EXPECT_EQ(first<uint16_t>(SafetensorsDtype::f16, {0, 0x7c00}), 1);
+  EXPECT_EQ(first<uint16_t>(SafetensorsDtype::bf16, {0x7c00, 0xff7f}), std::nullopt);
+  EXPECT_EQ(first<uint16_t>(SafetensorsDtype::bf16, {0, 0xff80}), 1);
+  EXPECT_EQ(first<int32_t>(SafetensorsDtype::i32, {0x7f800000}), std::nullopt);
+  EXPECT_EQ(message_of<std::logic_error>([] { first<uint8_t>(SafetensorsDtype::f8_e4m3, {0}); }),
             "F8_E4M3 is no type of parameters");
 }
 
