@@ -102,7 +102,7 @@ std::string launcher(const ir::Graph& graph, const program::Kernel& kernel, cons
 
 std::string cpu_source(const ir::Graph& graph, const Program& program) {
   std::set<std::string> headers = {"cpu/attention.h", "cpu/embedding.h", "hydrac/dynamic_code.h",
-                                   "hydrac/math.h",   "hydrac/nf4.h",    "hydrac/random.h"};
+                                   "hydrac/math.h",   "hydrac/nf4.h",    "hydrac/random.h", "hydrac/row_buffer.h"};
   for (const program::Kernel& kernel : program.kernels) {
     if (!kernel.header.empty()) headers.insert(kernel.header);
   }
