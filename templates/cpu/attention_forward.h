@@ -15,8 +15,8 @@ struct alignas(64) ForwardScratch {
   float rescale[kQueryTile];  // what a new maximum makes of the sums so far
 };
 
-// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date. A query that
-// sees no key of the tiles visited so far keeps -infinity as its maximum.
+// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date. A query
+// that sees no key of the tiles visited so far keeps -infinity as its maximum.
 template <int head_dim, bool rows_begin_late>
 inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {

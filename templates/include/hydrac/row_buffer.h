@@ -5,8 +5,8 @@
 namespace hydrac {
 
 // An array whose address the compiler does not follow. GCC 12 reaches a local array through its distance to a
-// parameter's row in one loop, forgets that these accesses are the array's, and takes the next loop's reads of
-// it, where that loop is unrolled, out of the loop over rows: they come before what they read is written.
+// parameter's row in one loop, forgets that these accesses are the array's, and takes the next loop's reads
+// of it, where that loop is unrolled, out of the loop over rows: they come before what they read is written.
 template <std::int64_t size>
 class RowBuffer {
  public:

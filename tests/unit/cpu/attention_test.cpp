@@ -308,7 +308,8 @@ TEST(Attention, MatchesTheReferenceWithDocuments) {
   expect_right<64, DocumentMask<WindowMask>, CappedScores, true>(with_softcap(with_window(p, 40), 3.0f));
 }
 
-// Scores between -10,000 and 10,000, exact in float32: a level for each 16 keys, some units of difference within.
+// Scores between -10,000 and 10,000, exact in float32: a level for each 16 keys, some units of difference
+// within.
 Problem with_steep_scores(Problem p) {
   p.shape.scale = 1.0f;
   for (std::int64_t row = 0; row < p.shape.batch * p.shape.tokens; ++row) {

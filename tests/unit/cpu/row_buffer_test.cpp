@@ -1,5 +1,5 @@
-// What is kept of a row in a RowBuffer is what the row's next loop reads. With a plain array in its place GCC 12
-// computes this kernel wrong where its vectors have 512 bits.
+// What is kept of a row in a RowBuffer is what the row's next loop reads. With a plain array in its place GCC
+// 12 computes this kernel wrong where its vectors have 512 bits.
 #include "hydrac/row_buffer.h"
 
 #include <gtest/gtest.h>

@@ -164,7 +164,9 @@ std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std
 template <typename T>
 void make_steep(const Case& c, std::vector<T>& qkv, std::vector<T>& keys) {
   const DecodeProblem& p = c.problem;
-  const auto level = [](int token) { return from_float<T>(static_cast<float>(token / 16 * 37 % 63 * 2 - 62)); };
+  const auto level = [](int token) {
+    return from_float<T>(static_cast<float>(token / 16 * 37 % 63 * 2 - 62));
+  };
   const auto first_of = [&](int row) { return static_cast<size_t>(row * p.head_dim); };
   for (int row = 0; row < p.sequences * p.kv_heads * p.context; ++row)
     keys[first_of(row)] = level(row % p.context);
@@ -222,9 +224,10 @@ void check(const Case& c) {
     kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
                                written);
 
-  const double tolerance = c.steep            ? 0x1p-7  // scores of 10,000 are rounded
-                           : sizeof(T) == 4 ? 2e-6
-                           : std::is_same_v<T, bf16> ? 0x1p-8 : 0x1p-10;
+  const double tolerance = c.steep                   ? 0x1p-7  // scores of 10,000 are rounded
+                           : sizeof(T) == 4          ? 2e-6
+                           : std::is_same_v<T, bf16> ? 0x1p-8
+                                                     : 0x1p-10;
   for (size_t i = 0; i < out.size(); ++i)
     ASSERT_NEAR(to_float(out[i]), expected[i], tolerance * (1 + std::abs(expected[i]))) << "element " << i;
   for (int s = 0; s < p.sequences; ++s) {

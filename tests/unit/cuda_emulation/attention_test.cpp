@@ -258,14 +258,16 @@ class Attention {
       }
       EXPECT_LT(error(slice(d_qkv, c_, all, 0, c_.heads), r.d_q, scale), gradient_bound);
       EXPECT_LT(error(slice(d_qkv, c_, all, c_.heads, c_.kv_heads), r.d_k, scale), gradient_bound);
-      EXPECT_LT(error(slice(d_qkv, c_, all, c_.heads + c_.kv_heads, c_.kv_heads), r.d_v, scale), gradient_bound);
+      EXPECT_LT(error(slice(d_qkv, c_, all, c_.heads + c_.kv_heads, c_.kv_heads), r.d_v, scale),
+                gradient_bound);
     }
   }
 
  private:
   void make_steep(Buffer<T>& qkv) const {
     const auto heads = static_cast<size_t>(c_.heads), with_keys = heads + static_cast<size_t>(c_.kv_heads),
-               all = with_keys + static_cast<size_t>(c_.kv_heads), head_dim = static_cast<size_t>(c_.head_dim);
+               all = with_keys + static_cast<size_t>(c_.kv_heads),
+               head_dim = static_cast<size_t>(c_.head_dim);
     for (size_t i = 0; i < qkv.size(); ++i) {
       const size_t head = i / head_dim % all, token = i / head_dim / all % static_cast<size_t>(c_.tokens);
       if (head < with_keys)
