@@ -13,6 +13,7 @@
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
 #include "spec/print.h"
+#include "targets/cpu/executor.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"
@@ -61,6 +62,7 @@ std::optional<spec::Spec> load_for_verify(Arguments arguments) {
 struct Computed {
   verify::Training training;
   std::vector<verify::Sameness> repetitions;
+  std::string tried;  // on the cpu: kernels beside the interpreter
 };
 
 Computed compute(const spec::Spec& spec, const verify::Batches& batches,
@@ -68,6 +70,8 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   Computed computed;
   {
     const BuiltProgram built = build_program(spec);
+    if (const auto* program = dynamic_cast<const targets::CpuProgram*>(built.program.get()))
+      computed.tried = program->kernels().tried;
     computed.training = verify::train(*built.program, batches);
     verify::initialize(*built.program);
     verify::write_verify_job(job_dir, *built.program, batches, computed.training.choices);
@@ -146,6 +150,7 @@ int verify_verb(const Arguments& arguments) {
              has_yardstick ? fmt::format(" {:>12}", column) : "", "tolerance");
   for (const verify::Difference& d : differences) print(d, has_yardstick);
   for (const verify::Sameness& same : computed.repetitions) print(same);
+  if (!computed.tried.empty()) fmt::print("{:<10} {}\n", "kernels", computed.tried);
   const auto failed = std::ranges::count_if(differences, [](const auto& d) { return !d.passed(); });
   const bool repeats = std::ranges::all_of(computed.repetitions, &verify::Sameness::passed);
   fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps{}{}\n", spec->name,

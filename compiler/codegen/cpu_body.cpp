@@ -66,6 +66,10 @@ void CpuBodyPrinter::take_parameters(CpuKernel& kernel) {
     kernel.text.take("float*", "workspace", {{blocks(), ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
   kernel.takes_layer = takes_layer();
   if (kernel.takes_layer) kernel.text.take("int", "layer");
+  if (has_row_loop()) {
+    kernel.rows = rows_size();
+    kernel.text.take("std::int64_t", "rows");
+  }
 }
 
 bool CpuBodyPrinter::is_small() const {
@@ -86,20 +90,25 @@ bool CpuBodyPrinter::sums_over_few_rows() const {
          });
 }
 
+// A block of the column sums may be a row: a loop of a single turn g++ unrolls before it vectorizes, and sums
+// the loops inside one by one.
+bool CpuBodyPrinter::has_row_loop() const {
+  const bool has_blocks = !sums_.empty() && !sums_over_few_rows();
+  return body_.row_count() > 1 && !(has_blocks && body_.row_count() == blocks());
+}
+
 void CpuBodyPrinter::print_rows() {
-  const Size rows = rows_size();
-  if (rows.value == 1) {
+  if (!has_row_loop()) {
     out_.declare_where_used("constexpr std::int64_t", "r", "0", "the only row");
     return print_row();
   }
   if (!is_small()) out_.line("#pragma omp parallel for schedule(static)");
-  out_.open_loop("std::int64_t", named("r"), rows.code);
+  out_.open_loop("std::int64_t", named("r"), named("rows"));
   print_row();
   out_.close();
 }
 
 void CpuBodyPrinter::print_row_blocks() {
-  const Size rows = rows_size();
   if (!is_small()) out_.line("#pragma omp parallel for schedule(static)");
   out_.open_loop("std::int64_t", "block", named("kBlocks"));
   if (sum_width_ == 1) {
@@ -109,14 +118,12 @@ void CpuBodyPrinter::print_row_blocks() {
     out_.line("float* sums = workspace + block * {};", named("kSums"));
     out_.line("std::fill_n(sums, {}, 0.0f);", named("kSums"));
   }
-  if (rows.value == blocks()) {
-    // Without a loop: g++ unrolls one of a single turn before it vectorizes, and sums the loops inside one
-    // by one.
+  if (!has_row_loop()) {
     out_.open("");
     out_.declare_where_used("const std::int64_t", "r", "block");
   } else {
     const auto first_of = [&](const char* block) {
-      return code("{} * {} / {}", block, as_factor(rows), named("kBlocks"));
+      return code("{} * {} / {}", block, named("rows"), named("kBlocks"));
     };
     out_.open_loop("std::int64_t", named("r"), first_of("block"), first_of("(block + 1)"), "++r");
   }
@@ -176,7 +183,7 @@ void CpuBodyPrinter::print_columns_outside() {
       out_.open_loop("std::int64_t", variables_[v], dimensions_.of(body_.variables[v]).code);
     }
     out_.line("float total = 0.0f;");
-    out_.open_loop("std::int64_t", named("r"), rows_size().code);
+    out_.open_loop("std::int64_t", named("r"), has_row_loop() ? named("rows") : rows_size().code);
     out_.line("total += {};", text_.of(store.value));
     out_.close();
     store_total(store);

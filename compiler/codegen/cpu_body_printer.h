@@ -24,6 +24,8 @@ class CpuBodyPrinter : BodyPrinter {
   // Work small enough that starting threads would cost more.
   bool is_small() const;
   int64_t blocks() const;
+  // Whether it loops over its rows, as many as the call says.
+  bool has_row_loop() const;
   // A sum over a few rows into many columns (learned positions): columns go outside, and nothing partial is
   // kept.
   bool sums_over_few_rows() const;

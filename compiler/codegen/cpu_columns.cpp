@@ -62,7 +62,7 @@ void CpuBodyPrinter::note_reuse(ExprId id) {
   }
   reused_.insert(id);
   row_buffers_[id] = unique("kept");
-  out_.line("float {}[{}];", row_buffers_[id], width_of(deps_[id].space));
+  out_.line("RowBuffer<{}> {};", width_of(deps_[id].space), row_buffers_[id]);
 }
 
 Code CpuBodyPrinter::reuse_code(ExprId id) {

@@ -54,6 +54,11 @@ class CpuProgramBuilder {
     return call;
   }
 
+  static program::Grid grid_of(const CpuKernel& source) {
+    if (!source.rows) return {};
+    return {.blocks = source.rows->value, .text = "", .rows = source.rows->code.text};
+  }
+
   Call gemm(const ir::Node& node) const {
     return {.work = gemm_of(graph_, node), .arguments = {node.inputs[0], node.inputs[1], node.outputs[0]}};
   }
@@ -64,10 +69,13 @@ class CpuProgramBuilder {
     Call call{.arguments = source.arguments};
     if (source.workspace_bytes > 0)
       call.arguments.push_back(add_workspace(graph_, region, node, source.name, source.workspace_bytes));
-    const int kernel = kernels_.add({.origin = node.origin}, source, 1,
+    const program::Kernel kernel_of_rows{.origin = node.origin,
+                                         .takes_rows = source.rows.has_value(),
+                                         .blocks_of_rows = source.rows ? "rows" : ""};
+    const int kernel = kernels_.add(kernel_of_rows, source, 1,
                                     {function_, region.name, node.scope, graph_.value(node.outputs[0]).name,
                                      sources_of(graph_, node), source.parameters});
-    call.work = program::Launch{.kernel = kernel};
+    call.work = program::Launch{.kernel = kernel, .grid = grid_of(source)};
     return call;
   }
 
@@ -94,15 +102,19 @@ std::string launcher(const ir::Graph& graph, const program::Kernel& kernel, cons
     arguments.push_back(fmt::format("static_cast<{}*>(a[{}])", type, i));
   }
   if (kernel.takes_layer) arguments.push_back("layer");
-  return fmt::format("extern \"C\" void {0}__launch(void* const* a, int{1}) {{\n  {0}({2});\n}}\n",
-                     kernel.name, kernel.takes_layer ? " layer" : "", fmt::join(arguments, ", "));
+  if (kernel.takes_rows) arguments.push_back("rows");
+  return fmt::format(
+      "extern \"C\" void {0}__launch(void* const* a, int{1}, std::int64_t{2}) {{\n  {0}({3});\n}}\n",
+      kernel.name, kernel.takes_layer ? " layer" : "", kernel.takes_rows ? " rows" : "",
+      fmt::join(arguments, ", "));
 }
 
 }  // namespace
 
 std::string cpu_source(const ir::Graph& graph, const Program& program) {
-  std::set<std::string> headers = {"cpu/attention.h", "cpu/embedding.h", "hydrac/dynamic_code.h",
-                                   "hydrac/math.h",   "hydrac/nf4.h",    "hydrac/random.h"};
+  std::set<std::string> headers = {"cpu/attention.h",    "cpu/embedding.h", "hydrac/dynamic_code.h",
+                                   "hydrac/math.h",      "hydrac/nf4.h",    "hydrac/random.h",
+                                   "hydrac/row_buffer.h"};
   for (const program::Kernel& kernel : program.kernels) {
     if (!kernel.header.empty()) headers.insert(kernel.header);
   }

@@ -10,7 +10,8 @@ namespace hydrac::codegen {
 program::Program build_cpu_program(ir::Graph& graph, int threads);
 
 // The C++ source of a Program's kernels: one translation unit that exports, for every kernel K,
-//   extern "C" void K__launch(void* const* arguments, int layer);
+//   extern "C" void K__launch(void* const* arguments, int layer, std::int64_t rows);
+// that works on the first `rows` rows if K takes them, on all otherwise.
 std::string cpu_source(const ir::Graph& graph, const program::Program& program);
 
 }  // namespace hydrac::codegen

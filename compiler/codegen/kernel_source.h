@@ -1,8 +1,10 @@
 // A kernel as code, and what its caller must pass.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_text.h"
 #include "ir/graph.h"
@@ -35,6 +37,8 @@ struct CpuKernel : KernelSource {
   CpuKernel() { text.attributes = "static void "; }
 
   int64_t workspace_bytes = 0;  // passed behind the tensors, when not 0
+  // How many rows a call works on, where `std::int64_t rows` is the last parameter.
+  std::optional<Size> rows = {};
 };
 
 }  // namespace hydrac::codegen

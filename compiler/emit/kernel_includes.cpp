@@ -18,6 +18,10 @@ bool has_nf4_codes(const std::string& kernels) {
   return kernels.find("nf4_upper") != std::string::npos;
 }
 
+bool keeps_rows(const std::string& kernels) {
+  return kernels.find("RowBuffer") != std::string::npos;
+}
+
 }  // namespace
 
 std::vector<std::string> kernel_includes(const program::Kernel& first, const std::string& definitions,
@@ -26,6 +30,7 @@ std::vector<std::string> kernel_includes(const program::Kernel& first, const std
   std::set<std::string> own;
   if (!first.header.empty()) own.insert(first.header);
   if (has_dynamic_codes(definitions)) own.insert("hydrac/dynamic_code.h");
+  if (keeps_rows(definitions)) own.insert("hydrac/row_buffer.h");
   if (has_nf4_codes(definitions)) own.insert("hydrac/nf4.h");
   if (cpu) {
     std::vector<std::string> names;

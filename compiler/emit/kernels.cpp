@@ -36,6 +36,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 bool takes_rows(const program::Program& program, int kernel) {
+  if (program.kernels[static_cast<size_t>(kernel)].takes_rows) return true;
   const std::vector<program::Grid> grids = grids_of(program, kernel);
   return std::ranges::any_of(grids, [&](const program::Grid& g) { return g.blocks != grids[0].blocks; });
 }

@@ -3,43 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
-#include "hydrac/dynamic_code.h"
-#include "hydrac/nf4.h"
-#include "hydrac/random.h"
+#include "ir/evaluate_scalar.h"
 
 namespace hydrac::ir {
 
 namespace {
-
-// The nearest number with `digits` binary digits, ties to even, between 2^least (the last digit of the
-// smallest ones) and `largest`.
-double round_binary(double x, int digits, int least, double largest) {
-  if (x == 0 || !std::isfinite(x)) return x;
-  int exponent = 0;
-  std::frexp(x, &exponent);
-  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
-  const double rounded = std::nearbyint(x / unit) * unit;
-  return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : rounded;
-}
-
-double round_to(double x, DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return round_binary(x, 8, -133, std::ldexp(255.0, 120));
-    case DType::f16:
-      return round_binary(x, 11, -24, 65504);
-    case DType::f8e4m3:
-      return std::clamp(round_binary(x, 4, -9, 1e300), -448.0, 448.0);
-    case DType::f8e5m2:
-      return std::clamp(round_binary(x, 3, -16, 1e300), -57344.0, 57344.0);
-    default:
-      return x;
-  }
-}
 
 class Evaluation {
  public:
@@ -164,109 +137,32 @@ class Evaluation {
     return largest + std::log(scaled);
   }
 
-  double converted(const Expr& expr, double x) const {
-    const bool whole = expr.type == ExprType::i32 || expr.type == ExprType::u32 || expr.type == ExprType::i64;
-    return whole ? std::trunc(x) : x;
-  }
-
   double compute(const Expr& expr) {
-    const auto arg = [&](int i) { return value(expr.args[i]); };
-    const auto word = [&](int i) { return static_cast<uint32_t>(static_cast<int64_t>(arg(i))); };
+    const auto arg = [&](size_t i) { return value(expr.args[i]); };
     switch (expr.op) {
-      case ExprOp::constant:
-        return expr.number;
       case ExprOp::load:
         return (*operands_[expr.operand])[element(expr.operand, expr.index)];
       case ExprOp::position:
         return static_cast<double>(at(expr.index[0].affine));
       case ExprOp::layer:
         return layer_;
-      case ExprOp::neg:
-        return -arg(0);
-      case ExprOp::abs:
-        return std::abs(arg(0));
-      case ExprOp::exp:
-        return std::exp(arg(0));
-      case ExprOp::expm1:
-        return std::expm1(arg(0));
-      case ExprOp::log:
-        return std::log(arg(0));
-      case ExprOp::log1p:
-        return std::log1p(arg(0));
-      case ExprOp::tanh:
-        return std::tanh(arg(0));
-      case ExprOp::erf:
-        return std::erf(arg(0));
-      case ExprOp::sqrt:
-        return std::sqrt(arg(0));
-      case ExprOp::rsqrt:
-        return 1 / std::sqrt(arg(0));
-      case ExprOp::sigmoid:
-        return 1 / (1 + std::exp(-arg(0)));
-      case ExprOp::sin:
-        return std::sin(arg(0));
-      case ExprOp::cos:
-        return std::cos(arg(0));
-      case ExprOp::floor:
-        return std::floor(arg(0));
-      case ExprOp::is_nan:
-        return std::isnan(arg(0));
-      case ExprOp::add:
-        return arg(0) + arg(1);
-      case ExprOp::sub:
-        return arg(0) - arg(1);
-      case ExprOp::mul:
-        return arg(0) * arg(1);
-      case ExprOp::div:
-        return arg(0) / arg(1);
-      case ExprOp::max:
-        return std::max(arg(0), arg(1));
-      case ExprOp::min:
-        return std::min(arg(0), arg(1));
-      case ExprOp::less:
-        return arg(0) < arg(1);
-      case ExprOp::less_equal:
-        return arg(0) <= arg(1);
-      case ExprOp::equal:
-        return arg(0) == arg(1);
-      case ExprOp::logical_not:
-        return arg(0) == 0;
+      // What is not asked for need not be inside of its tensor.
       case ExprOp::logical_and:
         return arg(0) != 0 && arg(1) != 0;
       case ExprOp::logical_or:
         return arg(0) != 0 || arg(1) != 0;
-      case ExprOp::fma:
-        return std::fma(arg(0), arg(1), arg(2));
       case ExprOp::select:
         return arg(0) != 0 ? arg(1) : arg(2);
-      case ExprOp::round_to:
-        return round_to(arg(0), expr.dtype);
-      case ExprOp::convert:
-        return converted(expr, arg(0));
       case ExprOp::sum:
       case ExprOp::maximum:
       case ExprOp::logsumexp:
         return reduce(expr);
-      case ExprOp::random_key:
-        return hydrac::random_key(word(0), word(1), word(2));
-      case ExprOp::random_16_bits:
-        return hydrac::random_16_bits(word(0), static_cast<uint64_t>(arg(1)));
-      case ExprOp::round_stochastically:
-        return hydrac::round_stochastically(static_cast<float>(arg(0)), word(1));
-      case ExprOp::dynamic_code:
-        return hydrac::dynamic_code(static_cast<float>(arg(0)));
-      case ExprOp::dynamic_value:
-        return hydrac::dynamic_value(word(0));
-      case ExprOp::signed_dynamic_code:
-        return hydrac::signed_dynamic_code(static_cast<float>(arg(0)));
-      case ExprOp::signed_dynamic_value:
-        return hydrac::signed_dynamic_value(word(0));
-      case ExprOp::nf4_upper:
-        return hydrac::nf4_upper(word(0));
-      case ExprOp::nf4_lower:
-        return hydrac::nf4_lower(word(0));
+      default: {
+        std::array<double, 3> args{};
+        for (size_t i = 0; i < expr.args.size(); ++i) args[i] = arg(i);
+        return evaluate(expr, args);
+      }
     }
-    throw std::logic_error("an expression of no kind");
   }
 
   const Body& body_;

@@ -18,7 +18,7 @@ enum class RankGroup;  // runtime/parallel/ranks.h
 
 namespace hydrac::program {
 
-// The blocks of one launch.
+// The blocks of one launch; on the cpu a block is a row.
 struct Grid {
   int64_t blocks = 1;
   std::string text;  // as an expression of Program::dimensions: "B * T / 4"
@@ -66,8 +66,8 @@ struct AttentionShape {
 // A kernel of the program; arguments in the order of its parameters.
 struct Launch {
   static constexpr bool is_collective = false;
-  int kernel = -1;                  // position in Program::kernels
-  Grid grid;                        // on a GPU
+  int kernel = -1;  // position in Program::kernels
+  Grid grid;
   std::optional<GemmShape> matmul;  // where the kernel computes one matmul, of its first two arguments
 };
 

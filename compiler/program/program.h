@@ -47,6 +47,7 @@ struct Kernel {
   std::string origin;                             // the spec key that asked for it
   std::string header;       // the file of templates/ that it binds to constants; empty for a generated kernel
   bool takes_layer = true;  // its last parameter is the layer
+  bool takes_rows = false;  // on the cpu: then comes how many rows it works on, which its calls say (Grid)
   std::vector<Parameter> parameters = {};  // as the text declares them
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;

@@ -19,7 +19,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   run(layernorm_backward_add_dropout, act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
       act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
       grads.attn_norm_weight[l + 1], state.rng_step, state.rng_seed, act.d_mlp_out,
-      act.layernorm_backward_add_dropout_workspace, l);
+      act.layernorm_backward_add_dropout_workspace, l, B * T);
 
   // d_mlp_act = d_mlp_out · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
   run.gemm_nn(act.d_mlp_act, act.d_mlp_out, weights.mlp_down_weight[l], B * T, F, C);
@@ -27,7 +27,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // mlp_down_weight = d_mlp_outᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   run.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act[l], C, F, B * T);
 
-  run(gelu_backward, act.d_mlp_act, act.mlp_up[l], act.d_mlp_up);
+  run(gelu_backward, act.d_mlp_act, act.mlp_up[l], act.d_mlp_up, B * T);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
   run.gemm_nn(act.d_mlp_normed, act.d_mlp_up, weights.mlp_up_weight[l], B * T, C, F);
@@ -38,7 +38,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   run(layernorm_backward_add_dropout_mlp_norm, act.d_mlp_normed, act.residual_mid[l],
       weights.mlp_norm_weight[l], act.mlp_normed_mean[l], act.mlp_normed_rstd[l], act.d_residual_sum,
       act.d_residual, grads.mlp_norm_weight[l], state.rng_step, state.rng_seed, act.d_attn_out,
-      act.layernorm_backward_add_dropout_workspace_2, l);
+      act.layernorm_backward_add_dropout_workspace_2, l, B * T);
 
   // d_attn_mixed = d_attn_out · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   run.gemm_nn(act.d_attn_mixed, act.d_attn_out, weights.attn_out_weight[l], B * T, H * D, C);
@@ -67,9 +67,9 @@ void input_backward(const Memory& m, const Run& run) {
 
   run(layernorm_backward_add_dropout_input, act.d_normed, act.residual[0], weights.attn_norm_weight[0],
       act.normed_mean[0], act.normed_rstd[0], act.d_residual, grads.attn_norm_weight[0], state.rng_step,
-      state.rng_seed, act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_3, 0);
+      state.rng_seed, act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_3, 0, B * T);
 
-  run(position_embedding_gradient, act.d_embedding_positioned, grads.position_embedding);
+  run(position_embedding_gradient, act.d_embedding_positioned, grads.position_embedding, B);
 
   run(embedding_backward, in.tokens, act.d_embedding_positioned, grads.token_embedding);
 

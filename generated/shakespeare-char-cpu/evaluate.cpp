@@ -16,7 +16,7 @@ void input(const Memory& m, const Run& run) {
   const Evaluation& eval = m.eval;
 
   run(embeddings_layernorm, in.tokens, weights.token_embedding, weights.position_embedding, eval.residual,
-      weights.attn_norm_weight[0], eval.normed, eval.normed_mean, eval.normed_rstd);
+      weights.attn_norm_weight[0], eval.normed, eval.normed_mean, eval.normed_rstd, B * T);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -34,18 +34,18 @@ void block(const Memory& m, const Run& run, int l) {
   run.gemm_nt(eval.attn_out, eval.attn_mixed, weights.attn_out_weight[l], B * T, C, H * D);
 
   run(add_layernorm, eval.residual, eval.attn_out, eval.residual_mid, weights.mlp_norm_weight[l],
-      eval.mlp_normed, eval.mlp_normed_mean, eval.mlp_normed_rstd);
+      eval.mlp_normed, eval.mlp_normed_mean, eval.mlp_normed_rstd, B * T);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
   run.gemm_nt(eval.mlp_up, eval.mlp_normed, weights.mlp_up_weight[l], B * T, F, C);
 
-  run(gelu, eval.mlp_up, eval.mlp_act);
+  run(gelu, eval.mlp_up, eval.mlp_act, B * T);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   run.gemm_nt(eval.mlp_out, eval.mlp_act, weights.mlp_down_weight[l], B * T, C, F);
 
   run(add_layernorm, eval.residual_mid, eval.mlp_out, eval.residual, weights.attn_norm_weight[l + 1],
-      eval.normed, eval.normed_mean, eval.normed_rstd);
+      eval.normed, eval.normed_mean, eval.normed_rstd, B * T);
 }
 
 // Logits, and their loss.
@@ -59,7 +59,7 @@ void head(const Memory& m, const Run& run) {
   run.gemm_nt(eval.logits, eval.normed, weights.token_embedding, B * T, V, C);
 
   run(cross_entropy_loss, eval.logits, in.targets, in.inv_count, state.eval_loss,
-      eval.cross_entropy_loss_workspace);
+      eval.cross_entropy_loss_workspace, B * T);
 }
 
 }  // namespace

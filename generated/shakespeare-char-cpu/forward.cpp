@@ -18,7 +18,7 @@ void input(const Memory& m, const Run& run) {
 
   run(embeddings_dropout_layernorm, in.tokens, weights.token_embedding, weights.position_embedding,
       state.rng_step, state.rng_seed, act.residual[0], weights.attn_norm_weight[0], act.normed[0],
-      act.normed_mean[0], act.normed_rstd[0], 0);
+      act.normed_mean[0], act.normed_rstd[0], 0, B * T);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -38,19 +38,19 @@ void block(const Memory& m, const Run& run, int l) {
 
   run(dropout_add_layernorm, act.attn_out[l], state.rng_step, state.rng_seed, act.residual[l],
       act.residual_mid[l], weights.mlp_norm_weight[l], act.mlp_normed[l], act.mlp_normed_mean[l],
-      act.mlp_normed_rstd[l], l);
+      act.mlp_normed_rstd[l], l, B * T);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
   run.gemm_nt(act.mlp_up[l], act.mlp_normed[l], weights.mlp_up_weight[l], B * T, F, C);
 
-  run(gelu, act.mlp_up[l], act.mlp_act[l]);
+  run(gelu, act.mlp_up[l], act.mlp_act[l], B * T);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   run.gemm_nt(act.mlp_out, act.mlp_act[l], weights.mlp_down_weight[l], B * T, C, F);
 
   run(dropout_add_layernorm_mlp, act.mlp_out, state.rng_step, state.rng_seed, act.residual_mid[l],
       act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed[l + 1], act.normed_mean[l + 1],
-      act.normed_rstd[l + 1], l);
+      act.normed_rstd[l + 1], l, B * T);
 }
 
 // Logits, their loss and its gradient, and the gradient of the head's matrix.
@@ -65,7 +65,7 @@ void head(const Memory& m, const Run& run) {
   run.gemm_nt(act.logits, act.normed[L], weights.token_embedding, B * T, V, C);
 
   run(cross_entropy_loss_and_gradient, act.logits, in.targets, in.inv_count, state.loss, act.d_logits,
-      act.cross_entropy_loss_and_gradient_workspace);
+      act.cross_entropy_loss_and_gradient_workspace, B * T);
 
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   run.gemm_nn(act.d_normed, act.d_logits, weights.token_embedding, B * T, C, V);
@@ -73,7 +73,7 @@ void head(const Memory& m, const Run& run) {
   // token_embedding = d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
   run.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T);
 
-  run(zero, act.d_residual);
+  run(zero, act.d_residual, B * T);
 }
 
 }  // namespace

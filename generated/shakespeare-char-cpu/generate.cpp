@@ -15,8 +15,8 @@ void input(const Memory& m, const Run& run) {
   const Weights& weights = m.weights;
   const Generation& gen = m.gen;
 
-  run(embeddings_layernorm_generate, in.prompt, weights.token_embedding, weights.position_embedding,
-      gen.residual, weights.attn_norm_weight[0], gen.normed, gen.normed_mean, gen.normed_rstd);
+  run(embeddings_layernorm, in.prompt, weights.token_embedding, weights.position_embedding, gen.residual,
+      weights.attn_norm_weight[0], gen.normed, gen.normed_mean, gen.normed_rstd, T);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -33,19 +33,19 @@ void block(const Memory& m, const Run& run, int l) {
   // attn_out = attn_mixed · attn_out_weightᵀ    [1,T,HD] x [C,C]ᵀ -> [1,T,C]
   run.gemm_nt(gen.attn_out, gen.attn_mixed, weights.attn_out_weight[l], T, C, H * D);
 
-  run(add_layernorm_generate, gen.residual, gen.attn_out, gen.residual_mid, weights.mlp_norm_weight[l],
-      gen.mlp_normed, gen.mlp_normed_mean, gen.mlp_normed_rstd);
+  run(add_layernorm, gen.residual, gen.attn_out, gen.residual_mid, weights.mlp_norm_weight[l], gen.mlp_normed,
+      gen.mlp_normed_mean, gen.mlp_normed_rstd, T);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [1,T,C] x [F,C]ᵀ -> [1,T,F]
   run.gemm_nt(gen.mlp_up, gen.mlp_normed, weights.mlp_up_weight[l], T, F, C);
 
-  run(gelu_generate, gen.mlp_up, gen.mlp_act);
+  run(gelu, gen.mlp_up, gen.mlp_act, T);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [1,T,F] x [C,F]ᵀ -> [1,T,C]
   run.gemm_nt(gen.mlp_out, gen.mlp_act, weights.mlp_down_weight[l], T, C, F);
 
-  run(add_layernorm_generate, gen.residual_mid, gen.mlp_out, gen.residual, weights.attn_norm_weight[l + 1],
-      gen.normed, gen.normed_mean, gen.normed_rstd);
+  run(add_layernorm, gen.residual_mid, gen.mlp_out, gen.residual, weights.attn_norm_weight[l + 1], gen.normed,
+      gen.normed_mean, gen.normed_rstd, T);
 }
 
 // The logits of the next token.

@@ -15,13 +15,13 @@ void update_parameters(const Memory& m, const Run& run) {
   const State& state = m.state;
   const Scratch& scratch = m.scratch;
 
-  run(grad_square, grads.all, state.grad_square, scratch.grad_square_workspace);
+  run(grad_square, grads.all, state.grad_square, scratch.grad_square_workspace, Rows);
 
   run(prepare_update, state.step, state.grad_square, state.loss, state.diverged, state.learning_rate,
       state.clip, state.grad_norm, state.step_loss, state.adam_step_size, state.adam_root_factor);
 
   run(adamw, weights.all, grads.all, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
-      state.adam_step_size, state.adam_root_factor, state.diverged);
+      state.adam_step_size, state.adam_root_factor, state.diverged, Rows);
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -94,11 +94,8 @@ inline void decode_group(const AttentionShape& shape, const ConstHeads& q, const
   const auto group = static_cast<int>(shape.heads / shape.kv_heads);
   const TokenRange seen = Mask::keys_of(shape, position);
   const int first_tile = seen.first / kKeyTile * kKeyTile;
-  // A tile of queries begins with keys that its first query sees. Where this one sees none of their tile, its
-  // maximum is 0 from there on: see softmax_tile().
-  const bool begins_late = Mask::keys_of(shape, position / kQueryTile * kQueryTile).first < first_tile;
   for (int head = 0; head < group; ++head) {
-    scratch.row_max[head] = begins_late ? 0.0f : -__builtin_inff();
+    scratch.row_max[head] = -__builtin_inff();
     scratch.row_sum[head] = 0.0f;
     const float* query = q.at(sequence, 0, first_head + head);
     for (int d = 0; d < head_dim; ++d)

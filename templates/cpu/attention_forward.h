@@ -15,8 +15,8 @@ struct alignas(64) ForwardScratch {
   float rescale[kQueryTile];  // what a new maximum makes of the sums so far
 };
 
-// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
-// A query that sees no key of the first tiles that are visited has no maximum yet.
+// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date. A query
+// that sees no key of the tiles visited so far keeps -infinity as its maximum.
 template <int head_dim, bool rows_begin_late>
 inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
@@ -28,15 +28,16 @@ inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
           simd::load<simd::kLanes>(scratch.scores + key * kQueryTile + first);
       maximum = score > maximum ? score : maximum;
     }
-    alignas(64) float new_max[simd::kLanes], sum[simd::kLanes];
-    if constexpr (rows_begin_late) {  // exp(-infinity - 0) is 0, as it should be
+    alignas(64) float new_max[simd::kLanes], shift[simd::kLanes], sum[simd::kLanes];
+    simd::store<simd::kLanes>(new_max, maximum);
+    if constexpr (rows_begin_late) {  // -infinity minus itself is no number; exp(-infinity - 0) is 0
       constexpr float infinity = __builtin_inff();
       maximum = maximum == -infinity ? simd::Vector<simd::kLanes>{} : maximum;
     }
-    simd::store<simd::kLanes>(new_max, maximum);
+    simd::store<simd::kLanes>(shift, maximum);
 #pragma omp simd simdlen(simd::kLanes)
     for (int lane = 0; lane < simd::kLanes; ++lane) {
-      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - new_max[lane]);
+      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - shift[lane]);
       scratch.row_max[first + lane] = new_max[lane];
       sum[lane] = scratch.row_sum[first + lane] * scratch.rescale[first + lane];
     }
@@ -44,7 +45,7 @@ inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
       float* scores = scratch.scores + key * kQueryTile + first;
 #pragma omp simd simdlen(simd::kLanes)
       for (int lane = 0; lane < simd::kLanes; ++lane) {
-        const float probability = exp(scores[lane] - new_max[lane]);
+        const float probability = exp(scores[lane] - shift[lane]);
         sum[lane] += probability;
         scores[lane] = probability;
       }

@@ -1,6 +1,7 @@
 // Attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA
 // kernels by.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -18,9 +19,10 @@ struct AttentionCase {
   std::uint32_t key;  // of the dropout's random bits
   int window = 0;     // tokens that a query sees, its own among them; 0 = all that `causal` lets it see
   double softcap = 0;
-  int document = 0;  // tokens of a document, that of sequence b one more for each b; 0 = sequences are one
+  int document = 0;    // tokens of a document, that of sequence b one more for each b; 0 = sequences are one
+  bool steep = false;  // queries and keys are steep_element()s
 
-  double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+  double scale() const { return steep ? 1 : 1 / std::sqrt(static_cast<double>(head_dim)); }
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 65536.0); }
   int group() const { return heads / kv_heads; }
   bool sees(std::int64_t batch, std::int64_t query, std::int64_t key_token) const {
@@ -40,6 +42,13 @@ struct AttentionCase {
     return all;
   }
 };
+
+// Queries and keys whose scores lie between -10,000 and 10,000: element 0 makes a level for each 16 keys, the
+// others some units of difference within. Exact in bf16, and so are the scores in float32.
+inline float steep_element(bool is_key, std::int64_t token, int d, float random) {
+  if (d > 0) return std::round(random * 4) / 8;
+  return is_key ? static_cast<float>(token / 16 * 37 % 63 * 2 - 62) : 160.0f;
+}
 
 // q, d_q, out, d_out [B,T,H,D]; k, v, d_k, d_v [B,T,K,D]; lse [B,H,T].
 struct AttentionTensors {
@@ -78,7 +87,7 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
     for (std::int64_t h = kv * c.group(); h < (kv + 1) * c.group(); ++h) {
       for (std::int64_t i = 0; i < T; ++i) {
         const std::int64_t row = ((b * T + i) * c.heads + h) * D;
-        double sum = 0, delta = 0;
+        double sum = 0, delta = 0, largest = -HUGE_VAL;
         for (std::int64_t j = 0; j < T; ++j) {
           weight[j] = 0;
           if (!c.sees(b, i, j)) continue;
@@ -89,12 +98,15 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
             score = c.softcap * ratio;
             derivative[j] = 1 - ratio * ratio;
           }
-          weight[j] = std::exp(score);
-          sum += weight[j];
+          weight[j] = score;
+          largest = std::max(largest, score);
           const std::uint32_t bits = random_16_bits(c.key, score_index(b * c.heads + h, T, i, j));
           factor[j] = c.dropout > 0 && bits < c.threshold() ? 0 : 1 / (1 - c.dropout);
         }
-        x.lse[(b * c.heads + h) * T + i] = std::log(sum);
+        for (std::int64_t j = 0; j < T; ++j) {
+          if (c.sees(b, i, j)) sum += weight[j] = std::exp(weight[j] - largest);
+        }
+        x.lse[(b * c.heads + h) * T + i] = largest + std::log(sum);
         for (std::int64_t j = 0; j < T; ++j) {
           if (!c.sees(b, i, j)) continue;
           weight[j] /= sum;

@@ -20,9 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // No contraction: a*b+c rounds twice wherever it stands, so that fusing kernels never changes a result.
-constexpr std::array kFlags = {
-    "-std=c++20",         "-O3",     "-march=native", "-fopenmp", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-shared", "-fPIC"};
+constexpr std::array kFlags = {"-std=c++20",      "-march=native",      "-fopenmp", "-ffp-contract=off",
+                               "-fno-math-errno", "-fno-trapping-math", "-shared",  "-fPIC"};
 
 constexpr const char* kInstall = "Install one (Debian, Ubuntu: apt-get install g++) or name yours in $CXX.";
 
@@ -54,9 +53,18 @@ std::string first_error(const std::string& said) {
   return first.empty() ? "it says nothing" : first;
 }
 
-Ended compile(const CxxCompiler& compiler, const fs::path& source, const std::vector<fs::path>& includes,
-              const fs::path& library) {
-  std::vector<std::string> arguments(kFlags.begin(), kFlags.end());
+std::vector<std::string> flags_of(Effort effort) {
+  std::vector<std::string> flags = {effort == Effort::usual ? "-O3" : "-O2"};
+#if defined(__x86_64__)
+  if (effort == Effort::careful) flags.push_back("-mprefer-vector-width=256");
+#endif
+  flags.insert(flags.end(), kFlags.begin(), kFlags.end());
+  return flags;
+}
+
+Ended compile(const CxxCompiler& compiler, Effort effort, const fs::path& source,
+              const std::vector<fs::path>& includes, const fs::path& library) {
+  std::vector<std::string> arguments = flags_of(effort);
   for (const fs::path& include : includes) arguments.push_back("-I" + include.string());
   arguments.insert(arguments.end(), {source.string(), "-o", library.string()});
   // Past ccache, which takes one machine's -march=native for another's; what is compiled here is cached by
@@ -86,7 +94,7 @@ std::string general_failure(const CxxCompiler& compiler, const fs::path& folder)
   std::ofstream(source)
       << "#include <omp.h>\n#include <cmath>\n"
          "extern \"C\" double probe(double x) { return std::exp(x) + omp_get_max_threads(); }\n";
-  const Ended ended = compile(compiler, source, {}, library);
+  const Ended ended = compile(compiler, Effort::usual, source, {}, library);
   if (ended.code == 0 && is_written(library)) return "";
   return ended.code == 0 ? "it ends well but writes no library" : first_error(ended.said);
 }
@@ -112,13 +120,13 @@ CxxCompiler find_cxx_compiler() {
           fmt::format("no C++ compiler found: the cpu target compiles the code it generates.\n{}", kInstall)};
 }
 
-std::string cxx_flags() {
-  return fmt::format("{}", fmt::join(kFlags, " "));
+std::string cxx_flags(Effort effort) {
+  return fmt::format("{}", fmt::join(flags_of(effort), " "));
 }
 
-void compile_library(const CxxCompiler& compiler, const fs::path& source,
+void compile_library(const CxxCompiler& compiler, Effort effort, const fs::path& source,
                      const std::vector<fs::path>& includes, const fs::path& library, const fs::path& kept) {
-  const Ended ended = compile(compiler, source, includes, library);
+  const Ended ended = compile(compiler, effort, source, includes, library);
   if (ended.code == 0 && is_written(library)) return;
   if (const std::string how = killed(ended); !how.empty()) {
     throw runtime::RunError(fmt::format(

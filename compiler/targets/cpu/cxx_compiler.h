@@ -15,12 +15,15 @@ struct CxxCompiler {
 // $CXX, split into words as make does, if it is set; else the first of g++, clang++, c++ that answers.
 CxxCompiler find_cxx_compiler();
 
+// How much the compiler may do: less where it did too much.
+enum class Effort { usual, careful };
+
 // Flags that decide what code comes out.
-std::string cxx_flags();
+std::string cxx_flags(Effort effort);
 
 // Compiles `source` to `library`; files of its own go beside `source`. A copy of `source` stays at `kept`,
 // which the error names when the compiler refuses it. Errors as compile_kernels() of jit.h.
-void compile_library(const CxxCompiler& compiler, const std::filesystem::path& source,
+void compile_library(const CxxCompiler& compiler, Effort effort, const std::filesystem::path& source,
                      const std::vector<std::filesystem::path>& includes, const std::filesystem::path& library,
                      const std::filesystem::path& kept);
 

@@ -13,6 +13,7 @@
 #include "program/for_each_matmul.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
+#include "targets/cpu/try_kernels.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -22,7 +23,7 @@ using runtime::Function;
 
 namespace {
 
-using Launch = void (*)(void* const* arguments, int layer);
+using Launch = void (*)(void* const* arguments, int layer, int64_t rows);
 
 runtime::Gemm matmul_of(const program::GemmShape& shape) {
   runtime::Gemm gemm;
@@ -58,7 +59,9 @@ CpuProgram::CpuProgram(driver::Compiled given, const std::filesystem::path& cach
     : Executable(std::move(given)), CpuStepProgram(layout_of(compiled())) {
   const driver::Compiled& c = compiled();
   omp_set_num_threads(c.threads);
-  library_ = compile_kernels(codegen::cpu_source(c.graph, c.program), cache_dir);
+  library_ =
+      compile_kernels(codegen::cpu_source(c.graph, c.program), cache_dir,
+                      [&](const KernelLibrary& code) { return try_kernels(c.graph, c.program, code); });
   runtime::BlasOptions options;
   options.shapes = shapes_of(c.program);
   options.recorded = recorded;
@@ -138,7 +141,8 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
       [&](const program::Launch& work) -> Run {
         const program::Kernel& kernel = compiled().program.kernels[static_cast<size_t>(work.kernel)];
         const auto launch = reinterpret_cast<Launch>(symbol(library_, kernel.name + "__launch"));
-        return announced([launch, addresses, layer] { launch(addresses.data(), layer); });
+        return announced(
+            [launch, addresses, layer, rows = work.grid.blocks] { launch(addresses.data(), layer, rows); });
       },
       [&](const program::Gemm& work) -> Run {
         const auto operands = work.operands(addresses);
@@ -220,6 +224,7 @@ std::string CpuProgram::description() const {
       fmt::format("{} kernels {} in {:.1f} s, matmuls by {}, {} threads", compiled().program.kernels.size(),
                   library_.from_cache ? "from the cache" : "compiled", library_.seconds, blas_->name(),
                   compiled().threads);
+  if (!library_.note.empty()) text += "\nnote: " + library_.note;
   for (const std::string& note : blas_->notes()) text += "\nnote: " + note;
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -64,7 +66,7 @@ struct Entry {
 
 Entry entry_of(const std::string& source, const CxxCompiler& compiler) {
   runtime::Hash64 of_source, of_compiler;
-  of_source.add(source).add(cxx_flags()).add(processor());
+  of_source.add(source).add(cxx_flags(Effort::usual)).add(cxx_flags(Effort::careful)).add(processor());
   for (const TemplateFile& file : template_files()) {
     if (!is_cuda(file)) of_source.add(std::string_view(file.path)).add(std::string_view(file.text));
   }
@@ -96,7 +98,7 @@ bool are_unchanged(const fs::path& folder, const Sources& sources) {
 }
 
 // nullopt, after a warning, where something changed the sources meanwhile: what came of them is of no use.
-std::optional<std::string> compile_once(const CxxCompiler& compiler, const Sources& sources,
+std::optional<std::string> compile_once(const CxxCompiler& compiler, Effort effort, const Sources& sources,
                                         const fs::path& cache_dir, const fs::path& kept) {
   const BuildFolder folder(cache_dir);
   for (const auto& [name, text] : sources) {
@@ -105,8 +107,8 @@ std::optional<std::string> compile_once(const CxxCompiler& compiler, const Sourc
   }
   const fs::path templates = folder.path() / "templates", library = folder.path() / "kernels.so";
   try {
-    compile_library(compiler, folder.path() / "kernels.cpp", {templates, templates / "include"}, library,
-                    kept);
+    compile_library(compiler, effort, folder.path() / "kernels.cpp", {templates, templates / "include"},
+                    library, kept);
   } catch (const std::exception&) {
     if (are_unchanged(folder.path(), sources)) throw;
   }
@@ -117,14 +119,14 @@ std::optional<std::string> compile_once(const CxxCompiler& compiler, const Sourc
 }
 
 // The code of the library, which the cache now has too.
-Code build(const CxxCompiler& compiler, const std::string& source, const fs::path& cache_dir,
+Code build(const CxxCompiler& compiler, Effort effort, const std::string& source, const fs::path& cache_dir,
            const fs::path& library) {
   fs::path kept = library;
   kept.replace_extension(".cpp");
   runtime::write_whole(kept, source, /*durable=*/false);  // for people
   std::optional<std::string> code;
   for (int attempt = 0; !code && attempt < 3; ++attempt)
-    code = compile_once(compiler, sources_of(source), cache_dir, kept);
+    code = compile_once(compiler, effort, sources_of(source), cache_dir, kept);
   if (!code) {
     throw runtime::RunError(
         fmt::format("files in the cache folder {} change while they are compiled: is the disk failing? Set "
@@ -177,9 +179,74 @@ void* load(const Code& code) {
   return handle;
 }
 
+KernelLibrary loaded(const Code& code, bool from_cache) {
+  KernelLibrary library;
+  library.handle = load(code);
+  library.from_cache = from_cache;
+  library.compiler = reinterpret_cast<const char* (*)()>(symbol(library, kVersionFunction))();
+  return library;
+}
+
+// The outcome of a trial beside the code: a line with what was tried, and one with the note, if there is one.
+class Outcome {
+ public:
+  explicit Outcome(const fs::path& code) : path_(fs::path(code).replace_extension(".tried")) {}
+
+  bool recall(KernelLibrary& library) const {
+    const std::optional<std::string> text = runtime::read_sealed(path_);
+    if (!text) return false;
+    std::istringstream lines(*text);
+    std::getline(lines, library.tried);
+    std::getline(lines, library.note);
+    return true;
+  }
+  void keep(const KernelLibrary& library) const {
+    runtime::write_sealed(path_, library.tried + "\n" + library.note);
+  }
+
+ private:
+  fs::path path_;
+};
+
+// Code from the cache that is right, as was found before or is found now.
+std::optional<KernelLibrary> right_code_of_cache(const Code& code, const TryKernels& try_kernels) {
+  KernelLibrary library = loaded(code, /*from_cache=*/true);
+  const Outcome outcome(code.file);
+  if (outcome.recall(library)) return library;
+  const Tried tried = try_kernels(library);
+  if (!tried.wrong.empty()) return std::nullopt;
+  library.tried = tried.summary;
+  outcome.keep(library);
+  return library;
+}
+
+KernelLibrary right_code_of_compiler(const CxxCompiler& compiler, const std::string& source,
+                                     const fs::path& cache_dir, const fs::path& path,
+                                     const TryKernels& try_kernels) {
+  std::string found;
+  for (const Effort effort : {Effort::usual, Effort::careful}) {
+    const Code code = build(compiler, effort, source, cache_dir, path);
+    KernelLibrary library = loaded(code, /*from_cache=*/false);
+    const Tried tried = try_kernels(library);
+    if (tried.wrong.empty()) {
+      library.tried = tried.summary;
+      if (!found.empty())
+        library.note = fmt::format("{}; compiled with {} instead", found, cxx_flags(effort));
+      Outcome(path).keep(library);
+      return library;
+    }
+    found += fmt::format("{}the C++ compiler {} ({}) compiles kernel {}, with {}", found.empty() ? "" : "\n",
+                         fmt::join(compiler.command, " "), library.compiler, tried.wrong, cxx_flags(effort));
+  }
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  throw runtime::RunError(found + "\nName another compiler in $CXX.");
+}
+
 }  // namespace
 
-KernelLibrary compile_kernels(const std::string& kernels, const fs::path& cache_dir) {
+KernelLibrary compile_kernels(const std::string& kernels, const fs::path& cache_dir,
+                              const TryKernels& try_kernels) {
   const auto start = std::chrono::steady_clock::now();
   const std::string source =
       kernels +
@@ -190,18 +257,17 @@ KernelLibrary compile_kernels(const std::string& kernels, const fs::path& cache_
   std::optional<Code> code;
   if (compiler.command.empty()) {
     code = code_of_any_compiler(cache_dir, entry.of_source);
-    if (!code) throw runtime::InputError(compiler.missing);
   } else if (std::optional<std::string> bytes = runtime::read_sealed(path)) {
     code = {std::move(*bytes), path};
   }
 
-  KernelLibrary library;
-  library.from_cache = code.has_value();
-  if (!code) code = build(compiler, source, cache_dir, path);
-  library.handle = load(*code);
-  library.compiler = reinterpret_cast<const char* (*)()>(symbol(library, kVersionFunction))();
-  library.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return library;
+  std::optional<KernelLibrary> library;
+  if (code) library = right_code_of_cache(*code, try_kernels);
+  if (!library && compiler.command.empty()) throw runtime::InputError(compiler.missing);
+  if (!library) library = right_code_of_compiler(compiler, source, cache_dir, path, try_kernels);
+  if (!library->note.empty()) library->compiler += ", " + cxx_flags(Effort::careful);
+  library->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return *library;
 }
 
 void* symbol(const KernelLibrary& library, const std::string& name) {

@@ -1,6 +1,8 @@
-// Generated C++ to code in this process: the system's compiler, a cache of its results, dlopen.
+// Generated C++ to code in this process: the system's compiler, a cache of its results, dlopen, and a trial
+// before anything else runs it.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace hydrac::targets {
@@ -11,7 +13,16 @@ struct KernelLibrary {
   bool from_cache = false;
   double seconds = 0;    // compiling took
   std::string compiler;  // the version that compiled it, as the compiler says by __VERSION__
+  std::string tried;     // which kernels were, and which not
+  std::string note;      // of a compiler that was wrong at first
 };
+
+// What trying a library's kernels found.
+struct Tried {
+  std::string summary;
+  std::string wrong;  // the first kernel that is not what it should be, and how; "" where all are
+};
+using TryKernels = std::function<Tried(const KernelLibrary&)>;
 
 // Compiles `source` with the templates on its include path and loads it. The result is kept in `cache_dir`
 // (as cache_dir.h gives it: nobody else may write there) under a hash of everything it depends on: source,
@@ -19,10 +30,14 @@ struct KernelLibrary {
 // anew, and what is loaded is a copy in memory, so that no later damage reaches it. Without a C++ compiler
 // that runs, the newest code that any compiler made of the same will do. Safe for several processes at once.
 //
+// Code that was not found right before is tried. Wrong code is compiled again with less optimization. The
+// outcome is kept beside the code.
+//
 // InputError when there is no code and no C++ compiler, or one that compiles nothing (the message says what
-// to install); RunError when the compiler was killed, or the folder cannot be written; std::logic_error with
-// the compiler's words when it refuses our source.
-KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir);
+// to install); RunError when the compiler was killed, makes wrong code, or the folder cannot be written;
+// std::logic_error with the compiler's words when it refuses our source.
+KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir,
+                              const TryKernels& try_kernels);
 
 // Address of an exported function; std::logic_error when it is missing.
 void* symbol(const KernelLibrary& library, const std::string& name);

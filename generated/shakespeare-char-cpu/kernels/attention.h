@@ -187,8 +187,8 @@ struct alignas(64) ForwardScratch {
   float rescale[kQueryTile];  // what a new maximum makes of the sums so far
 };
 
-// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
-// A query that sees no key of the first tiles that are visited has no maximum yet.
+// Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date. A query
+// that sees no key of the tiles visited so far keeps -infinity as its maximum.
 inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int first = v * simd::kLanes;
@@ -199,11 +199,12 @@ inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
           simd::load<simd::kLanes>(scratch.scores + key * kQueryTile + first);
       maximum = score > maximum ? score : maximum;
     }
-    alignas(64) float new_max[simd::kLanes], sum[simd::kLanes];
+    alignas(64) float new_max[simd::kLanes], shift[simd::kLanes], sum[simd::kLanes];
     simd::store<simd::kLanes>(new_max, maximum);
+    simd::store<simd::kLanes>(shift, maximum);
 #pragma omp simd simdlen(simd::kLanes)
     for (int lane = 0; lane < simd::kLanes; ++lane) {
-      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - new_max[lane]);
+      scratch.rescale[first + lane] = exp(scratch.row_max[first + lane] - shift[lane]);
       scratch.row_max[first + lane] = new_max[lane];
       sum[lane] = scratch.row_sum[first + lane] * scratch.rescale[first + lane];
     }
@@ -211,7 +212,7 @@ inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
       float* scores = scratch.scores + key * kQueryTile + first;
 #pragma omp simd simdlen(simd::kLanes)
       for (int lane = 0; lane < simd::kLanes; ++lane) {
-        const float probability = exp(scores[lane] - new_max[lane]);
+        const float probability = exp(scores[lane] - shift[lane]);
         sum[lane] += probability;
         scores[lane] = probability;
       }

@@ -9,6 +9,7 @@
 
 #include "hydrac/math.h"
 #include "hydrac/random.h"
+#include "hydrac/row_buffer.h"
 
 namespace hydrac::shakespeare_char_program {
 
@@ -27,7 +28,7 @@ static void dropout_add_layernorm_kernel(const float* x,  // [B,T,C]
                                          float* normed,             // [B,T,C]
                                          float* mean,               // [B,T]
                                          float* rstd,               // [B,T]
-                                         int layer) {
+                                         int layer, std::int64_t rows) {
   constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   constexpr float kEpsilon = 1e-05f;
@@ -35,12 +36,12 @@ static void dropout_add_layernorm_kernel(const float* x,  // [B,T,C]
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const float* x_row = x + r * C;
     const float* residual_row = residual + r * C;
     float* sum_row = sum + r * C;
     float* normed_row = normed + r * C;
-    float kept[C];
+    RowBuffer<C> kept;
     float row_sum = 0.0f;
 #pragma omp simd reduction(+ : row_sum)
     for (int c = 0; c < C; ++c) {
@@ -71,16 +72,16 @@ static void dropout_add_layernorm_kernel(const float* x,  // [B,T,C]
 
 void dropout_add_layernorm(const float* x, const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                            const float* residual, float* sum, const float* norm_weight, float* normed,
-                           float* mean, float* rstd, int layer) {
+                           float* mean, float* rstd, int layer, std::int64_t rows) {
   dropout_add_layernorm_kernel</*kSite=*/131072>(x, rng_step, rng_seed, residual, sum, norm_weight, normed,
-                                                 mean, rstd, layer);
+                                                 mean, rstd, layer, rows);
 }
 
 void dropout_add_layernorm_mlp(const float* x, const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                const float* residual, float* sum, const float* norm_weight, float* normed,
-                               float* mean, float* rstd, int layer) {
+                               float* mean, float* rstd, int layer, std::int64_t rows) {
   dropout_add_layernorm_kernel</*kSite=*/196608>(x, rng_step, rng_seed, residual, sum, norm_weight, normed,
-                                                 mean, rstd, layer);
+                                                 mean, rstd, layer, rows);
 }
 
 // y = act(x)
@@ -88,9 +89,10 @@ void dropout_add_layernorm_mlp(const float* x, const std::uint32_t* rng_step, co
 // y may lie where x lies.
 // Spec: model.hidden_act.
 void gelu(const float* x,  // [B,T,F]
-          float* y) {      // [B,T,F]
+          float* y,        // [B,T,F]
+          std::int64_t rows) {
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const float* x_row = x + r * F;
     float* y_row = y + r * F;
 #pragma omp simd

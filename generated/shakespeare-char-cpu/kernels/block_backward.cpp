@@ -32,7 +32,7 @@ static void layernorm_backward_add_dropout_kernel(const float* d_normed,     // 
                                                   const std::uint32_t* rng_seed,
                                                   float* d_x_2,      // [B,T,C]
                                                   float* workspace,  // [32,kSums]
-                                                  int layer) {
+                                                  int layer, std::int64_t rows) {
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
   constexpr std::uint32_t kDropBelow = 13107u;
@@ -44,7 +44,7 @@ static void layernorm_backward_add_dropout_kernel(const float* d_normed,     // 
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     float* sums = workspace + block * kSums;
     std::fill_n(sums, kSums, 0.0f);
-    for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
+    for (std::int64_t r = block * rows / kBlocks; r < (block + 1) * rows / kBlocks; ++r) {
       const float* d_normed_row = d_normed + r * C;
       const float* x_row = x + r * C;
       const float* d_residual_row = d_residual + r * C;
@@ -89,31 +89,31 @@ static void layernorm_backward_add_dropout_kernel(const float* d_normed,     // 
 void layernorm_backward_add_dropout(const float* d_normed, const float* x, const float* norm_weight,
                                     const float* mean, const float* rstd, const float* d_residual,
                                     float* d_sum, float* d_norm_weight, const std::uint32_t* rng_step,
-                                    const std::uint32_t* rng_seed, float* d_x_2, float* workspace,
-                                    int layer) {
+                                    const std::uint32_t* rng_seed, float* d_x_2, float* workspace, int layer,
+                                    std::int64_t rows) {
   layernorm_backward_add_dropout_kernel</*kSite=*/196608, /*has_d_sum=*/true>(
       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, rng_step, rng_seed, d_x_2,
-      workspace, layer);
+      workspace, layer, rows);
 }
 
 void layernorm_backward_add_dropout_mlp_norm(const float* d_normed, const float* x, const float* norm_weight,
                                              const float* mean, const float* rstd, const float* d_residual,
                                              float* d_sum, float* d_norm_weight,
                                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                             float* d_x_2, float* workspace, int layer) {
+                                             float* d_x_2, float* workspace, int layer, std::int64_t rows) {
   layernorm_backward_add_dropout_kernel</*kSite=*/131072, /*has_d_sum=*/true>(
       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, rng_step, rng_seed, d_x_2,
-      workspace, layer);
+      workspace, layer, rows);
 }
 
 void layernorm_backward_add_dropout_input(const float* d_normed, const float* x, const float* norm_weight,
                                           const float* mean, const float* rstd, const float* d_residual,
                                           float* d_norm_weight, const std::uint32_t* rng_step,
                                           const std::uint32_t* rng_seed, float* d_x_2, float* workspace,
-                                          int layer) {
+                                          int layer, std::int64_t rows) {
   layernorm_backward_add_dropout_kernel</*kSite=*/0, /*has_d_sum=*/false>(
       d_normed, x, norm_weight, mean, rstd, d_residual, nullptr, d_norm_weight, rng_step, rng_seed, d_x_2,
-      workspace, layer);
+      workspace, layer, rows);
 }
 
 // d_x = d_y * act'(x)
@@ -122,9 +122,10 @@ void layernorm_backward_add_dropout_input(const float* d_normed, const float* x,
 // Spec: model.hidden_act.
 void gelu_backward(const float* d_y,  // [B,T,F]
                    const float* x,    // [B,T,F]
-                   float* d_x) {      // [B,T,F]
+                   float* d_x,        // [B,T,F]
+                   std::int64_t rows) {
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const float* d_y_row = d_y + r * F;
     const float* x_row = x + r * F;
     float* d_x_row = d_x + r * F;

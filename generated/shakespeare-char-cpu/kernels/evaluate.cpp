@@ -17,18 +17,18 @@ namespace hydrac::shakespeare_char_program {
 // normed = (embedded - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-template <std::int64_t kRows>
-static void embeddings_layernorm_kernel(const std::int32_t* ids,      // [B,T]
-                                        const float* token_table,     // [V,C]
-                                        const float* position_table,  // [P,C]
-                                        float* embedded,              // [B,T,C]
-                                        const float* norm_weight,     // [C]
-                                        float* normed,                // [B,T,C]
-                                        float* mean,                  // [B,T]
-                                        float* rstd) {                // [B,T]
+void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
+                          const float* token_table,     // [V,C]
+                          const float* position_table,  // [P,C]
+                          float* embedded,              // [B,T,C]
+                          const float* norm_weight,     // [C]
+                          float* normed,                // [B,T,C]
+                          float* mean,                  // [B,T]
+                          float* rstd,                  // [B,T]
+                          std::int64_t rows) {
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t t = r % T;
     const float* position_table_row = position_table + t * C;
     float* embedded_row = embedded + r * C;
@@ -61,36 +61,22 @@ static void embeddings_layernorm_kernel(const std::int32_t* ids,      // [B,T]
   }
 }
 
-void embeddings_layernorm(const std::int32_t* ids, const float* token_table, const float* position_table,
-                          float* embedded, const float* norm_weight, float* normed, float* mean,
-                          float* rstd) {
-  embeddings_layernorm_kernel</*kRows=*/B * T>(ids, token_table, position_table, embedded, norm_weight,
-                                               normed, mean, rstd);
-}
-
-void embeddings_layernorm_generate(const std::int32_t* ids, const float* token_table,
-                                   const float* position_table, float* embedded, const float* norm_weight,
-                                   float* normed, float* mean, float* rstd) {
-  embeddings_layernorm_kernel</*kRows=*/T>(ids, token_table, position_table, embedded, norm_weight, normed,
-                                           mean, rstd);
-}
-
 // sum = residual + x
 // normed = (sum - mean) * rstd * norm_weight
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
 // Spec: model.hidden_size.
-template <std::int64_t kRows>
-static void add_layernorm_kernel(const float* residual,     // [B,T,C]
-                                 const float* x,            // [B,T,C]
-                                 float* sum,                // [B,T,C]
-                                 const float* norm_weight,  // [C]
-                                 float* normed,             // [B,T,C]
-                                 float* mean,               // [B,T]
-                                 float* rstd) {             // [B,T]
+void add_layernorm(const float* residual,     // [B,T,C]
+                   const float* x,            // [B,T,C]
+                   float* sum,                // [B,T,C]
+                   const float* norm_weight,  // [C]
+                   float* normed,             // [B,T,C]
+                   float* mean,               // [B,T]
+                   float* rstd,               // [B,T]
+                   std::int64_t rows) {
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const float* residual_row = residual + r * C;
     const float* x_row = x + r * C;
     float* sum_row = sum + r * C;
@@ -120,16 +106,6 @@ static void add_layernorm_kernel(const float* residual,     // [B,T,C]
     }
     rstd[r] = row_rstd;
   }
-}
-
-void add_layernorm(const float* residual, const float* x, float* sum, const float* norm_weight, float* normed,
-                   float* mean, float* rstd) {
-  add_layernorm_kernel</*kRows=*/B * T>(residual, x, sum, norm_weight, normed, mean, rstd);
-}
-
-void add_layernorm_generate(const float* residual, const float* x, float* sum, const float* norm_weight,
-                            float* normed, float* mean, float* rstd) {
-  add_layernorm_kernel</*kRows=*/T>(residual, x, sum, norm_weight, normed, mean, rstd);
 }
 
 }  // namespace hydrac::shakespeare_char_program

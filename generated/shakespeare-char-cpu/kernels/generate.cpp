@@ -12,25 +12,6 @@
 
 namespace hydrac::shakespeare_char_program {
 
-// y = act(x)
-// Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
-// y may lie where x lies.
-// Spec: model.hidden_act.
-void gelu_generate(const float* x,  // [1,T,F]
-                   float* y) {      // [1,T,F]
-#pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < T; ++r) {
-    const float* x_row = x + r * F;
-    float* y_row = y + r * F;
-#pragma omp simd
-    for (int f = 0; f < F; ++f) {
-      const float x_value = x_row[f];
-      const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
-      y_row[f] = x_value * cdf;
-    }
-  }
-}
-
 // y[b] = x[b, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.

@@ -24,15 +24,16 @@ template <bool has_d_logits>
 static void cross_entropy_loss_and_gradient_kernel(const float* logits,          // [B,T,V]
                                                    const std::int32_t* targets,  // [B,T]
                                                    const float* inv_count, float* loss,
-                                                   float* d_logits,     // [B,T,V]
-                                                   float* workspace) {  // [32,1]
+                                                   float* d_logits,   // [B,T,V]
+                                                   float* workspace,  // [32,1]
+                                                   std::int64_t rows) {
   constexpr int kBlocks = 32;  // of rows, whatever the number of threads
   const float inv_count_value = inv_count[0];
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     float* sums = workspace + block;
     sums[0] = 0.0f;
-    for (std::int64_t r = block * B * T / kBlocks; r < (block + 1) * B * T / kBlocks; ++r) {
+    for (std::int64_t r = block * rows / kBlocks; r < (block + 1) * rows / kBlocks; ++r) {
       const float* logits_row = logits + r * V;
       float* d_logits_row = has_d_logits ? d_logits + r * V : nullptr;
       const std::int32_t target = targets[r];
@@ -76,23 +77,24 @@ static void cross_entropy_loss_and_gradient_kernel(const float* logits,         
 }
 
 void cross_entropy_loss_and_gradient(const float* logits, const std::int32_t* targets, const float* inv_count,
-                                     float* loss, float* d_logits, float* workspace) {
+                                     float* loss, float* d_logits, float* workspace, std::int64_t rows) {
   cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/true>(logits, targets, inv_count, loss, d_logits,
-                                                                workspace);
+                                                                workspace, rows);
 }
 
 void cross_entropy_loss(const float* logits, const std::int32_t* targets, const float* inv_count, float* loss,
-                        float* workspace) {
+                        float* workspace, std::int64_t rows) {
   cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/false>(logits, targets, inv_count, loss, nullptr,
-                                                                 workspace);
+                                                                 workspace, rows);
 }
 
 // y = 0
 // Rows [B,T], columns [C]; reads 0 and writes 1 of [B,T,C].
 // Spec: model.hidden_size.
-void zero(float* y) {  // [B,T,C]
+void zero(float* y,  // [B,T,C]
+          std::int64_t rows) {
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     float* y_row = y + r * C;
 #pragma omp simd
     for (int c = 0; c < C; ++c) {

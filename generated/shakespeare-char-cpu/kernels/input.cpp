@@ -9,6 +9,7 @@
 
 #include "hydrac/math.h"
 #include "hydrac/random.h"
+#include "hydrac/row_buffer.h"
 
 namespace hydrac::shakespeare_char_program {
 
@@ -27,7 +28,7 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   float* normed,             // [B,T,C]
                                   float* mean,               // [B,T]
                                   float* rstd,               // [B,T]
-                                  int layer) {
+                                  int layer, std::int64_t rows) {
   constexpr std::int32_t kSite = 0;
   constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
@@ -36,12 +37,12 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < B * T; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t t = r % T;
     const float* position_table_row = position_table + t * C;
     float* y_row = y + r * C;
     float* normed_row = normed + r * C;
-    float kept[C];
+    RowBuffer<C> kept;
     const std::int32_t id = ids[r];
     float row_sum = 0.0f;
 #pragma omp simd reduction(+ : row_sum)

@@ -15,14 +15,15 @@ namespace hydrac::shakespeare_char_program {
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
 // Spec: model.position.
-void position_embedding_gradient(const float* d_embedded,    // [B,T,C]
-                                 float* d_position_table) {  // [P,C]
+void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
+                                 float* d_position_table,  // [P,C]
+                                 std::int64_t rows) {
 #pragma omp parallel for schedule(static)
   for (std::int64_t t = 0; t < T; ++t) {
 #pragma omp simd
     for (std::int64_t c = 0; c < C; ++c) {
       float total = 0.0f;
-      for (std::int64_t r = 0; r < B; ++r) {
+      for (std::int64_t r = 0; r < rows; ++r) {
         total += d_embedded[r * T * C + t * C + c];
       }
       d_position_table[t * C + c] = total;

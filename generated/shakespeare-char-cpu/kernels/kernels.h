@@ -61,7 +61,7 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
                            float* normed,             // [B,T,C]
                            float* mean,               // [B,T]
                            float* rstd,               // [B,T]
-                           int layer);
+                           int layer, std::int64_t rows);
 
 void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
@@ -71,11 +71,11 @@ void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                float* normed,             // [B,T,C]
                                float* mean,               // [B,T]
                                float* rstd,               // [B,T]
-                               int layer);
+                               int layer, std::int64_t rows);
 
 void gelu(const float* x,  // [B,T,F]
-          float* y)        // [B,T,F]
-    ;
+          float* y,        // [B,T,F]
+          std::int64_t rows);
 
 // ---- block_backward.cpp
 
@@ -90,7 +90,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
                                     const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                     float* d_x_2,      // [B,T,C]
                                     float* workspace,  // [32,kSums]
-                                    int layer);
+                                    int layer, std::int64_t rows);
 
 void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,C]
                                              const float* x,            // [B,T,C]
@@ -103,7 +103,7 @@ void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,
                                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                              float* d_x_2,      // [B,T,C]
                                              float* workspace,  // [32,kSums]
-                                             int layer);
+                                             int layer, std::int64_t rows);
 
 void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
                                           const float* x,            // [B,T,C]
@@ -115,12 +115,12 @@ void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           float* d_x_2,      // [B,T,C]
                                           float* workspace,  // [32,kSums]
-                                          int layer);
+                                          int layer, std::int64_t rows);
 
 void gelu_backward(const float* d_y,  // [B,T,F]
                    const float* x,    // [B,T,F]
-                   float* d_x)        // [B,T,F]
-    ;
+                   float* d_x,        // [B,T,F]
+                   std::int64_t rows);
 
 // ---- embedding.cpp
 
@@ -138,18 +138,8 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           const float* norm_weight,     // [C]
                           float* normed,                // [B,T,C]
                           float* mean,                  // [B,T]
-                          float* rstd)                  // [B,T]
-    ;
-
-void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
-                                   const float* token_table,     // [V,C]
-                                   const float* position_table,  // [P,C]
-                                   float* embedded,              // [1,T,C]
-                                   const float* norm_weight,     // [C]
-                                   float* normed,                // [1,T,C]
-                                   float* mean,                  // [1,T]
-                                   float* rstd)                  // [1,T]
-    ;
+                          float* rstd,                  // [B,T]
+                          std::int64_t rows);
 
 void add_layernorm(const float* residual,     // [B,T,C]
                    const float* x,            // [B,T,C]
@@ -157,23 +147,10 @@ void add_layernorm(const float* residual,     // [B,T,C]
                    const float* norm_weight,  // [C]
                    float* normed,             // [B,T,C]
                    float* mean,               // [B,T]
-                   float* rstd)               // [B,T]
-    ;
-
-void add_layernorm_generate(const float* residual,     // [1,T,C]
-                            const float* x,            // [1,T,C]
-                            float* sum,                // [1,T,C]
-                            const float* norm_weight,  // [C]
-                            float* normed,             // [1,T,C]
-                            float* mean,               // [1,T]
-                            float* rstd)               // [1,T]
-    ;
+                   float* rstd,               // [B,T]
+                   std::int64_t rows);
 
 // ---- generate.cpp
-
-void gelu_generate(const float* x,  // [1,T,F]
-                   float* y)        // [1,T,F]
-    ;
 
 void select_token(const float* x,  // [1,T,C]
                   const std::int32_t* position,
@@ -186,17 +163,17 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
                                      const std::int32_t* targets,  // [B,T]
                                      const float* inv_count, float* loss,
                                      float* d_logits,   // [B,T,V]
-                                     float* workspace)  // [32,1]
-    ;
+                                     float* workspace,  // [32,1]
+                                     std::int64_t rows);
 
 void cross_entropy_loss(const float* logits,          // [B,T,V]
                         const std::int32_t* targets,  // [B,T]
                         const float* inv_count, float* loss,
-                        float* workspace)  // [32,1]
-    ;
+                        float* workspace,  // [32,1]
+                        std::int64_t rows);
 
-void zero(float* y)  // [B,T,C]
-    ;
+void zero(float* y,  // [B,T,C]
+          std::int64_t rows);
 
 // ---- input.cpp
 
@@ -209,13 +186,13 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   float* normed,             // [B,T,C]
                                   float* mean,               // [B,T]
                                   float* rstd,               // [B,T]
-                                  int layer);
+                                  int layer, std::int64_t rows);
 
 // ---- input_backward.cpp
 
 void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
-                                 float* d_position_table)  // [P,C]
-    ;
+                                 float* d_position_table,  // [P,C]
+                                 std::int64_t rows);
 
 void advance_randomness(std::uint32_t* rng_step);
 
@@ -223,8 +200,8 @@ void advance_randomness(std::uint32_t* rng_step);
 
 void grad_square(const float* gradients,  // [Rows,Width]
                  float* grad_square,
-                 float* workspace)  // [32,1]
-    ;
+                 float* workspace,  // [32,1]
+                 std::int64_t rows);
 
 void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
@@ -235,6 +212,6 @@ void adamw(float* parameters,       // [Rows,Width]
            float* adam_m,           // [Rows,Width]
            float* adam_v,           // [Rows,Width]
            const float* learning_rate, const float* clip, const float* adam_step_size,
-           const float* adam_root_factor, const std::int32_t* diverged);
+           const float* adam_root_factor, const std::int32_t* diverged, std::int64_t rows);
 
 }  // namespace hydrac::shakespeare_char_program

@@ -17,13 +17,14 @@ namespace hydrac::shakespeare_char_program {
 // Spec: train.max_grad_norm.
 void grad_square(const float* gradients,  // [Rows,Width]
                  float* grad_square,
-                 float* workspace) {  // [32,1]
-  constexpr int kBlocks = 32;         // of rows, whatever the number of threads
+                 float* workspace,  // [32,1]
+                 std::int64_t rows) {
+  constexpr int kBlocks = 32;  // of rows, whatever the number of threads
 #pragma omp parallel for schedule(static)
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     float* sums = workspace + block;
     sums[0] = 0.0f;
-    for (std::int64_t r = block * Rows / kBlocks; r < (block + 1) * Rows / kBlocks; ++r) {
+    for (std::int64_t r = block * rows / kBlocks; r < (block + 1) * rows / kBlocks; ++r) {
       const float* gradients_row = gradients + r * Width;
       float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -87,7 +88,7 @@ void adamw(float* parameters,       // [Rows,Width]
            float* adam_m,           // [Rows,Width]
            float* adam_v,           // [Rows,Width]
            const float* learning_rate, const float* clip, const float* adam_step_size,
-           const float* adam_root_factor, const std::int32_t* diverged) {
+           const float* adam_root_factor, const std::int32_t* diverged, std::int64_t rows) {
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.01f;
@@ -102,7 +103,7 @@ void adamw(float* parameters,       // [Rows,Width]
   const std::int32_t diverged_value = diverged[0];
   const bool goes_on = diverged_value == 0;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < Rows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     float* parameters_row = parameters + r * Width;
     const float* gradients_row = gradients + r * Width;
     float* adam_m_row = adam_m + r * Width;

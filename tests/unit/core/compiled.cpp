@@ -56,7 +56,7 @@ double number_of(ir::DType dtype, const std::byte* from) {
 }  // namespace
 
 KernelMemory::KernelMemory(const ir::Graph& graph, Interpreter& state, const program::Call& call, int layer)
-    : graph_(graph), layer_(layer) {
+    : graph_(graph), layer_(layer), rows_(std::get<program::Launch>(call.work).grid.blocks) {
   for (ir::Use use : call.arguments) {
     const std::vector<double>& values = state.storage(use, layer);
     auto [found, is_new] = buffers_.try_emplace(&values);
@@ -76,7 +76,7 @@ KernelMemory::KernelMemory(const ir::Graph& graph, Interpreter& state, const pro
 }
 
 void KernelMemory::run(Launch launch, int layer) {
-  launch(arguments_.data(), layer);
+  launch(arguments_.data(), layer, rows_);
 }
 
 std::vector<std::string> KernelMemory::compare(Interpreter& state) const {

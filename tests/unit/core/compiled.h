@@ -10,7 +10,7 @@
 
 namespace hydrac::test {
 
-using Launch = void (*)(void* const* arguments, int layer);
+using Launch = void (*)(void* const* arguments, int layer, int64_t rows);
 
 // The 32 bits that hold a number in memory.
 uint32_t word_of(ir::DType dtype, double x);
@@ -54,6 +54,7 @@ class KernelMemory {
 
   const ir::Graph& graph_;
   int layer_;
+  int64_t rows_;
   std::map<const std::vector<double>*, Buffer> buffers_;
   std::vector<void*> arguments_;
 };

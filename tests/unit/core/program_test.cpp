@@ -95,7 +95,7 @@ class ArenaRun {
     std::vector<void*> arguments;
     for (ir::Use use : call.arguments) arguments.push_back(base_ + address(graph_, plan_, use, layer));
     if (const auto* launch = std::get_if<program::Launch>(&call.work)) {
-      compiled_.find(program_.kernels[launch->kernel].name)(arguments.data(), layer);
+      compiled_.find(program_.kernels[launch->kernel].name)(arguments.data(), layer, launch->grid.blocks);
       return;
     }
     const program::GemmShape& g = std::get<program::Gemm>(call.work).shape;

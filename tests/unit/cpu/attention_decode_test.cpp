@@ -26,12 +26,37 @@ Floats random_floats(std::int64_t size, std::uint32_t key) {
   return values;
 }
 
+// How scores are spread.
+enum class Spread {
+  some_units,
+  steep,  // -10,000 to 10,000 with a scale of 1, exact in float32: a level for each 16 keys
+};
+
+float steep_level(std::int64_t token) {
+  return static_cast<float>(token / 16 * 37 % 63 * 2 - 62);
+}
+
+// Makes a head's vector one that spreads scores: element 0 is `first`, the others multiples of 1/8.
+void make_steep(float* x, int head_dim, float first) {
+  for (int d = 0; d < head_dim; ++d) x[d] = std::round(x[d] * 8.0f) / 8.0f;
+  x[0] = first;
+}
+
 // q, k and v are parts of packed rows [S, (H + 2 K) D]; what no query may read of the cache is NaN.
 template <int head_dim, class Mask, class Scores>
-void check(const AttentionShape& shape, const std::vector<std::int32_t>& positions) {
+void check(const AttentionShape& shape, const std::vector<std::int32_t>& positions,
+           Spread spread = Spread::some_units) {
   const std::int64_t H = shape.heads, K = shape.kv_heads, M = shape.tokens, row = (H + 2 * K) * head_dim;
-  const Floats qkv = random_floats(shape.batch * row, 1);
+  Floats qkv = random_floats(shape.batch * row, 1);
   Floats keys = random_floats(shape.batch * K * M * head_dim, 2), values = random_floats(keys.size(), 3);
+  if (spread == Spread::steep) {
+    for (std::int64_t i = 0; i < shape.batch * K * M; ++i)
+      make_steep(keys.data() + i * head_dim, head_dim, steep_level(i % M));
+    for (std::int64_t s = 0; s < shape.batch; ++s) {
+      for (std::int64_t h = 0; h < H + K; ++h)
+        make_steep(qkv.data() + s * row + h * head_dim, head_dim, h < H ? 160.0f : steep_level(positions[s]));
+    }
+  }
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(keys.size()); ++i) {
     if (i / head_dim % M >= positions[i / (head_dim * M * K)]) keys[i] = values[i] = kPoison;
   }
@@ -55,14 +80,17 @@ void check(const AttentionShape& shape, const std::vector<std::int32_t>& positio
         score += double{qkv[s * row + i % H * head_dim + d]} * keys[(head * M + j) * head_dim + d];
       score *= shape.scale;
       if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
-      weights.push_back(std::exp(score));
-      sum += weights.back();
+      weights.push_back(score);
     }
+    const double largest = *std::ranges::max_element(weights);
+    for (double& weight : weights) sum += weight = std::exp(weight - largest);
     for (int j = seen.first; j < seen.end; ++j) {
       for (int d = 0; d < head_dim; ++d)
         mixed[d] += weights[j - seen.first] / sum * values[(head * M + j) * head_dim + d];
     }
-    for (int d = 0; d < head_dim; ++d) ASSERT_NEAR(out[i * head_dim + d], mixed[d], 2e-6) << "row " << i;
+    // A capped score of 10,000 is rounded by 1e-3.
+    const double bound = spread == Spread::steep && shape.softcap > 0 ? 5e-3 : 2e-6;
+    for (int d = 0; d < head_dim; ++d) ASSERT_NEAR(out[i * head_dim + d], mixed[d], bound) << "row " << i;
   }
   for (std::int64_t s = 0; s < shape.batch; ++s) {
     for (std::int64_t i = 0; i < K * head_dim; ++i) {
@@ -79,6 +107,13 @@ TEST(AttentionDecode, EqualsFloat64) {
   check<80, CausalMask, LinearScores>({2, 33, 4, 1, 0.1f}, {32, 17});
   check<32, WindowMask, LinearScores>({3, 100, 4, 2, 0.3f, 9}, {99, 8, 3});
   check<32, CausalMask, CappedScores>({2, 40, 4, 2, 0.9f, 0, 1.5f}, {39, 2});
+}
+
+TEST(AttentionDecode, EqualsFloat64WithSteepScores) {
+  check<32, CausalMask, LinearScores>({3, 300, 4, 2, 1.0f}, {299, 63, 140}, Spread::steep);
+  for (std::int64_t window : {1, 20, 70})
+    check<32, WindowMask, LinearScores>({4, 300, 4, 2, 1.0f, window}, {299, 64, 140, 200}, Spread::steep);
+  check<32, WindowMask, CappedScores>({2, 300, 4, 2, 1.0f, 20, 3e4f}, {299, 200}, Spread::steep);
 }
 
 // Token by token what attention over the whole sequence is.

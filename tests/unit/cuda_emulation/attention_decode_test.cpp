@@ -25,6 +25,7 @@ struct Case {
   int window = 0;
   float softcap = 0;
   const char* rotation = "none";  // cuda::Rotation
+  bool steep = false;             // scores between -10,000 and 10,000: a level for each 16 keys
 };
 
 template <typename T>
@@ -143,9 +144,10 @@ std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std
         for (int d = 0; d < p.head_dim; ++d) score += in.at(s, h, d) * element(keys, p.heads, j, d);
         score *= kScale;
         if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
-        weights.push_back(std::exp(score));
-        sum += weights.back();
+        weights.push_back(score);
       }
+      const double largest = *std::ranges::max_element(weights);
+      for (double& weight : weights) sum += weight = std::exp(weight - largest);
       for (int d = 0; d < p.head_dim; ++d) {
         double mixed = 0;
         for (int j = first; j <= position; ++j)
@@ -158,6 +160,23 @@ std::vector<double> expected_out(const Case& c, const Operands<T>& in, const std
   return out;
 }
 
+// Element 0 of a head's vector makes its scores' level: queries have one, keys that of their token.
+template <typename T>
+void make_steep(const Case& c, std::vector<T>& qkv, std::vector<T>& keys) {
+  const DecodeProblem& p = c.problem;
+  const auto level = [](int token) {
+    return from_float<T>(static_cast<float>(token / 16 * 37 % 63 * 2 - 62));
+  };
+  const auto first_of = [&](int row) { return static_cast<size_t>(row * p.head_dim); };
+  for (int row = 0; row < p.sequences * p.kv_heads * p.context; ++row)
+    keys[first_of(row)] = level(row % p.context);
+  for (int s = 0; s < p.sequences; ++s) {
+    for (int h = 0; h < p.heads + p.kv_heads; ++h)
+      qkv[first_of(s * (p.heads + 2 * p.kv_heads) + h)] =
+          h < p.heads ? from_float<T>(512.0f) : level(c.positions[static_cast<size_t>(s)]);
+  }
+}
+
 template <typename T>
 void check(const Case& c) {
   SCOPED_TRACE(fmt::format("{} of {}", c.name, kName<T>));
@@ -165,10 +184,10 @@ void check(const Case& c) {
   const DecodeLaunch launch = decode_launch(p);
   EmulatedKernels kernels(source_of(c, kName<T>), {"decode", "parts"});
   const auto size = [](int n) { return static_cast<size_t>(n); };
-  const std::vector<T> qkv =
-      random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
+  std::vector<T> qkv = random_numbers<T>(size(p.sequences * (p.heads + 2 * p.kv_heads) * p.head_dim), 1);
   const size_t cached = size(p.sequences * p.kv_heads * p.context * p.head_dim);
   std::vector<T> keys = random_numbers<T>(cached, 2), values = random_numbers<T>(cached, 3);
+  if (c.steep) make_steep(c, qkv, keys);
   // What no query may read.
   for (int s = 0; s < p.sequences; ++s) {
     for (int row = s * p.kv_heads; row < (s + 1) * p.kv_heads; ++row) {
@@ -205,7 +224,10 @@ void check(const Case& c) {
     kernels.launch_both_orders("parts", geometry(p.sequences * p.heads), addresses(at_workspace, at_out),
                                written);
 
-  const double tolerance = sizeof(T) == 4 ? 2e-6 : std::is_same_v<T, bf16> ? 0x1p-8 : 0x1p-10;
+  const double tolerance = c.steep                   ? 0x1p-7  // scores of 10,000 are rounded
+                           : sizeof(T) == 4          ? 2e-6
+                           : std::is_same_v<T, bf16> ? 0x1p-8
+                                                     : 0x1p-10;
   for (size_t i = 0; i < out.size(); ++i)
     ASSERT_NEAR(to_float(out[i]), expected[i], tolerance * (1 + std::abs(expected[i]))) << "element " << i;
   for (int s = 0; s < p.sequences; ++s) {
@@ -233,6 +255,9 @@ TEST(AttentionDecode, EqualsFloat64) {
       {"turned halves", {3, 200, 8, 2, 64, 132}, {150, 3, 0}, 0, 0, "halves"},
       {"turned neighbours", {2, 150, 6, 2, 40, 1}, {149, 0}, 0, 0, "neighbours"},
       {"turned odd heads", {2, 150, 4, 2, 80, 8}, {149, 70}, 20, 0, "halves"},
+      {"steep scores", {2, 300, 4, 2, 32, 132}, {280, 10}, 0, 0, "none", true},
+      {"steep scores of one part", {3, 300, 4, 4, 64, 1}, {299, 140, 70}, 0, 0, "none", true},
+      {"steep scores in a window", {3, 300, 4, 2, 32, 132}, {280, 200, 10}, 20, 0, "none", true},
   };
   for (const Case& c : cases) {
     check<float>(c);

@@ -105,6 +105,17 @@ class Fp8Attention {
         (*x)[i] = from_float<bf16>(normal(random) * (x == &k ? 1.0f : size));
       }
     }
+    const auto make_steep = [&](Buffer<bf16>& x, int heads, bool is_key) {
+      for (size_t i = 0; i < x.size(); ++i) {
+        const int row = static_cast<int>(i) / c.head_dim, token = row / heads % c.tokens;
+        x[i] = from_float<bf16>(
+            test::steep_element(is_key, token, static_cast<int>(i) % c.head_dim, to_float(x[i])));
+      }
+    };
+    if (c.steep) {
+      make_steep(q, c.heads, false);
+      make_steep(k, c.kv_heads, true);
+    }
     bf16 *q_at = q.data(), *k_at = k.data(), *v_at = v.data(), *out_at = out.data();
     float* lse_at = lse.data();
     void* workspace_at = workspace.data();
@@ -148,6 +159,17 @@ TEST(EmulatedFp8Attention, OfEveryMask) {
   for (const int window : {1, 100, 200}) windows.check(fp8_case_of(449, window));
   Fp8Attention("FullMask", 64).check(fp8_case_of(200));
   Fp8Attention("DocumentMask<CausalMask>", 64).check(fp8_case_of(300, 0, 70));
+}
+
+// Tiles that a query sees nothing of come before those with its keys, whose scores may all be far below 0.
+TEST(EmulatedFp8Attention, OfSteepScoresBehindMaskedTiles) {
+  const auto steep = [](AttentionCase c) {
+    c.steep = true;
+    return c;
+  };
+  Fp8Attention windows("WindowMask", 64);
+  for (const int window : {20, 150}) windows.check(steep(fp8_case_of(449, window)));
+  Fp8Attention("DocumentMask<CausalMask>", 64).check(steep(fp8_case_of(449, 0, 100)));
 }
 
 TEST(EmulatedFp8Attention, OfWideHeads) {

@@ -294,7 +294,8 @@ Tensors run(const std::string& source, int head_dim, const std::filesystem::path
   t.q = random(4 * rows), t.k = random(2 * rows), t.v = random(2 * rows), t.d_out = random(4 * rows);
   t.out.resize(4 * rows), t.d_q.resize(4 * rows), t.d_k.resize(2 * rows), t.d_v.resize(2 * rows);
   t.lse.resize(2 * 70 * 4);
-  const targets::KernelLibrary library = targets::compile_kernels(source, cache);
+  const targets::KernelLibrary library =
+      targets::compile_kernels(source, cache, [](const targets::KernelLibrary&) { return targets::Tried{}; });
   auto* workspace = static_cast<char*>(std::aligned_alloc(64, 64 << 20));
   reinterpret_cast<void (*)(const float*, const float*, const float*, float*, float*, void*)>(targets::symbol(
       library, "forward"))(t.q.data(), t.k.data(), t.v.data(), t.out.data(), t.lse.data(), workspace);

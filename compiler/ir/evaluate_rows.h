@@ -1,0 +1,30 @@
+// The first rows of a Body in float64, a row at a time, over memory that is there where it is touched: for
+// tensors as large as a program's.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "ir/body.h"
+
+namespace hydrac::ir {
+
+// The elements of a body's operands, at offsets from their first ones.
+class RowMemory {
+ public:
+  virtual ~RowMemory() = default;
+  // What it held before.
+  virtual double load(int operand, int64_t offset) = 0;
+  // What it holds now: at first what it held.
+  virtual double& result(int operand, int64_t offset) = 0;
+};
+
+// `strides`: of each operand, an offset for each dimension. Numbers as evaluate() has them, but an expression
+// is computed whether or not a select takes it, so that a load outside of its tensor gives NaN instead of an
+// error. logic_error where a store is outside.
+void evaluate_rows(const Body& body, const std::vector<std::vector<int64_t>>& strides, int64_t rows,
+                   int layer, RowMemory& memory);
+
+// How many expressions a row has, each as often as it has columns.
+int64_t row_cost(const Body& body);
+
+}  // namespace hydrac::ir

@@ -1,0 +1,12 @@
+// The meaning in float64 of expressions that their arguments say: all but loads, positions, the layer and
+// reductions.
+#pragma once
+#include <array>
+
+#include "ir/body.h"
+
+namespace hydrac::ir {
+
+double evaluate(const Expr& expr, const std::array<double, 3>& args);
+
+}  // namespace hydrac::ir

@@ -1,0 +1,69 @@
+// The tensors of a trial: as large as the program's, with memory where the rows of the trial touch them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/evaluate_rows.h"
+#include "targets/trial/trials.h"
+
+namespace hydrac::targets {
+
+// What a trial's floats are: some formulas have no number for negative ones.
+enum class Numbers { both_signs, positive };
+
+// The interpreter reads numbers that it invents, and leaves them where the kernel reads them too; what it
+// writes is kept apart, to be found where the kernel has written.
+class TrialMemory final : public ir::RowMemory {
+ public:
+  TrialMemory(const ir::Graph& graph, const Trial& trial, Numbers numbers, uint32_t seed);
+
+  double load(int operand, int64_t offset) override;
+  double& result(int operand, int64_t offset) override;
+
+  // An offset for each dimension of each operand.
+  const std::vector<std::vector<int64_t>>& strides() const { return strides_; }
+  // Of the call, in its order.
+  const std::vector<void*>& arguments() const { return arguments_; }
+
+  bool expects_only_finite() const;
+  // The first element that is not what the interpreter has, as "y[5] is 1 instead of 2"; "" if all are.
+  std::string difference() const;
+
+ private:
+  // Of zeros, where nothing was written.
+  class Pages {
+   public:
+    explicit Pages(int64_t bytes);
+    ~Pages();
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    std::byte* first() const;  // with room before it, too
+
+   private:
+    void* all_;
+    size_t bytes_;
+  };
+  struct Tensor {
+    ir::DType dtype = ir::DType::f32;
+    std::string name;
+    std::byte* first = nullptr;
+    std::unordered_map<int64_t, double> results;
+  };
+
+  double number(int operand, int64_t offset) const;
+  double tolerance(const Tensor& tensor) const;
+
+  const ir::Body& body_;
+  const Numbers numbers_;
+  const uint32_t seed_;
+  std::vector<std::unique_ptr<Pages>> pages_;
+  std::vector<std::vector<int64_t>> strides_;
+  std::vector<Tensor> tensors_;  // by operand
+  std::vector<void*> arguments_;
+};
+
+}  // namespace hydrac::targets

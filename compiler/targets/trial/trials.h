@@ -1,0 +1,29 @@
+// Which kernels of a program are run on small data before they are used, and what each is held against: the
+// float64 interpreter of its body. Compilers make mistakes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace hydrac::targets {
+
+// A kernel on the first `rows` rows of the node that one of its calls computes.
+struct Trial {
+  int kernel = -1;  // position in Program::kernels
+  const ir::Node* node = nullptr;
+  const program::Call* call = nullptr;
+  int64_t rows = 1;
+};
+
+struct Trials {
+  std::vector<Trial> trials;
+  std::vector<std::string> untried;  // kernels without a body (templates), and those of too many columns
+};
+
+// Of a program whose calls are its graph's nodes, one for one, as those for the cpu are. `graph` and
+// `program` must live as long as the result.
+Trials trials_of(const ir::Graph& graph, const program::Program& program);
+
+}  // namespace hydrac::targets
