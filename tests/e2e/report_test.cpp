@@ -1,9 +1,12 @@
 // `hydrac report`: pages that a browser shows without a word in its console. Where there is no Chromium, what
 // the pages hold is compared all the same, and the browser's part skips.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/cli.h"
 #include "tests/unit/support/command.h"
@@ -131,6 +134,29 @@ TEST_F(Report, ShowsARunThatIsNotComplete) {
   const std::string records = slurp(place_ / "runs/a/metrics.jsonl");
   spill(place_ / "runs/a/metrics.jsonl", records + "{\"step\":13,\"lo");
   EXPECT_EQ(page({"runs/a"}, "half.html").find("\"step\":13"), std::string::npos);
+}
+
+// A run and what it was after a tenth of its steps: their thick lines are one line.
+TEST_F(Report, EqualLossesAreDrawnAsOneLine) {
+  if (chromium().empty()) GTEST_SKIP() << "no page was opened in a browser: apt-get install chromium";
+  for (const int steps : {400, 40}) {
+    std::string records;
+    for (int step = 1; step <= steps; ++step)
+      records += fmt::format("{{\"step\":{},\"loss\":{}}}\n", step, 9.0 / step + step * 7 % 5);
+    const fs::path run = place_ / fmt::format("runs/{}", steps);
+    fs::create_directories(run);
+    spill(run / "metrics.jsonl", records);
+    spill(run / "spec.yaml", base_spec());
+  }
+  ASSERT_NE(page({"runs/400", "runs/40"}, "page.html"), "");
+  const std::string drawn = show(place_ / "page.html").page;
+  const std::regex thick("class=\"series \" d=\"([^\"]*)\"");
+  std::vector<std::string> lines;
+  for (std::sregex_iterator line(drawn.begin(), drawn.end(), thick), end; line != end; ++line)
+    lines.push_back((*line)[1]);
+  ASSERT_EQ(lines.size(), 2u) << drawn;
+  EXPECT_EQ(count(lines[1], "L"), 39);
+  EXPECT_TRUE(lines[0].starts_with(lines[1])) << lines[0] << "\n" << lines[1];
 }
 
 TEST_F(Report, BrowsersShowItWithoutAnError) {
