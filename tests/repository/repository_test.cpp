@@ -24,6 +24,10 @@ class Repository : public testing::Test {
   }
 };
 
+TEST_F(Repository, NoRoomIncludesALaterOne) { expect_nothing_found("includes.py"); }
+
+TEST_F(Repository, NamesInBackticksExist) { expect_nothing_found("names.py"); }
+
 TEST_F(Repository, PyTorchPeersReadEverySpecThatIsTimed) { expect_nothing_found("peers_test.py"); }
 
 }  // namespace
