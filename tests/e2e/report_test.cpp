@@ -73,6 +73,10 @@ class Report : public ::testing::Test {
             R"("planned_bytes": 1000000, "first_step_s": 1.5, "loss": 4.1},)" +
             R"({"name": "plain + bf16", "kind": "with", "overrides": ["optimizations.precision=bf16"], )" +
             R"("tokens_per_second": 3000, "step_ms": 2.6, "planned_bytes": 600000, "first_step_s": 1.5, "loss": 4.11},)" +
+            R"({"name": "plain + streams", "kind": "with", "overrides": ["optimizations.streams=2"], )" +
+            R"("tokens_per_second": 1010, "step_ms": 7.9, "step_ms_rounds": [7.5, 7.9, 8.2], )" +
+            R"("effect": {"against": "plain fp32", "speed": 1.01, "least": 0.98, "most": 1.06, "within_spread": true}, )" +
+            R"("planned_bytes": 600000, "first_step_s": 1.5, "loss": 4.1},)" +
             R"({"name": "plain + fp8", "kind": "with", "overrides": [], "impossible": "<i>no fp8</i>"}]})");
   }
   std::string page(const Words& words, const std::string& file) const {
@@ -171,7 +175,8 @@ TEST_F(Report, BrowsersShowItWithoutAnError) {
       {{"runs/a", "runs/b"}, {"Range test", "class=\"series dashed\"", "train.optimizer.learning_rate"}},
       {{"hostile.yaml"}, {"class=\"mark call\"", "tensor\"", "class=\"mark bar\""}},
       {{"hostile.yaml", "target=h100"}, {"class=\"mark kernel\"", "TFLOP/s"}},
-      {{"table.json"}, {"class=\"mark bar\"", "not possible", "tokens/s"}}};
+      {{"table.json"},
+       {"class=\"mark bar\"", "not possible", "tokens/s", "class=\"spread\"", "1.01k  (1.01x) ≈"}}};
   for (const char* scheme : {"", "--blink-settings=preferredColorScheme=0"}) {
     for (const Case& one : cases) {
       ASSERT_NE(page(one.words, "page.html"), "");

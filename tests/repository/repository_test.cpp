@@ -18,21 +18,28 @@ class Repository : public testing::Test {
   static void expect_nothing_found(const std::string& script) {
     const char* given = std::getenv("HYDRAC_PROGRAM");
     const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
-    const auto [code, said] =
-        test::run_command("HYDRAC_PROGRAM='" + program + "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER
-                          "' python3 tests/repository/" +
-                          script + " 2>&1");
+    const auto [code, said] = test::run_command(
+        "HYDRAC_PROGRAM='" + program +
+        "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER "' python3 tests/repository/" + script + " 2>&1");
     EXPECT_EQ(code, 0) << said;
   }
 };
 
-TEST_F(Repository, NoRoomIncludesALaterOne) { expect_nothing_found("includes.py"); }
+TEST_F(Repository, NoRoomIncludesALaterOne) {
+  expect_nothing_found("includes.py");
+}
 
-TEST_F(Repository, NamesInBackticksExist) { expect_nothing_found("names.py"); }
+TEST_F(Repository, NamesInBackticksExist) {
+  expect_nothing_found("names.py");
+}
 
-TEST_F(Repository, EveryCommandOfThePagesWorks) { expect_nothing_found("commands.py"); }
+TEST_F(Repository, EveryCommandOfThePagesWorks) {
+  expect_nothing_found("commands.py");
+}
 
-TEST_F(Repository, PyTorchPeersReadEverySpecThatIsTimed) { expect_nothing_found("peers_test.py"); }
+TEST_F(Repository, PyTorchPeersReadEverySpecThatIsTimed) {
+  expect_nothing_found("peers_test.py");
+}
 
 }  // namespace
 }  // namespace hydrac
