@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-from workloads import WORKLOADS, Workload, read_config
+from workloads import WORKLOADS, Workload, read_spec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,7 +280,7 @@ def parse_arguments():
         epilog="modes: " + "; ".join(f"{name}: {mode.help}" for name, mode in MODES.items()),
     )
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS) + "; with --config its name")
-    parser.add_argument("--config", default="", help="another model: JSON, or a file of it, with a spec's keys")
+    parser.add_argument("--config", default="", help="another model: what `hydrac check SPEC --json` prints, or a file of it")
     parser.add_argument("--modes", default="", help="separated by commas, or `all`; default: the fast ones")
     parser.add_argument("--ranks", type=int, default=1, help="GPUs, each with a micro-batch of its own (%(default)s)")
     parser.add_argument("--steps", type=int, default=20, help="timed steps, at least (%(default)s)")
@@ -293,8 +293,8 @@ def parse_arguments():
     if args.config and len(args.workloads) != 1:
         parser.error("--config describes one workload")
     try:
-        args.table = {args.workloads[0]: read_config(args.config)} if args.config else WORKLOADS
-    except (OSError, TypeError, ValueError) as error:
+        args.table = {args.workloads[0]: read_spec(args.config)} if args.config else WORKLOADS
+    except (OSError, KeyError, TypeError, ValueError) as error:
         parser.error(f"--config: {error}")
     for name in args.workloads:
         if name not in args.table:

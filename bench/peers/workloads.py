@@ -127,27 +127,68 @@ WORKLOADS = {
 }
 
 
-def read_config(text: str) -> Workload:
-    """A workload from JSON, or from the path of a JSON file. Raises ValueError for what it does not know."""
+SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "specs/schema.json"
+
+# Keys, and whole sections, that may have any value: a step's work does not depend on them, or the mode decides instead.
+FREE = """
+name target extends data optimizations parallel sample profile tune output
+model.from model.weights model.num_features model.num_labels model.sliding_window_pattern
+train.max_steps train.epochs train.global_batch_size train.global_batch_tokens train.lr_scheduler train.seed train.cpu_affinity
+train.optimizer.learning_rate train.optimizer.betas train.optimizer.eps train.optimizer.weight_decay train.optimizer.momentum
+train.eval_steps train.eval_batches train.save_steps train.save_minutes train.save_best train.save_total_limit train.log_steps
+adapter.weights adapter.alpha objective.prompt_tokens objective.seed objective.embed_layer
+""".split()
+
+# The one value of keys that the schema has no default for, and of a key in a free section.
+NEEDED = {
+    "model.head": "language_model",
+    "data.document_mask": False,
+    "train.gradient_accumulation_steps": 1,
+    "train.loss": "cross_entropy",
+}
+
+FIELDS = {field.name for field in dataclasses.fields(Workload)}
+COMPRESSED_FIELDS = {field.name for field in dataclasses.fields(Compressed)}
+ROPE_FIELDS = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}
+READ = {
+    *(f"model.{name}" for name in FIELDS - {"sequence_len", "micro_batch_size"}),
+    *("train.sequence_len", "train.micro_batch_size"),
+    *(f"model.ccgqa.{name}" for name in COMPRESSED_FIELDS),
+    *(f"model.rope_scaling.{name}" for name in ROPE_FIELDS),
+}
+
+
+def leaves(tree: dict, into: str, prefix: str = "") -> dict:
+    """{"model.norm": ...} of a spec, or with into = "properties" of its JSON Schema."""
+    found = {}
+    for key, value in tree.items():
+        inner = value if not into else value.get(into)
+        found |= leaves(inner, into, f"{prefix}{key}.") if isinstance(inner, dict) else {prefix + key: value}
+    return found
+
+
+def schema_keys() -> dict:
+    return leaves(json.loads(SCHEMA.read_text())["properties"], "properties")
+
+
+def is_free(key: str) -> bool:
+    return any(key == free or key.startswith(free + ".") for free in FREE)
+
+
+def read_spec(text: str) -> Workload:
+    """A workload of what `hydrac check SPEC --json` prints, or of a file of it. A key that no peer knows is refused where
+    its value is not the default. Raises ValueError."""
     if not text.lstrip().startswith("{"):
         text = pathlib.Path(text).read_text()
-    keys = json.loads(text)
-    # What a spec may state without changing the model.
-    usual = {
-        "input": "tokens",
-        "head": "language_model",
-        "num_features": 0,
-        "num_labels": 0,
-        "attention_mask": "causal",
-        "sliding_window": 0,
-        "attention_softcap": 0,
-        "logit_softcap": 0,
-    }
-    for key, value in usual.items():
-        if keys.pop(key, value) != value:
-            raise ValueError(f"no peer is written for {key}: it must be {value}")
-    keys.pop("sliding_window_pattern", None)  # of the layers without sliding_window
-    unknown = sorted(set(keys) - {field.name for field in dataclasses.fields(Workload)})
-    if unknown:
-        raise ValueError("unknown keys: " + ", ".join(unknown))
+    spec = json.loads(text)["spec"]
+    schema = schema_keys()
+    for key, value in leaves(spec, "").items():
+        if key in READ or (is_free(key) and key not in NEEDED):
+            continue
+        default = NEEDED.get(key, schema.get(key, {}).get("default", value))
+        if value != default:
+            raise ValueError(f"no peer is written for {key}: {json.dumps(value)}; it must be {json.dumps(default)}")
+    given = spec["model"] | spec["train"]
+    keys = {name: value for name, value in given.items() if name in FIELDS}
+    keys["ccgqa"] = {name: value for name, value in given["ccgqa"].items() if name in COMPRESSED_FIELDS}
     return Workload(**keys)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -22,71 +23,110 @@ using tune::Variant;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kAblationSteps = 20, kAblationWarmup = 3;
+constexpr int kRounds = 5;  // the times of equal rows lie apart by chance in one of 126 pairs
 
 struct AblationRow {
   Variant variant;
   std::string impossible;  // why it did not run; then there are no figures
-  double step_ms = 0, tokens_per_second = 0, first_step_s = 0, loss = 0;
+  spec::Spec spec;
+  std::vector<double> step_ms;  // of each round the median
+  double first_step_s = 0, loss = 0;
   int64_t planned_bytes = 0;
   std::optional<int64_t> measured_bytes;
   std::optional<double> joules_per_token;
+
+  double tokens() const {
+    return static_cast<double>(spec.train.global_batch_size * spec.train.sequence_len);
+  }
+  double median_ms() const { return tune::median(step_ms); }
+  double tokens_per_second() const { return tokens() / median_ms() * 1e3; }
 };
 
 double elapsed_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Trains from the first weights, on the same batches for every row.
-void measure(AblationRow& row, const spec::Spec& spec, int64_t steps) {
+// Trains from the first weights, on the same batches for every row. The first round takes all steps, and its
+// last loss is the row's; later rounds time half as many.
+void measure_round(AblationRow& row, int64_t steps) {
   const auto start = std::chrono::steady_clock::now();
-  const BuiltProgram built = build_program(spec);
+  const BuiltProgram built = build_program(row.spec);
   targets::Executable& program = *built.program;
   program.steps().initialize();
   tune::TimedSteps run(program);
   run.run(1);
-  row.first_step_s = elapsed_since(start);
-  if (steps > kAblationWarmup + 1) run.run(kAblationWarmup);
-  const int64_t timed = std::max<int64_t>(1, steps - 1 - (steps > kAblationWarmup + 1 ? kAblationWarmup : 0));
-  const double tokens = static_cast<double>(spec.train.global_batch_size * spec.train.sequence_len);
+  const double first_step_s = elapsed_since(start);
+  const int64_t warmup = steps > kAblationWarmup + 1 ? kAblationWarmup : 0;
+  if (warmup > 0) run.run(warmup);
+  const bool is_first = row.step_ms.empty();
+  const int64_t timed = std::max<int64_t>(1, (steps - 1 - warmup) / (is_first ? 1 : 2));
   const auto before = program.energy_joules();
-  row.step_ms = tune::median(run.run(timed)) * 1e3;
+  row.step_ms.push_back(tune::median(run.run(timed)) * 1e3);
+  if (!is_first) return;
   const auto after = program.energy_joules();
   // Counters of energy tick tens of milliseconds apart.
-  if (before && after && row.step_ms * static_cast<double>(timed) > 500)
-    row.joules_per_token = (*after - *before) / static_cast<double>(timed) / tokens;
-  row.tokens_per_second = tokens / row.step_ms * 1e3;
+  if (before && after && row.step_ms.front() * static_cast<double>(timed) > 500)
+    row.joules_per_token = (*after - *before) / static_cast<double>(timed) / row.tokens();
+  row.first_step_s = first_step_s;
   row.loss = run.last_result().loss;
   row.planned_bytes = program.steps().arena_bytes();
   row.measured_bytes = program.measured_bytes();
 }
 
-AblationRow row_of(const Arguments& arguments, const Variant& variant, int64_t steps) {
+AblationRow row_of(const Arguments& arguments, const Variant& variant) {
   AblationRow row{variant};
   Arguments changed = arguments;
   changed.overrides.insert(changed.overrides.end(), variant.overrides.begin(), variant.overrides.end());
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = load_over(changed, nullptr, diagnostics);
+  const std::optional<spec::Spec> spec = load_over(changed, nullptr, diagnostics);
   for (const diag::Diagnostic& d : diagnostics.all()) {
     if (severity(d.kind) == diag::Severity::error && row.impossible.empty()) row.impossible = d.message;
   }
   if (!spec) return row;
+  row.spec = *spec;
   try {
-    complete_for_planning(*spec);
+    complete_for_planning(row.spec);
   } catch (const Reported&) {  // optimizations.fit finds nothing for this row
     row.impossible = "no combination of open keys fits the memory";
     return row;
   }
-  const PlannedProgram planned = plan_program(*spec, {.offline = true});
-  if (planned.problem) {
-    row.impossible = planned.problem->message;
-    return row;
-  }
-  try {
-    measure(row, *spec, steps);
-  } catch (const runtime::InputError& error) {  // a kernel that this machine does not have
-    row.impossible = error.what();
-  }
+  const PlannedProgram planned = plan_program(row.spec, {.offline = true});
+  if (planned.problem) row.impossible = planned.problem->message;
   return row;
+}
+
+// In turns, so that a machine that is slower for a while is slower for all rows.
+void measure(std::vector<AblationRow>& rows, int64_t steps) {
+  for (int round = 0; round < kRounds; ++round) {
+    for (AblationRow& row : rows) {
+      if (!row.impossible.empty()) continue;
+      try {
+        measure_round(row, steps);
+      } catch (const runtime::InputError& error) {  // a kernel that this machine does not have
+        row.impossible = error.what();
+      }
+    }
+  }
+}
+
+struct Effect {
+  std::string against;  // the name of the row that this one changes by one thing
+  tune::Speedup speedup;
+};
+
+std::optional<Effect> effect_of(const AblationRow& row, const std::vector<AblationRow>& rows) {
+  if (row.variant.kind == Variant::Kind::baseline) return std::nullopt;
+  const bool is_of_spec = row.variant.kind == Variant::Kind::without;
+  const auto reference = std::ranges::find(rows, is_of_spec ? Variant::Kind::as_is : Variant::Kind::baseline,
+                                           [](const AblationRow& other) { return other.variant.kind; });
+  if (!reference->impossible.empty()) return std::nullopt;
+  return Effect{reference->variant.name, tune::speedup_of(row.step_ms, reference->step_ms)};
+}
+
+std::string effect_text(const std::optional<Effect>& effect) {
+  if (!effect) return "";
+  const auto& [median, least, most, within_spread] = effect->speedup;
+  return within_spread ? "within the spread" : fmt::format("{:.2f}x to {:.2f}x", least, most);
 }
 
 std::string memory_text(const AblationRow& row) {
@@ -102,25 +142,34 @@ std::string difference(const AblationRow& row, const AblationRow& baseline) {
 
 void print_markdown(const std::vector<AblationRow>& rows, int64_t steps) {
   fmt::print(
-      "| | tokens/s | ms a step | speed, of plain | planned | measured | J a token | first step, s | loss "
-      "after {} "
-      "steps | "
-      "against plain fp32 |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+      "| | tokens/s | ms a step | spread, ms | speed, of plain | effect | planned | measured | J a token | "
+      "first "
+      "step, s | loss after {} steps | against plain fp32 |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
       steps);
   const AblationRow& baseline = rows.front();
+  const bool has_baseline = baseline.impossible.empty();
   for (const AblationRow& row : rows) {
     if (!row.impossible.empty()) {
-      fmt::print("| {} | not possible: {} | | | | | | | | |\n", row.variant.name, row.impossible);
+      fmt::print("| {} | not possible: {} | | | | | | | | | | |\n", row.variant.name, row.impossible);
       continue;
     }
-    const std::string share = baseline.impossible.empty()
-                                  ? fmt::format("{:.2f}x", row.tokens_per_second / baseline.tokens_per_second)
-                                  : "";
-    fmt::print("| {} | {} | {:.2f} | {} | {} | {} | {:.2f} | {:.5f} | {} |\n", row.variant.name,
-               runtime::human_count(row.tokens_per_second), row.step_ms, share, memory_text(row),
-               row.joules_per_token ? fmt::format("{:.2e}", *row.joules_per_token) : "", row.first_step_s,
-               row.loss, baseline.impossible.empty() ? difference(row, baseline) : "");
+    const auto [least, most] = std::ranges::minmax(row.step_ms);
+    fmt::print(
+        "| {} | {} | {:.2f} | {:.2f} to {:.2f} | {} | {} | {} | {} | {:.2f} | {:.5f} | {} |\n",
+        row.variant.name, runtime::human_count(row.tokens_per_second()), row.median_ms(), least, most,
+        has_baseline ? fmt::format("{:.2f}x", tune::speedup_of(row.step_ms, baseline.step_ms).median) : "",
+        effect_text(effect_of(row, rows)), memory_text(row),
+        row.joules_per_token ? fmt::format("{:.2e}", *row.joules_per_token) : "", row.first_step_s, row.loss,
+        has_baseline ? difference(row, baseline) : "");
   }
+  fmt::print(
+      "\nRows were measured in {} turns. The effect is the speed against plain fp32, or against the spec "
+      "where a row "
+      "lacks something of it, in the least and the most of the turns; within the spread: the times overlap, "
+      "as those of "
+      "equal programs do.\n",
+      kRounds);
 }
 
 std::string_view kind_word(Variant::Kind kind) {
@@ -146,8 +195,17 @@ Json ablation_json(const std::vector<AblationRow>& rows, const spec::Spec& spec,
     if (!row.impossible.empty()) {
       one["impossible"] = row.impossible;
     } else {
-      one["tokens_per_second"] = row.tokens_per_second;
-      one["step_ms"] = row.step_ms;
+      one["tokens_per_second"] = row.tokens_per_second();
+      one["step_ms"] = row.median_ms();
+      one["step_ms_rounds"] = row.step_ms;
+      if (const std::optional<Effect> effect = effect_of(row, rows)) {
+        const auto& [median, least, most, within_spread] = effect->speedup;
+        one["effect"] = {{"against", effect->against},
+                         {"speed", median},
+                         {"least", least},
+                         {"most", most},
+                         {"within_spread", within_spread}};
+      }
       one["planned_bytes"] = row.planned_bytes;
       if (row.measured_bytes) one["measured_bytes"] = *row.measured_bytes;
       if (row.joules_per_token) one["joules_per_token"] = *row.joules_per_token;
@@ -208,7 +266,8 @@ int ablate(const Arguments& given) {
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));
   const int64_t steps = arguments.count("--steps", kAblationSteps);
   std::vector<AblationRow> rows;
-  for (const Variant& variant : variants) rows.push_back(row_of(arguments, variant, steps));
+  for (const Variant& variant : variants) rows.push_back(row_of(arguments, variant));
+  measure(rows, steps);
   if (arguments.has("--json"))
     fmt::print("{}\n", ablation_json(rows, *spec, steps).dump());
   else

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "tune/timed_steps.h"
 
 namespace hydrac::tune {
 
@@ -117,6 +118,16 @@ std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
         {Kind::without, fmt::format("without {} {}", o.name, o.value), {override_of(o, o.plain)}});
   for (Variant& variant : variants) std::erase(variant.name, '"');
   return variants;
+}
+
+Speedup speedup_of(const std::vector<double>& step_ms, const std::vector<double>& reference_ms) {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < step_ms.size(); ++round)
+    ratios.push_back(reference_ms[round] / step_ms[round]);
+  const auto [least, most] = std::ranges::minmax(ratios);
+  const auto [own_least, own_most] = std::ranges::minmax(step_ms);
+  const auto [its_least, its_most] = std::ranges::minmax(reference_ms);
+  return {median(ratios), least, most, own_least <= its_most && its_least <= own_most};
 }
 
 }  // namespace hydrac::tune

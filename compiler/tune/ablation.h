@@ -33,4 +33,11 @@ std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
                                  const std::map<std::string, std::string>& keys,
                                  const std::vector<std::string>& combinations);
 
+// How much faster one row is than another, whose steps were measured in turns: one time of each a round.
+struct Speedup {
+  double median, least, most;  // over the rounds
+  bool within_spread;          // the rows' times overlap, as those of one program measured twice do
+};
+Speedup speedup_of(const std::vector<double>& step_ms, const std::vector<double>& reference_ms);
+
 }  // namespace hydrac::tune

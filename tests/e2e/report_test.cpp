@@ -1,9 +1,12 @@
 // `hydrac report`: pages that a browser shows without a word in its console. Where there is no Chromium, what
 // the pages hold is compared all the same, and the browser's part skips.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/cli.h"
 #include "tests/unit/support/command.h"
@@ -70,6 +73,10 @@ class Report : public ::testing::Test {
             R"("planned_bytes": 1000000, "first_step_s": 1.5, "loss": 4.1},)" +
             R"({"name": "plain + bf16", "kind": "with", "overrides": ["optimizations.precision=bf16"], )" +
             R"("tokens_per_second": 3000, "step_ms": 2.6, "planned_bytes": 600000, "first_step_s": 1.5, "loss": 4.11},)" +
+            R"({"name": "plain + streams", "kind": "with", "overrides": ["optimizations.streams=2"], )" +
+            R"("tokens_per_second": 1010, "step_ms": 7.9, "step_ms_rounds": [7.5, 7.9, 8.2], )" +
+            R"("effect": {"against": "plain fp32", "speed": 1.01, "least": 0.98, "most": 1.06, "within_spread": true}, )" +
+            R"("planned_bytes": 600000, "first_step_s": 1.5, "loss": 4.1},)" +
             R"({"name": "plain + fp8", "kind": "with", "overrides": [], "impossible": "<i>no fp8</i>"}]})");
   }
   std::string page(const Words& words, const std::string& file) const {
@@ -133,6 +140,29 @@ TEST_F(Report, ShowsARunThatIsNotComplete) {
   EXPECT_EQ(page({"runs/a"}, "half.html").find("\"step\":13"), std::string::npos);
 }
 
+// A run and what it was after a tenth of its steps: their thick lines are one line.
+TEST_F(Report, EqualLossesAreDrawnAsOneLine) {
+  if (chromium().empty()) GTEST_SKIP() << "no page was opened in a browser: apt-get install chromium";
+  for (const int steps : {400, 40}) {
+    std::string records;
+    for (int step = 1; step <= steps; ++step)
+      records += fmt::format("{{\"step\":{},\"loss\":{}}}\n", step, 9.0 / step + step * 7 % 5);
+    const fs::path run = place_ / fmt::format("runs/{}", steps);
+    fs::create_directories(run);
+    spill(run / "metrics.jsonl", records);
+    spill(run / "spec.yaml", base_spec());
+  }
+  ASSERT_NE(page({"runs/400", "runs/40"}, "page.html"), "");
+  const std::string drawn = show(place_ / "page.html").page;
+  const std::regex thick("class=\"series \" d=\"([^\"]*)\"");
+  std::vector<std::string> lines;
+  for (std::sregex_iterator line(drawn.begin(), drawn.end(), thick), end; line != end; ++line)
+    lines.push_back((*line)[1]);
+  ASSERT_EQ(lines.size(), 2u) << drawn;
+  EXPECT_EQ(count(lines[1], "L"), 39);
+  EXPECT_TRUE(lines[0].starts_with(lines[1])) << lines[0] << "\n" << lines[1];
+}
+
 TEST_F(Report, BrowsersShowItWithoutAnError) {
   if (chromium().empty()) GTEST_SKIP() << "no page was opened in a browser: apt-get install chromium";
   struct Case {
@@ -145,7 +175,8 @@ TEST_F(Report, BrowsersShowItWithoutAnError) {
       {{"runs/a", "runs/b"}, {"Range test", "class=\"series dashed\"", "train.optimizer.learning_rate"}},
       {{"hostile.yaml"}, {"class=\"mark call\"", "tensor\"", "class=\"mark bar\""}},
       {{"hostile.yaml", "target=h100"}, {"class=\"mark kernel\"", "TFLOP/s"}},
-      {{"table.json"}, {"class=\"mark bar\"", "not possible", "tokens/s"}}};
+      {{"table.json"},
+       {"class=\"mark bar\"", "not possible", "tokens/s", "class=\"spread\"", "1.01k  (1.01x) ≈"}}};
   for (const char* scheme : {"", "--blink-settings=preferredColorScheme=0"}) {
     for (const Case& one : cases) {
       ASSERT_NE(page(one.words, "page.html"), "");

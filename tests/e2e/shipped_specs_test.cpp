@@ -1,6 +1,5 @@
 // The specs that hydrac ships: each says in its first lines how to see it run on what the repository has, and
 // what it says works.
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -59,50 +58,6 @@ TEST(ShippedSpecs, SayHowToSeeThemRunOnWhatIsThere) {
     ++specs;
   }
   EXPECT_GE(specs, 10);
-}
-
-struct RecipeCommand {
-  Words words;       // behind "hydrac"
-  std::string plan;  // "24.0 GiB" where the command stands in a table that says so, else empty
-};
-
-// The commands with a spec that docs/recipes.md shows, in blocks of code and in tables.
-std::vector<RecipeCommand> commands_of_recipes() {
-  std::vector<RecipeCommand> commands;
-  std::ifstream page(hydrac::test::source_dir() + "/docs/recipes.md");
-  const std::regex command("(?:^    |`)hydrac (specs/[^`]*)"), plan("\\| ([0-9.]+ GiB) \\|$");
-  for (std::string line; std::getline(page, line);) {
-    std::smatch planned;
-    std::regex_search(line, planned, plan);
-    for (std::sregex_iterator match(line.begin(), line.end(), command), end; match != end; ++match)
-      commands.push_back({words_of((*match)[1]), planned.empty() ? "" : planned[1].str()});
-  }
-  return commands;
-}
-
-// Where a command names no data, as for a GPU's memory, it has that of the page's others.
-TEST(Recipes, CommandsArePlannedWithoutAGpu) {
-  const Workplace place;
-  for (const char* name : {"docs", "examples", "specs"})
-    fs::create_directory_symlink(fs::path(hydrac::test::source_dir()) / name, place / name);
-  int figures = 0;
-  for (const auto& [words, plan] : commands_of_recipes()) {
-    const std::string text = fmt::format("{}", fmt::join(words, " "));
-    SCOPED_TRACE(text);
-    Words command = with({"check"}, words);
-    if (text.find("hydra-") != std::string::npos && text.find("data.path") == std::string::npos)
-      command = with(command, {"data.path=docs/*.md", "data.tokenizer=byte"});
-    const Outcome outcome = place.run(command);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << outcome.err;
-    if (plan.empty()) continue;
-    ++figures;
-    const size_t arena = outcome.out.find("# arena ");
-    ASSERT_NE(arena, std::string::npos) << outcome.out;
-    const std::string line = outcome.out.substr(arena, outcome.out.find('\n', arena) - arena);
-    EXPECT_TRUE(line.ends_with("   " + plan)) << line;
-  }
-  EXPECT_GE(figures, 4);
 }
 
 // Keys that the page's tables name in full, and the presets.

@@ -314,6 +314,13 @@ TEST(Ablate, AddsKeysThatTheSpecHasNot) {
   EXPECT_LT(smaller["planned_bytes"], plain["planned_bytes"]);
   EXPECT_GT(rows.at("plain + train.micro_batch_size=4+threads=1")["planned_bytes"], plain["planned_bytes"]);
   EXPECT_EQ(rows.at("the spec (base)")["loss"], plain["loss"]);
+  EXPECT_EQ(plain["step_ms_rounds"].size(), 5u);
+  EXPECT_FALSE(plain.contains("effect"));
+  const auto& effect = smaller["effect"];
+  EXPECT_EQ(effect["against"], "plain fp32");
+  EXPECT_LE(effect["least"], effect["speed"]);
+  EXPECT_LE(effect["speed"], effect["most"]);
+  EXPECT_TRUE(effect["within_spread"].is_boolean());
 }
 
 // fit: auto recomputes here, which the plain program does not.

@@ -1,8 +1,15 @@
 // `hydrac bench --ablate --json`: what each optimization is worth.
 
+// `at`: its value at so many milliseconds a step, where it follows from them.
 const measures = [
-  {name: "tokens/s", of: (r) => r.tokens_per_second, format: short, better: "more is better"},
-  {name: "ms a step", of: (r) => r.step_ms, format: (v) => `${short(v)} ms`, better: "less is better"},
+  {
+    name: "tokens/s",
+    of: (r) => r.tokens_per_second,
+    at: (r, ms) => (r.tokens_per_second * r.step_ms) / ms,
+    format: short,
+    better: "more is better"
+  },
+  {name: "ms a step", of: (r) => r.step_ms, at: (r, ms) => ms, format: (v) => `${short(v)} ms`, better: "less is better"},
   {name: "memory planned", of: (r) => r.planned_bytes, format: bytes, better: "less is better"},
   {name: "memory measured", of: (r) => r.measured_bytes, format: bytes, better: "less is better"},
   {name: "energy", of: (r) => r.joules_per_token, format: (v) => `${short(v)} J a token`, better: "less is better"},
@@ -35,7 +42,8 @@ function ablationBars(report, measure) {
           label: row.name,
           value,
           color: rowColors[row.kind],
-          text: value === undefined ? "–" : measure.format(value) + ratio,
+          spread: measure.at && row.step_ms_rounds && extent(row.step_ms_rounds.map((ms) => measure.at(row, ms))),
+          text: (value === undefined ? "–" : measure.format(value) + ratio) + (measure.at && row.effect?.within_spread ? " ≈" : ""),
           rows: ablationRows(row)
         };
       }),
@@ -43,9 +51,11 @@ function ablationBars(report, measure) {
 }
 
 function ablationRows(row) {
+  const {against, least, most, within_spread} = row.effect ?? {};
+  const effect = within_spread ? "within the spread" : `${least?.toFixed(2)}x to ${most?.toFixed(2)}x`;
   return measures.filter((m) => m.of(row) !== undefined)
       .map((m) => [m.name, m.format(m.of(row))])
-      .concat(row.overrides.map((o) => ["", o]));
+      .concat(row.effect ? [[`beside ${against}`, effect]] : [], row.overrides.map((o) => ["", o]));
 }
 
 function ablationPage(page, report) {
@@ -58,7 +68,8 @@ function ablationPage(page, report) {
   const text = node.querySelector(".head p");
   const show = (measure) => {
     for (const b of buttons) b.button.setAttribute("aria-pressed", String(b.measure === measure));
-    text.textContent = `${measure.name}; ${measure.better}; in parentheses against plain fp32`;
+    const spread = measure.at ? "; the line over a bar: the spread of several turns; ≈: within that of plain fp32, or of the spec for rows without one" : "";
+    text.textContent = `${measure.name}; ${measure.better}; in parentheses against plain fp32${spread}`;
     body.replaceChildren(
         ablationBars(report, measure),
         legend(Object.keys(rowWords).map((k) => ({label: rowWords[k], color: rowColors[k], kind: "block"}))));

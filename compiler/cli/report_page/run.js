@@ -44,13 +44,20 @@ function pointsOf(run, key, scale = 1) {
   return run.records.filter((r) => key in r).map((r) => [r.step, r[key] === null ? NaN : r[key] * scale]);
 }
 
-// A running mean over about a fortieth of the run: it shows where a noisy loss goes.
+// A running mean over a twentieth of the steps so far: it shows where a noisy loss goes. It depends on nothing that comes
+// later, so equal losses are one line however long their runs are.
 function smoothed(points) {
-  const weight = 1 - 1 / Math.max(1, points.length / 40);
-  let mean = null;
+  let sum = 0, weight = 0, last = 0;
   return points.map(([x, y]) => {
-    if (Number.isFinite(y)) mean = mean === null ? y : weight * mean + (1 - weight) * y;
-    return [x, mean === null ? NaN : mean];
+    const kept = Math.exp(-20 * (x - last) / Math.max(x, 1));
+    last = x;
+    sum *= kept;
+    weight *= kept;
+    if (Number.isFinite(y)) {
+      sum += y;
+      weight += 1;
+    }
+    return [x, weight > 0 ? sum / weight : NaN];
   });
 }
 
@@ -60,11 +67,12 @@ function labelOf(runs, run, what) {
 }
 
 function lossCard(runs) {
-  const series = [];
+  const series = [], losses = runs.map((run) => pointsOf(run, "loss"));
+  const noisy = losses.some((points) => points.length > 60);
   runs.forEach((run, i) => {
-    const train = pointsOf(run, "loss"), color = colors[runs.length > 1 ? i : 0];
-    if (train.length > 60) series.push({label: "", color, points: train, kind: "faint"});
-    series.push({label: labelOf(runs, run, "training"), color, points: train.length > 60 ? smoothed(train) : train});
+    const train = losses[i], color = colors[runs.length > 1 ? i : 0];
+    if (noisy) series.push({label: "", color, points: train, kind: "faint"});
+    series.push({label: labelOf(runs, run, "training"), color, points: noisy ? smoothed(train) : train});
     const held = pointsOf(run, "eval_loss");
     if (held.length) {
       series.push({

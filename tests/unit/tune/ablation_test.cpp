@@ -100,5 +100,17 @@ TEST(Ablation, KnowsNoOtherNames) {
     EXPECT_THROW(variants_of(optimizations_of(keys), keys, {unknown}), runtime::InputError) << unknown;
 }
 
+TEST(Ablation, TellsAnEffectFromTheSpreadOfTurns) {
+  const Speedup faster = speedup_of({4, 5, 5}, {10, 10, 12});
+  EXPECT_DOUBLE_EQ(faster.median, 2.4);
+  EXPECT_DOUBLE_EQ(faster.least, 2);
+  EXPECT_DOUBLE_EQ(faster.most, 2.5);
+  EXPECT_FALSE(faster.within_spread);
+  EXPECT_TRUE(speedup_of({9, 10, 11}, {10.9, 12, 13}).within_spread);
+  EXPECT_FALSE(speedup_of({12, 13, 14}, {9, 10, 11}).within_spread);
+  // One that is slow in every turn by the machine's fault is compared with its neighbour.
+  EXPECT_DOUBLE_EQ(speedup_of({10, 20, 30}, {10, 20, 30}).least, 1);
+}
+
 }  // namespace
 }  // namespace hydrac::tune
