@@ -32,8 +32,9 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 // Of a cache in pages.
 std::string cache_summary(const driver::Compiled& c, const std::string& prefix) {
   const models::CacheInterface& io = c.interface.cache;
-  if (io.page_table == ir::kNoValue) return "";
-  const ir::Shape &keys = c.graph.value(io.keys).shape, &table = c.graph.value(io.page_table).shape;
+  const ir::ValueId pages = c.graph.inputs.page_table;
+  if (pages == ir::kNoValue) return "";
+  const ir::Shape &keys = c.graph.value(io.keys).shape, &table = c.graph.value(pages).shape;
   const int64_t bytes = c.plan.placements.at(io.keys).bytes() + c.plan.placements.at(io.values).bytes();
   return fmt::format(
       "{}  {:<14} {:>16} bytes   {}, keys and values: {} pages of {} tokens, {} tokens that {} texts share\n",

@@ -253,7 +253,7 @@ class CudaProgramBuilder {
     return source.main;
   }
 
-  // "token_order" of the input "tokens", "position_order" of "positions".
+  // The port token_order of tokens, position_order of positions.
   ir::Use order_of(ir::Use ids) {
     const auto [order, is_new] = orders_.try_emplace(ids.value, ir::kNoValue);
     if (is_new) {
@@ -264,6 +264,8 @@ class CudaProgramBuilder {
       value.shape = {{element_count(graph_.value(ids).shape), "BT"}};
       value.role = ir::Role::input;
       order->second = graph_.add(std::move(value));
+      (ids.value == graph_.inputs.positions ? graph_.inputs.position_order : graph_.inputs.token_order) =
+          order->second;
     }
     return {order->second, {}};
   }

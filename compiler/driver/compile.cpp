@@ -37,13 +37,8 @@ void demand(const std::string& stage, const std::vector<std::string>& problems) 
 
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
-  passes::Kept kept{
-      {c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
-       c.interface.cache.prompt_logits, c.interface.cache.logits, c.interface.cache.top_values,
-       c.interface.objective.losses, c.interface.objective.base_losses, c.interface.objective.distance,
-       c.interface.objective.distances, c.metrics.step_loss, c.metrics.grad_norm, c.metrics.aux_loss,
-       c.metrics.predictor_accuracy, c.metrics.mean_depth},
-      passes::statistics(c.graph)};
+  const std::vector<ir::ValueId> reported = c.graph.reported();
+  passes::Kept kept{{reported.begin(), reported.end()}, passes::statistics(c.graph)};
   kept.by_host.merge(passes::sharded_gradients(c.graph, c.pack));
   return kept;
 }
@@ -158,14 +153,14 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   recompute_in_loops.layers = spec::iterations_of(spec, c.recompute.layers);
   models::build_micro_step(model, recompute_in_loops.layers);
   models::build_evaluate(model);
-  if (model.interface.logits != ir::kNoValue) models::build_generate(model);
+  if (model.graph.results.logits != ir::kNoValue) models::build_generate(model);
   if (generation) {
     models::build_prefill(model);
     models::build_decode(model);
   }
   if (spec::has_objective(spec)) models::build_score(model);
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
-  if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
+  if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
   c.interface = model.interface;
   after("graph");
 
@@ -176,12 +171,12 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   const bool adds_whole = spec.optimizations.exact_accumulation;
   autodiff::differentiate(c.graph, c.graph.function("micro_step"), {adds && !adds_whole});
   if (adds && adds_whole)
-    passes::sum_micro_batches(c.graph, c.interface.loss,
+    passes::sum_micro_batches(c.graph, c.graph.results.loss,
                               spec.optimizations.loss != spec::LossKernel::materialized);
   if (models::has_nf4_base(spec)) models::keep_as_nf4(c.graph);
   c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name, pack_types_of(c));
   models::advance_randomness(model);
-  c.metrics = optimizers::build_update(model, c.pack);
+  optimizers::build_update(model, c.pack);
   if (spec.parallel.data > 1)
     passes::reduce_over_ranks(c.graph, c.pack, c.interface,
                               {spec.parallel.data, spec.train.gradient_accumulation_steps});
@@ -194,8 +189,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec::warms_sequences_up(spec)) explain_sequence_warmup(spec, c.decisions);
   if (spec::reads_documents(spec)) explain_documents(target, c.decisions);
   if (const spec::Encoder* encoder = spec::encoder_of_replies(spec))
-    explain_encoder(c.interface.objective.encoder, c.graph, *encoder, c.decisions);
-  if (c.interface.cache.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);
+    explain_encoder(c.graph, *encoder, c.decisions);
+  if (c.graph.inputs.page_table != ir::kNoValue) explain_pages(c.interface.cache, c.graph, c.decisions);
   passes::recompute(c.graph, recompute_in_loops, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);

@@ -33,7 +33,6 @@ struct Compiled {
   ir::Graph graph;
   models::Interface interface;
   models::Pack pack;
-  optimizers::Metrics metrics;
   program::Program program;
   plan::Plan plan;
   passes::RecomputeChoice recompute;

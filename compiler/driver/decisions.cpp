@@ -103,9 +103,8 @@ void explain_shared_layers(const spec::Spec& spec, passes::Log& log) {
                             ranks, spec.train.micro_batch_size * spec.train.sequence_len)});
 }
 
-void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
-                     passes::Log& log) {
-  const ir::Shape& texts = graph.value(io.tokens).shape;
+void explain_encoder(const ir::Graph& graph, const spec::Encoder& encoder, passes::Log& log) {
+  const ir::Shape& texts = graph.value(graph.inputs.text_tokens).shape;
   log.push_back(
       {"objective",
        fmt::format("replies are embedded by {}: {} layers of width {}, in calls of {} of {} "
@@ -115,7 +114,7 @@ void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph,
 }
 
 void explain_pages(const models::CacheInterface& io, const ir::Graph& graph, passes::Log& log) {
-  const ir::Shape &keys = graph.value(io.keys).shape, &table = graph.value(io.page_table).shape;
+  const ir::Shape &keys = graph.value(io.keys).shape, &table = graph.value(graph.inputs.page_table).shape;
   log.push_back(
       {"cache",
        fmt::format("keys and values lie in {} pages of {} tokens, {} tokens in all, which {} "

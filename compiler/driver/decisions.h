@@ -26,8 +26,7 @@ void explain_shared_update(const ir::Graph& graph, const models::Pack& pack, pas
 void explain_shared_layers(const spec::Spec& spec, passes::Log& log);
 
 // What embeds replies.
-void explain_encoder(const models::EncoderInterface& io, const ir::Graph& graph, const spec::Encoder& encoder,
-                     passes::Log& log);
+void explain_encoder(const ir::Graph& graph, const spec::Encoder& encoder, passes::Log& log);
 
 // How many tokens a cache in pages holds.
 void explain_pages(const models::CacheInterface& io, const ir::Graph& graph, passes::Log& log);

@@ -31,52 +31,30 @@ void LayoutText::place(const std::string& member, ir::ValueId id) {
 }
 
 void LayoutText::inputs() {
-  const models::Interface& io = compiled_.interface;
-  place("inputs.tokens", io.tokens);
-  place("inputs.features", io.features);
-  place(value(io.targets).dtype == ir::DType::i32 ? "inputs.targets" : "inputs.float_targets", io.targets);
-  if (const ir::ValueId order = compiled_.graph.find("token_order"); order != ir::kNoValue) {
-    place("inputs.token_order", order);
-    out_.line("layout.inputs.token_ids = V;");
+  const ir::InputPorts& inputs = compiled_.graph.inputs;
+#define HYDRAC_INPUT(name) place("inputs." #name, inputs.name);
+#include "runtime/program/ports.def"
+  if (inputs.token_order != ir::kNoValue) out_.line("layout.inputs.token_ids = V;");
+  if (inputs.position_order != ir::kNoValue) {
+    const ir::Dim positions = value(compiled_.graph.find("position_embedding")).shape[0];
+    out_.line(fmt::format("layout.inputs.position_ids = {};", size_text(dimensions_, positions)));
   }
-  place("inputs.own_tokens", io.own_tokens);
-  place("inputs.own_prompt", io.own_prompt);
   if (compiled_.spec.parallel.tensor > 1) {
     out_.line(fmt::format("layout.inputs.own_ids = {};", models::own_vocab_rows(compiled_.spec)));
     if (compiled_.spec.model.head == spec::Head::language_model)
       out_.line("layout.inputs.own_targets = true;");
   }
-  place("inputs.documents", io.documents);
-  place("inputs.positions", io.positions);
-  if (const ir::ValueId order = compiled_.graph.find("position_order"); order != ir::kNoValue) {
-    place("inputs.position_order", order);
-    const ir::Dim positions = value(compiled_.graph.find("position_embedding")).shape[0];
-    out_.line(fmt::format("layout.inputs.position_ids = {};", size_text(dimensions_, positions)));
-  }
-  place("inputs.inv_count", io.inv_count);
-  place("inputs.prompt", io.prompt);
-  place("inputs.position", io.position);
   out_.line("");
 }
 
 void LayoutText::state() {
-  const models::Interface& io = compiled_.interface;
-  place("state.step", compiled_.graph.find("step"));
-  place("state.rng_step", io.rng_step);
-  place("state.rng_seed", io.rng_seed);
-  place("state.rank", compiled_.graph.find("rank"));
-  place("state.own_classes", io.own_classes);
-  place("state.own_seed", io.own_seed);
-  place("state.first_row", io.first_row);
-  if (io.loss_scale != ir::kNoValue) {
-    place("state.loss_scale", io.loss_scale);
+  const ir::StatePorts& state = compiled_.graph.state;
+#define HYDRAC_STATE(name) place("state." #name, state.name);
+#include "runtime/program/ports.def"
+  if (state.loss_scale != ir::kNoValue)
     out_.line(
         fmt::format("layout.state.initial_loss_scale = {};", number_text(optimizers::LossScaling{}.initial)));
-  }
-  if (const ir::ValueId digits = compiled_.graph.find("learning_rate.digits"); digits != ir::kNoValue) {
-    place("state.rate_digits", digits);
-    place("state.rate_unit", compiled_.graph.find("learning_rate.unit"));
-    place("state.rate_trial", compiled_.graph.find("learning_rate.trial"));
+  if (state.rate_digits != ir::kNoValue) {
     const auto rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
     out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(rate.digits),
                           number_text(rate.unit)));
@@ -85,62 +63,27 @@ void LayoutText::state() {
 }
 
 void LayoutText::results() {
-  const optimizers::Metrics& m = compiled_.metrics;
-  place("results.step_loss", m.step_loss);
-  place("results.grad_norm", m.grad_norm);
-  place("results.learning_rate", m.learning_rate);
-  place("results.aux_loss", m.aux_loss);
-  place("results.predictor_accuracy", m.predictor_accuracy);
-  place("results.mean_depth", m.mean_depth);
-  place("results.loss_scale", m.loss_scale);
-  place("results.skipped", m.skipped);
-  place("results.eval_loss", compiled_.interface.eval_loss);
-  place("results.eval_hits", compiled_.interface.eval_hits);
-  if (compiled_.interface.logits != ir::kNoValue) {
-    place("results.logits", compiled_.interface.logits);
+  const ir::ResultPorts& results = compiled_.graph.results;
+#define HYDRAC_RESULT(name) place("results." #name, results.name);
+#include "runtime/program/ports.def"
+  if (results.logits != ir::kNoValue || results.next_logits != ir::kNoValue)
     out_.line("layout.results.vocab_size = kVocabSize;");
-  }
+  for (const auto& [text, id] : compiled_.graph.metrics)
+    out_.line(fmt::format("layout.metrics.push_back({{{{\"{}\", \"{}\", {}}}, place({})}});", text.name,
+                          text.label, text.decimals, tensor(id)));
   out_.line("");
 }
 
-// What an objective reads and writes: prompts, tokens and their keys and values; replies and their losses.
+// An objective samples replies with a cache.
 void LayoutText::replies() {
-  const models::CacheInterface& cache = compiled_.interface.cache;
-  const models::ObjectiveInterface& objective = compiled_.interface.objective;
+  const ir::Graph& graph = compiled_.graph;
   out_.line(fmt::format("layout.reply_micro_batches = {};", spec::sampled_micro_batches(compiled_.spec)));
-  const ir::Shape& prompts = value(cache.prompts).shape;
-  const bool finds_top = cache.top_values != ir::kNoValue;
+  const ir::Shape& prompts = value(graph.inputs.prompts).shape;
+  const ir::ValueId top = graph.results.top_values;
   out_.line(fmt::format("layout.cache = {{{}, {}, {}{}}};",
-                        size_text(dimensions_, value(cache.tokens).shape[0]),
+                        size_text(dimensions_, value(graph.inputs.next_tokens).shape[0]),
                         size_text(dimensions_, prompts[0]), size_text(dimensions_, prompts[1]),
-                        finds_top ? ", " + size_text(dimensions_, value(cache.top_values).shape[1]) : ""));
-  place("inputs.target_weights", objective.weights);
-  place("inputs.segments", objective.segments);
-  place("inputs.text_tokens", objective.encoder.tokens);
-  place("inputs.text_documents", objective.encoder.documents);
-  place("inputs.text_positions", objective.encoder.positions);
-  place("inputs.text_segments", objective.encoder.segments);
-  place("inputs.prompts", cache.prompts);
-  place("inputs.prompt_rows", cache.prompt_rows);
-  place("inputs.prompt_ends", cache.prompt_ends);
-  place("inputs.next_tokens", cache.tokens);
-  place("inputs.next_positions", cache.positions);
-  place("inputs.inverse_temperature", cache.inverse_temperature);
-  place("inputs.vocabulary", cache.vocabulary);
-  place("inputs.uniforms", cache.uniforms);
-  place("results.loss", compiled_.interface.loss);
-  place("results.prompt_logits", cache.prompt_logits);
-  place("results.next_logits", cache.logits);
-  place("results.top_values", cache.top_values);
-  place("results.top_ids", cache.top_ids);
-  place("results.top_sums", cache.top_sums);
-  place("results.drawn", cache.drawn);
-  out_.line("layout.results.vocab_size = kVocabSize;");
-  place("results.target_losses", objective.losses);
-  place("results.base_target_losses", objective.base_losses);
-  place("results.reply_embeddings", objective.embeddings);
-  place("results.reply_distance", objective.distance);
-  place("results.reply_distances", objective.distances);
+                        top == ir::kNoValue ? "" : ", " + size_text(dimensions_, value(top).shape[1])));
   out_.line("");
 }
 
@@ -214,7 +157,7 @@ std::string LayoutText::print() {
   out_.line("layout.context_length = T;");
   if (compiled_.spec.parallel.tensor > 1) {
     out_.line(fmt::format("layout.tensor_ranks = {};", compiled_.spec.parallel.tensor));
-    if (compiled_.interface.first_row != ir::kNoValue) out_.line("layout.stream_rows = Tokens;");
+    if (compiled_.graph.state.first_row != ir::kNoValue) out_.line("layout.stream_rows = Tokens;");
     if (compiled_.spec.model.vocab_size > 0) out_.line("layout.vocabulary = kVocabSize;");
   }
   out_.line("");

@@ -46,7 +46,7 @@ std::string start_name(ir::Init::Kind kind) {
 // Each layer of a tensor of the files is rows of a slot.
 void LayoutText::text_encoder() {
   const models::EncoderInterface& encoder = compiled_.interface.objective.encoder;
-  const ir::Shape& texts = value(encoder.tokens).shape;
+  const ir::Shape& texts = value(compiled_.graph.inputs.text_tokens).shape;
   out_.line(fmt::format("layout.texts = {{{}, {}}};", size_text(dimensions_, texts[0]),
                         size_text(dimensions_, texts[1])));
   out_.line("// The encoder of replies, under the names of its own files; no checkpoint holds it.");

@@ -62,6 +62,17 @@ ValueId Graph::find(const std::string& name) const {
   return kNoValue;
 }
 
+std::vector<ValueId> Graph::reported() const {
+  std::vector<ValueId> values;
+  const auto add = [&](ValueId value) {
+    if (value != kNoValue) values.push_back(value);
+  };
+#define HYDRAC_RESULT(name) add(results.name);
+#include "runtime/program/ports.def"
+  for (const Metric& metric : metrics) add(metric.value);
+  return values;
+}
+
 ValueId storage_of(const Graph& graph, ValueId id) {
   while (graph.value(id).view) id = graph.value(id).view->base;
   return id;

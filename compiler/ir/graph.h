@@ -16,12 +16,10 @@
 #include "functions/function.h"
 #include "ir/body.h"
 #include "ir/op.h"
+#include "ir/ports.h"
 #include "ir/type.h"
 
 namespace hydrac::ir {
-
-using ValueId = int;
-inline constexpr ValueId kNoValue = -1;  // an optional operand that is absent
 
 enum class Role {
   input,            // written by the host before the step: tokens, targets, ...
@@ -204,6 +202,10 @@ class Graph {
  public:
   std::vector<Value> values;
   std::vector<Function> functions;
+  InputPorts inputs;
+  StatePorts state;
+  ResultPorts results;
+  std::vector<Metric> metrics;
 
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }
@@ -212,6 +214,7 @@ class Graph {
   Function& function(const std::string& name);
   const Function& function(const std::string& name) const;
   ValueId find(const std::string& name) const;  // kNoValue where there is none
+  std::vector<ValueId> reported() const;        // all results and metrics
 };
 
 // The value at the end of a chain of views, and the view that leads there directly.

@@ -72,11 +72,12 @@ Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string&
 Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   const spec::Model& m = build.model.spec.model;
   const CacheInterface& io = build.model.interface.cache;
+  const ir::InputPorts& inputs = build.model.graph.inputs;
   b.enter("attn", "optimizations.attention");
   const double dropout = build.trains() ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(io.page_table)};
-  if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(io.prompt_rows));
+  const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(inputs.page_table)};
+  if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(inputs.prompt_rows));
   if (build.phase == Phase::decode)
     return ops::attention_decode(
         b, q, k, v, cache,

@@ -6,29 +6,29 @@
 namespace hydrac::models {
 
 Use Build::ids() const {
-  const Interface& io = model.interface;
+  const ir::InputPorts& inputs = model.graph.inputs;
   switch (phase) {
     case Phase::train:
     case Phase::evaluate:
-      return fixed(io.tokens);
+      return fixed(inputs.tokens);
     case Phase::generate:
-      return fixed(io.prompt);
+      return fixed(inputs.prompt);
     case Phase::prefill:
-      return fixed(io.cache.prompts);
+      return fixed(inputs.prompts);
     case Phase::decode:
-      return fixed(io.cache.tokens);
+      return fixed(inputs.next_tokens);
   }
   throw std::logic_error("no such phase");
 }
 
 Use Build::own_ids() const {
-  return fixed(phase == Phase::generate ? model.interface.own_prompt : model.interface.own_tokens);
+  return fixed(phase == Phase::generate ? model.graph.inputs.own_prompt : model.graph.inputs.own_tokens);
 }
 
 Use Build::positions() const {
   if (chosen_positions.value != ir::kNoValue) return chosen_positions;
-  if (phase == Phase::decode) return fixed(model.interface.cache.positions);
-  return generates() ? Use{} : fixed(model.interface.positions);
+  if (phase == Phase::decode) return fixed(model.graph.inputs.next_positions);
+  return generates() ? Use{} : fixed(model.graph.inputs.positions);
 }
 
 Use optional(Use use) {
@@ -46,7 +46,7 @@ Use history_of(const Build& build, const ir::Shape& x, int64_t rows, const std::
     ir::Value history;
     history.name = "cache." + name;
     history.shape = x;
-    history.shape[0] = build.model.graph.value(io.tokens).shape[0];
+    history.shape[0] = build.model.graph.value(build.model.graph.inputs.next_tokens).shape[0];
     history.shape[1] = {rows, ""};
     history.dtype = keys.dtype;
     history.role = ir::Role::state;
@@ -63,11 +63,11 @@ WithEarlier with_earlier(ops::RegionBuilder& b, const Build& build, Use x, int64
                          const std::string& name) {
   const bool keeps = build.phase == Phase::prefill || build.phase == Phase::decode;
   if (count == 0 || !keeps) return {x};
-  const CacheInterface& io = build.model.interface.cache;
+  const ir::InputPorts& inputs = build.model.graph.inputs;
   const Use history = history_of(build, b.shape(x), count + 1, name);
   if (build.phase == Phase::decode)
     return {ops::history_window(b, x, history, build.positions(), name + ".window"), count};
-  ops::history_append(b, x, history, build.fixed(io.prompt_rows), build.fixed(io.prompt_ends));
+  ops::history_append(b, x, history, build.fixed(inputs.prompt_rows), build.fixed(inputs.prompt_ends));
   return {x};
 }
 

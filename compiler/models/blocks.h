@@ -58,22 +58,22 @@ struct Build {
   // The iteration that first_layer is in: of what has a slot for one layer of each.
   int first_iteration() const { return first_layer / model.parameters.layers_of_iteration; }
   // No value where a sequence is one document.
-  Use documents() const { return generates() ? Use{} : fixed(model.interface.documents); }
+  Use documents() const { return generates() ? Use{} : fixed(model.graph.inputs.documents); }
   // No value where a sequence's tokens are those from 0 on.
   Use positions() const;
   ops::Randomness randomness() const {
-    return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
+    return {fixed(model.graph.state.rng_step), fixed(model.graph.state.rng_seed)};
   }
   // Of the residual stream: the same numbers whoever has the row.
   ops::Randomness randomness_of_stream() const {
     ops::Randomness random = randomness();
-    if (divides_stream()) random.first_row = fixed(model.interface.first_row);
+    if (divides_stream()) random.first_row = fixed(model.graph.state.first_row);
     return random;
   }
   // Of what ranks that share layers have a part each: every one draws its own.
   ops::Randomness randomness_of_rank() const {
-    const ir::ValueId own = model.interface.own_seed;
-    return {fixed(model.interface.rng_step), fixed(own == ir::kNoValue ? model.interface.rng_seed : own)};
+    const ir::ValueId own = model.graph.state.own_seed;
+    return {fixed(model.graph.state.rng_step), fixed(own == ir::kNoValue ? model.graph.state.rng_seed : own)};
   }
 };
 
@@ -89,18 +89,15 @@ struct WithEarlier {
 // starts. `name`: of the history, one for each place in a block.
 WithEarlier with_earlier(ops::RegionBuilder&, const Build&, Use x, int64_t count, const std::string& name);
 
-// A number of the layer that the region is at, f32 [], to which a step's micro-batches add; the update zeroes
-// it. `sums` is declared by who asks first.
-Use sum_of_layer(const Build&, LayerSums& sums, const std::string& name);
 // Adds weight * sum of rows, f32 [..], to what training minimizes in addition to the loss of the targets: the
 // mean of the step's micro-batches. The losses that are logged of steps and evaluations leave it out. The
 // weight grows linearly over the first `warmup_steps`. Nothing where the function does not train; at most
 // once a layer.
 void auxiliary_loss(ops::RegionBuilder&, const Build&, Use rows, double weight, int64_t warmup_steps);
-// Adds factor * sum of rows, f32 [..], to what is logged of a step: the mean of its micro-batches. Nothing
-// where the function does not train; at most once a layer.
-void layer_statistic(ops::RegionBuilder&, const Build&, Use rows, double factor, LayerSums& sums,
-                     const std::string& name);
+// Adds factor * sum of rows, f32 [..], to a metric of the step: the mean of its micro-batches. `sums` names
+// the values that layers add to. Nothing where the function does not train; at most once a layer.
+void layer_statistic(ops::RegionBuilder&, const Build&, Use rows, double factor, const std::string& sums,
+                     const runtime::MetricText& metric);
 
 // The origin of what drops out of an adapter's input.
 inline constexpr const char* kAdapterDropout = "adapter.dropout";
@@ -133,7 +130,7 @@ Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name)
 // The stream x [B,T,C] after attention -> after the mlp's passes, which goes into the stream's use `next`.
 Use add_recursions(ops::RegionBuilder&, const Build&, Use x, Use next);
 Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
-// Hidden states [..,T,C] of `segments` [..,T] are added to objective.embeddings, whose distances follow.
+// Hidden states [..,T,C] of `segments` [..,T] are added to results.reply_embeddings, whose distances follow.
 void add_distances(ops::RegionBuilder&, const Model&, Use segments, Use hidden);
 Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
 

@@ -29,7 +29,7 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   } else if (model.spec.model.input == spec::Input::tokens) {
     x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding");
   } else {
-    x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight),
+    x = ops::linear(b, build.fixed(model.graph.inputs.features), build.fixed(p.input_weight),
                     build.fixed(p.input_bias), "embedding");
   }
   if (positions) {

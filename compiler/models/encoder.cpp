@@ -81,10 +81,10 @@ class EncoderDeclarer {
 };
 
 EncoderInterface EncoderDeclarer::run() {
-  io_.tokens = input("tokens", {rows_, tokens_});
-  io_.documents = input("documents", {rows_, tokens_, {2, ""}});
-  io_.positions = input("positions", {rows_, tokens_});
-  io_.segments = input("segments", {rows_, tokens_});
+  graph_.inputs.text_tokens = input("tokens", {rows_, tokens_});
+  graph_.inputs.text_documents = input("documents", {rows_, tokens_, {2, ""}});
+  graph_.inputs.text_positions = input("positions", {rows_, tokens_});
+  graph_.inputs.text_segments = input("segments", {rows_, tokens_});
 
   io_.word = table("word_embedding", {encoder_.vocab_size, "Textvocabulary"}, "word_embeddings");
   io_.position =
@@ -115,8 +115,9 @@ Use of_layer(ValueId value, int offset = 0) {
 // Word, position and the first type, normed.
 void add_input(ops::RegionBuilder& b, const EncoderInterface& io, double epsilon, ValueId stream) {
   b.enter("embedding", "objective.embed");
-  Use x = ops::embedding(b, once(io.tokens), once(io.word), "encoder.embedding");
-  x = ops::position_embedding(b, x, once(io.position), "encoder.positioned", once(io.positions));
+  Use x = ops::embedding(b, once(b.graph().inputs.text_tokens), once(io.word), "encoder.embedding");
+  x = ops::position_embedding(b, x, once(io.position), "encoder.positioned",
+                              once(b.graph().inputs.text_positions));
   x = ops::bias_add(b, x, once(io.first_type), "encoder.typed");
   b.enter("norm", "objective.embed");
   b.into(once(stream));
@@ -140,10 +141,10 @@ Use attention(ops::RegionBuilder& b, const Model& model, const spec::Encoder& en
   ops::AttentionRules rules;
   rules.mask = ops::AttentionRules::Mask::full;
   rules.documents = true;
-  const ops::Randomness unused{once(model.interface.rng_step), once(model.interface.rng_seed)};
+  const ops::Randomness unused{once(model.graph.state.rng_step), once(model.graph.state.rng_seed)};
   const double scale = 1 / std::sqrt(static_cast<double>(encoder.head_dim()));
   const Use mixed = ops::attention(b, parts[0], parts[1], parts[2], scale, rules, 0, unused, kAttentionSite,
-                                   "encoder.mixed", once(io.documents));
+                                   "encoder.mixed", once(b.graph().inputs.text_documents));
   b.enter("attn_out", "objective.embed");
   return ops::linear(b, mixed, of_layer(io.out.weight), of_layer(io.out.bias), "encoder.out");
 }
@@ -189,7 +190,7 @@ void build_embed(Model& model) {
   const int layers = static_cast<int>(encoder.num_hidden_layers);
   ir::Value value;
   value.name = "encoder.stream";
-  value.shape = model.graph.value(io.tokens).shape;
+  value.shape = model.graph.value(model.graph.inputs.text_tokens).shape;
   value.shape.push_back(model.graph.value(io.word).shape[1]);
   value.slots = layers + 1;
   const ValueId stream = model.graph.add(std::move(value));
@@ -202,7 +203,7 @@ void build_embed(Model& model) {
   ops::RegionBuilder block(model.graph, function.regions[1]);
   add_block(block, model, encoder, stream);
   ops::RegionBuilder distances(model.graph, function.regions[2]);
-  add_distances(distances, model, once(io.segments), {stream, {false, layers}});
+  add_distances(distances, model, once(model.graph.inputs.text_segments), {stream, {false, layers}});
 }
 
 }  // namespace hydrac::models

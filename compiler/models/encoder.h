@@ -16,13 +16,7 @@ struct EncoderTensor {
   ir::CheckpointPart part;
 };
 
-// What "embed" is given: E rows of L tokens, each with several texts behind one another.
 struct EncoderInterface {
-  ir::ValueId tokens = ir::kNoValue;     // i32 [E,L]
-  ir::ValueId documents = ir::kNoValue;  // i32 [E,L,2]: where in its row each token's text begins and ends
-  ir::ValueId positions = ir::kNoValue;  // i32 [E,L]: of each token in its text
-  ir::ValueId segments = ir::kNoValue;   // i32 [E,L]: the reply that each token counts for, or -1
-
   // Parameters. Matrices are [out, in]; C is the encoder's width, I that of its mlp. Norms' are f32, all
   // others of the activations' type.
   struct Layer {
@@ -47,7 +41,7 @@ EncoderInterface declare_encoder(ir::Graph& graph, const spec::Encoder& encoder,
                                  ir::DType storage);
 
 // "embed": forward of a batch of texts, without dropout; the last hidden states are added to
-// objective.embeddings by segments, whose distances follow.
+// results.reply_embeddings by segments, whose distances follow.
 void build_embed(Model& model);
 
 }  // namespace hydrac::models

@@ -14,7 +14,7 @@ Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
 }
 
 Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {
-  const Use targets = build.fixed(build.model.interface.targets);
+  const Use targets = build.fixed(build.model.graph.inputs.any_targets());
   if (const auto& own = build.model.spec.train.loss.function) {
     b.enter("loss", "train.loss");
     return ops::pointwise_loss(b, own->lifted, predictions, targets, "loss_rows");
@@ -26,7 +26,7 @@ Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double
   if (m.head == spec::Head::language_model && build.tensor_ranks() > 1)
     return ops::cross_entropy_of_ranks(
         b, predictions, targets,
-        {build.tensor_ranks(), m.vocab_size, optional(build.fixed(build.model.interface.own_classes))},
+        {build.tensor_ranks(), m.vocab_size, optional(build.fixed(build.model.graph.state.own_classes))},
         m.logit_softcap, label_smoothing, "loss_rows");
   const int64_t classes = m.head == spec::Head::language_model ? m.vocab_size : m.num_labels;
   return ops::cross_entropy(b, predictions, targets, classes, m.logit_softcap, label_smoothing, "loss_rows");

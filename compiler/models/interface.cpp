@@ -43,34 +43,36 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   const ir::Dim B{spec.train.micro_batch_size, "B"}, T{spec.train.sequence_len, "T"}, O{m.num_labels, "O"};
   Interface io;
   if (m.input == spec::Input::tokens) {
-    io.tokens = declare(graph, "tokens", {B, T}, DType::i32, Role::input);
+    graph.inputs.tokens = declare(graph, "tokens", {B, T}, DType::i32, Role::input);
   } else {
-    io.features = declare(graph, "features", {B, T, {m.num_features, "N"}}, DType::f32, Role::input);
+    graph.inputs.features =
+        declare(graph, "features", {B, T, {m.num_features, "N"}}, DType::f32, Role::input);
   }
   const bool shares_layers = spec.parallel.tensor > 1;
   if (shares_layers && m.input == spec::Input::tokens)
-    io.own_tokens = declare(graph, "own_tokens", {B, T}, DType::f32, Role::input);
+    graph.inputs.own_tokens = declare(graph, "own_tokens", {B, T}, DType::f32, Role::input);
   if (shares_layers && m.head == spec::Head::language_model && vocab_rows(spec) != m.vocab_size)
-    io.own_classes = declare(graph, "own_classes", {}, DType::i32, Role::state);
+    graph.state.own_classes = declare(graph, "own_classes", {}, DType::i32, Role::state);
   if (shares_layers && (m.attention_dropout > 0 || (has_adapters(spec) && spec.adapter.dropout > 0)))
-    io.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
+    graph.state.own_seed = declare(graph, "own_seed", {}, DType::u32, Role::state);
   if (divides_stream(spec) && m.dropout > 0)
-    io.first_row = declare(graph, "first_row", {}, DType::i32, Role::state);
+    graph.state.first_row = declare(graph, "first_row", {}, DType::i32, Role::state);
   if (spec::reads_documents(spec)) {
-    io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
+    graph.inputs.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
     if (m.position != spec::Position::none)
-      io.positions = declare(graph, "positions", {B, T}, DType::i32, Role::input);
+      graph.inputs.positions = declare(graph, "positions", {B, T}, DType::i32, Role::input);
   }
-  io.targets = m.head == spec::Head::regression
-                   ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
-                   : declare(graph, "targets", {B, T}, DType::i32, Role::input);
-  io.inv_count = declare(graph, "inv_count", {}, DType::f32, Role::input);
+  if (m.head == spec::Head::regression)
+    graph.inputs.float_targets = declare(graph, "targets", {B, T, O}, DType::f32, Role::input);
+  else
+    graph.inputs.targets = declare(graph, "targets", {B, T}, DType::i32, Role::input);
+  graph.inputs.inv_count = declare(graph, "inv_count", {}, DType::f32, Role::input);
   if (spec.optimizations.precision == spec::Precision::fp16)
-    io.loss_scale = declare(graph, "loss_scale", {}, DType::f32, Role::optimizer_state);
-  io.loss = declare(graph, "loss", {}, DType::f32, Role::state);
-  io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
+    graph.state.loss_scale = declare(graph, "loss_scale", {}, DType::f32, Role::optimizer_state);
+  graph.results.loss = declare(graph, "loss", {}, DType::f32, Role::state);
+  graph.results.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
   if (m.head == spec::Head::classification)
-    io.eval_hits = declare(graph, "eval_hits", {}, DType::f32, Role::state);
+    graph.results.eval_hits = declare(graph, "eval_hits", {}, DType::f32, Role::state);
   if (spec::routes_tokens(spec)) {
     io.places = declare(graph, "router.places", {B, T}, DType::i32, Role::state);
     graph.value(io.places).slots = static_cast<int>(m.num_hidden_layers) / spec::layers_of_iteration(spec);
@@ -79,8 +81,8 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.token_depths = declare(graph, "router.depths", {B, T}, DType::f32, Role::state);
     graph.value(io.token_depths).slots = static_cast<int>(m.num_hidden_layers);
   }
-  io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
-  io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
+  graph.state.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
+  graph.state.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {
     const ir::Shape table = {T, {m.head_dim / 2, "D/2"}};
     io.rope_cos = declare(graph, "rope_cos", table, DType::f32, Role::constant);
@@ -96,37 +98,37 @@ void declare_objective(Model& model, int64_t text_rows, DType storage) {
       T = sequence_tokens(spec), P{spec::prompts_of_rank(spec), "Sets"}, N{spec.objective.replies, "Setsize"};
   const spec::Encoder* encoder = spec::encoder_of_replies(spec);
   ObjectiveInterface& io = model.interface.objective;
-  io.weights = declare(graph, "target_weights", {B, T}, DType::f32, Role::input);
+  graph.inputs.target_weights = declare(graph, "target_weights", {B, T}, DType::f32, Role::input);
   if (encoder)
     io.encoder = declare_encoder(graph, *encoder, text_rows, storage);
   else
-    io.segments = declare(graph, "segments", {B, T}, DType::i32, Role::input);
-  io.losses = declare(graph, "target_losses", {B, T}, DType::f32, Role::state);
+    graph.inputs.segments = declare(graph, "segments", {B, T}, DType::i32, Role::input);
+  graph.results.target_losses = declare(graph, "target_losses", {B, T}, DType::f32, Role::state);
   if (spec.objective.kl > 0)
-    io.base_losses = declare(graph, "base_target_losses", {B, T}, DType::f32, Role::state);
+    graph.results.base_target_losses = declare(graph, "base_target_losses", {B, T}, DType::f32, Role::state);
   const ir::Dim C =
       encoder ? ir::Dim{encoder->hidden_size, "Textwidth"} : ir::Dim{spec.model.hidden_size, "C"};
   constexpr int64_t kRows = 8;  // that a tensor core's matmul takes at once
   const ir::Dim rows{(P.size * N.size + kRows - 1) / kRows * kRows, "Embeddings"};
-  io.embeddings = declare(graph, "reply_embeddings", {rows, C}, DType::f32, Role::state);
+  graph.results.reply_embeddings = declare(graph, "reply_embeddings", {rows, C}, DType::f32, Role::state);
   io.sets = declare(graph, "reply_sets", {P, N, C}, DType::f32, Role::state);
   graph.value(io.sets).view =
-      ir::View{io.embeddings, 0, 0, ir::contiguous_strides(graph.value(io.sets).shape)};
-  io.distance = declare(graph, "reply_distance", {P}, DType::f32, Role::state);
-  io.distances = declare(graph, "reply_distances", {P, N}, DType::f32, Role::state);
+      ir::View{graph.results.reply_embeddings, 0, 0, ir::contiguous_strides(graph.value(io.sets).shape)};
+  graph.results.reply_distance = declare(graph, "reply_distance", {P}, DType::f32, Role::state);
+  graph.results.reply_distances = declare(graph, "reply_distances", {P, N}, DType::f32, Role::state);
 }
 
 void declare_generate(Model& model) {
   const spec::Spec& spec = model.spec;
-  Interface& io = model.interface;
-  io.prompt = declare(model.graph, "prompt", {{1, "1"}, sequence_tokens(spec)}, DType::i32, Role::input);
-  io.position = declare(model.graph, "position", {}, DType::i32, Role::input);
-  io.logits = declare(model.graph, "next_logits",
-                      {{1, "1"}, {vocab_rows(spec), spec.parallel.tensor > 1 ? "Vocabulary" : "V"}},
-                      DType::f32, Role::state);
+  ir::Graph& graph = model.graph;
+  graph.inputs.prompt = declare(graph, "prompt", {{1, "1"}, sequence_tokens(spec)}, DType::i32, Role::input);
+  graph.inputs.position = declare(graph, "position", {}, DType::i32, Role::input);
+  graph.results.logits = declare(
+      graph, "next_logits", {{1, "1"}, {vocab_rows(spec), spec.parallel.tensor > 1 ? "Vocabulary" : "V"}},
+      DType::f32, Role::state);
   if (spec.parallel.tensor > 1)
-    io.own_prompt =
-        declare(model.graph, "own_prompt", {{1, "1"}, sequence_tokens(spec)}, DType::f32, Role::input);
+    graph.inputs.own_prompt =
+        declare(graph, "own_prompt", {{1, "1"}, sequence_tokens(spec)}, DType::f32, Role::input);
 }
 
 void declare_cache(Model& model, const Generation& generation, DType storage) {
@@ -135,22 +137,22 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
   const ir::Dim S{generation.sequences, "Sequences"}, A{generation.prompts, "Prompts"},
       P{generation.prompt_tokens, "Prompttokens"}, V{vocab_rows(spec), "V"};
   CacheInterface& io = model.interface.cache;
-  io.prompts = declare(graph, "prompts", {A, P}, DType::i32, Role::input);
-  io.prompt_rows = declare(graph, "prompt_rows", {A}, DType::i32, Role::input);
-  io.prompt_ends = declare(graph, "prompt_ends", {A}, DType::i32, Role::input);
-  io.tokens = declare(graph, "next_tokens", {S, {1, "1"}}, DType::i32, Role::input);
-  io.positions = declare(graph, "next_positions", {S, {1, "1"}}, DType::i32, Role::input);
-  io.prompt_logits = declare(graph, "prompt_logits", {A, V}, DType::f32, Role::state);
-  io.logits = declare(graph, "next_logits", {S, {1, "1"}, V}, DType::f32, Role::state);
+  graph.inputs.prompts = declare(graph, "prompts", {A, P}, DType::i32, Role::input);
+  graph.inputs.prompt_rows = declare(graph, "prompt_rows", {A}, DType::i32, Role::input);
+  graph.inputs.prompt_ends = declare(graph, "prompt_ends", {A}, DType::i32, Role::input);
+  graph.inputs.next_tokens = declare(graph, "next_tokens", {S, {1, "1"}}, DType::i32, Role::input);
+  graph.inputs.next_positions = declare(graph, "next_positions", {S, {1, "1"}}, DType::i32, Role::input);
+  graph.results.prompt_logits = declare(graph, "prompt_logits", {A, V}, DType::f32, Role::state);
+  graph.results.next_logits = declare(graph, "next_logits", {S, {1, "1"}, V}, DType::f32, Role::state);
   if (generation.top > 0) {
     const ir::Dim N{generation.top, "Top"};
-    io.inverse_temperature = declare(graph, "inverse_temperature", {}, DType::f32, Role::input);
-    io.vocabulary = declare(graph, "vocabulary", {}, DType::i32, Role::input);
-    io.uniforms = declare(graph, "uniforms", {S, {2, "2"}}, DType::f32, Role::input);
-    io.top_values = declare(graph, "top_logits.values", {S, N}, DType::f32, Role::state);
-    io.top_ids = declare(graph, "top_logits.ids", {S, N}, DType::i32, Role::state);
-    io.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
-    io.drawn = declare(graph, "top_logits.drawn", {S}, DType::i32, Role::state);
+    graph.inputs.inverse_temperature = declare(graph, "inverse_temperature", {}, DType::f32, Role::input);
+    graph.inputs.vocabulary = declare(graph, "vocabulary", {}, DType::i32, Role::input);
+    graph.inputs.uniforms = declare(graph, "uniforms", {S, {2, "2"}}, DType::f32, Role::input);
+    graph.results.top_values = declare(graph, "top_logits.values", {S, N}, DType::f32, Role::state);
+    graph.results.top_ids = declare(graph, "top_logits.ids", {S, N}, DType::i32, Role::state);
+    graph.results.top_sums = declare(graph, "top_logits.sums", {S}, DType::f32, Role::state);
+    graph.results.drawn = declare(graph, "top_logits.drawn", {S}, DType::i32, Role::state);
   }
   const int64_t kv_heads = spec.model.num_key_value_heads;
   const ir::Dim M = generation.tokens > 0 ? ir::Dim{generation.tokens, "Cached"} : sequence_tokens(spec);
@@ -158,7 +160,8 @@ void declare_cache(Model& model, const Generation& generation, DType storage) {
       S, {kv_heads, kv_heads == spec.model.num_attention_heads ? "H" : "K"}, M, {spec.model.head_dim, "D"}};
   if (generation.pages > 0) {
     const int64_t of_sequence = (M.size + generation.page_tokens - 1) / generation.page_tokens;
-    io.page_table = declare(graph, "page_table", {S, {of_sequence, "Textpages"}}, DType::i32, Role::input);
+    graph.inputs.page_table =
+        declare(graph, "page_table", {S, {of_sequence, "Textpages"}}, DType::i32, Role::input);
     shape[0] = {generation.pages, "Pages"};
     shape[2] = {generation.page_tokens, "Pagetokens"};
   }

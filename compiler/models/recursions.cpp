@@ -20,7 +20,7 @@ void add_router_loss(ops::RegionBuilder& b, const Build& build, Use logit, Use d
   }
   const auto tokens = static_cast<double>(element_count(b.shape(depth)));
   const auto layers = static_cast<double>(build.model.spec.model.num_hidden_layers);
-  layer_statistic(b, build, depth, 1 / (tokens * layers), build.model.interface.depths, "depths");
+  layer_statistic(b, build, depth, 1 / (tokens * layers), "depths", {"mean_depth", "depth", 2});
 }
 
 }  // namespace

@@ -20,13 +20,14 @@ void train_predictor(ops::RegionBuilder& b, const Build& build, Use x, const ops
                  spec.model.mod.predictor_weight / tokens, 0);
   const auto routed = static_cast<double>(spec.model.num_hidden_layers / spec::layers_of_iteration(spec));
   layer_statistic(b, build, ops::choice_hits(b, logits, choice.places, "predictor.hits"),
-                  1 / (tokens * routed), build.model.interface.predictor_hits, "predictor_hits");
+                  1 / (tokens * routed), "predictor_hits", {"predictor_accuracy", "predicted", 3});
 }
 
 // Of a sequence at most.
 int64_t tokens_in_cache(const ir::Graph& graph, const CacheInterface& io) {
   const int64_t rows = graph.value(io.keys).shape[2].size;  // of a page, where there are any
-  return io.page_table == ir::kNoValue ? rows : rows * graph.value(io.page_table).shape[1].size;
+  const ir::ValueId pages = graph.inputs.page_table;
+  return pages == ir::kNoValue ? rows : rows * graph.value(pages).shape[1].size;
 }
 
 // The layer's cache has a sequence's chosen tokens one behind the other. Where "decode" puts the next one is

@@ -51,14 +51,14 @@ void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
-  const Use scale = training ? build.fixed(model.interface.loss_scale) : Use{};
-  const Use weights = training ? build.fixed(model.interface.objective.weights) : Use{};
-  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training, scale,
+  const Use scale = training ? build.fixed(model.graph.state.loss_scale) : Use{};
+  const Use weights = training ? build.fixed(model.graph.inputs.target_weights) : Use{};
+  ops::mean_loss(b, rows, build.fixed(model.graph.inputs.inv_count), build.fixed(loss), training, scale,
                  weights);
-  if (training || model.interface.eval_hits == ir::kNoValue) return;
+  if (training || model.graph.results.eval_hits == ir::kNoValue) return;
   b.enter("accuracy", "model.head");
-  ops::hits(b, predictions, build.fixed(model.interface.targets), spec.model.num_labels,
-            build.fixed(model.interface.eval_hits));
+  ops::hits(b, predictions, build.fixed(model.graph.inputs.targets), spec.model.num_labels,
+            build.fixed(model.graph.results.eval_hits));
 }
 
 // The losses of a batch's targets, one by one, without dropout and smoothing.
@@ -86,10 +86,10 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
 }
 
 void build_micro_step(Model& model, int cut) {
-  build_loss(model, "micro_step", Phase::train, model.interface.loss, cut);
+  build_loss(model, "micro_step", Phase::train, model.graph.results.loss, cut);
 }
 void build_evaluate(Model& model) {
-  build_loss(model, "evaluate", Phase::evaluate, model.interface.eval_loss);
+  build_loss(model, "evaluate", Phase::evaluate, model.graph.results.eval_loss);
 }
 
 void advance_randomness(Model& model) {
@@ -98,7 +98,7 @@ void advance_randomness(Model& model) {
   if (function.regions.back().layers > 0) add_region(function, "randomness", 0);
   ops::RegionBuilder b(model.graph, function.regions.back());
   b.enter("state", "train.seed");
-  const Use step{model.interface.rng_step, {}};
+  const Use step{model.graph.state.rng_step, {}};
   const ir::Node node{.inputs = {step}, .outputs = {step}};
   ir::BodyBuilder k(model.graph, node, {});
   k.store_row(0, k.scalar(0) + k.constant(1, ir::ExprType::u32));
@@ -111,49 +111,49 @@ void build_generate(Model& model) {
   const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
-  const Use token = ops::select_token(b, hidden, build.fixed(model.interface.position), "last_hidden");
-  add_logits(b, build, token, model.interface.logits);
+  const Use token = ops::select_token(b, hidden, build.fixed(model.graph.inputs.position), "last_hidden");
+  add_logits(b, build, token, model.graph.results.logits);
 }
 
 void build_prefill(Model& model) {
-  const CacheInterface& io = model.interface.cache;
-  const ir::Shape& prompts = model.graph.value(io.prompts).shape;
+  const ir::InputPorts& inputs = model.graph.inputs;
+  const ir::Shape& prompts = model.graph.value(inputs.prompts).shape;
   ir::Function& function = add_function(model, "prefill");
   const Build build{model, prompts[0], prompts[1], Phase::prefill};
   const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
-  const Use token = ops::select_token(b, hidden, build.fixed(io.prompt_ends), "last_hidden");
-  add_logits(b, build, token, io.prompt_logits);
+  const Use token = ops::select_token(b, hidden, build.fixed(inputs.prompt_ends), "last_hidden");
+  add_logits(b, build, token, model.graph.results.prompt_logits);
 }
 
 void build_decode(Model& model) {
-  const CacheInterface& io = model.interface.cache;
-  const ir::Shape& tokens = model.graph.value(io.tokens).shape;
+  const ir::InputPorts& inputs = model.graph.inputs;
+  const ir::ResultPorts& results = model.graph.results;
+  const ir::Shape& tokens = model.graph.value(inputs.next_tokens).shape;
   ir::Function& function = add_function(model, "decode");
   const Build build{model, tokens[0], tokens[1], Phase::decode};
   const Use hidden = hidden_states(build, function).last;
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
-  add_logits(b, build, hidden, io.logits);
-  if (io.top_values == ir::kNoValue) return;
+  add_logits(b, build, hidden, results.next_logits);
+  if (results.top_values == ir::kNoValue) return;
   b.enter("head", "sample.temperature");
-  ops::top_logits(
-      b, build.fixed(io.logits), build.fixed(io.inverse_temperature), build.fixed(io.vocabulary),
-      build.fixed(io.uniforms),
-      {build.fixed(io.top_values), build.fixed(io.top_ids), build.fixed(io.top_sums), build.fixed(io.drawn)});
+  ops::top_logits(b, build.fixed(results.next_logits), build.fixed(inputs.inverse_temperature),
+                  build.fixed(inputs.vocabulary), build.fixed(inputs.uniforms),
+                  {build.fixed(results.top_values), build.fixed(results.top_ids),
+                   build.fixed(results.top_sums), build.fixed(results.drawn)});
 }
 
 void build_score(Model& model) {
   const spec::Spec& spec = model.spec;
-  const ObjectiveInterface& io = model.interface.objective;
   ir::Function& function = add_function(model, "score");
   const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), Phase::evaluate};
-  const Hidden hidden = score(build, function, io.losses);
+  const Hidden hidden = score(build, function, model.graph.results.target_losses);
   if (spec::encoder_of_replies(spec)) return;
   const int64_t layer = spec.objective.embed_layer;
   const bool is_last = layer == spec.model.num_hidden_layers;
   ops::RegionBuilder b(model.graph, add_region(function, "distances", 0));
-  add_distances(b, model, build.fixed(io.segments),
+  add_distances(b, model, build.fixed(model.graph.inputs.segments),
                 is_last ? hidden.last : build.fixed(hidden.stream, static_cast<int>(layer)));
 }
 
@@ -161,7 +161,7 @@ void build_score_base(Model& model) {
   ir::Function& function = add_function(model, "score_base");
   Build build{model, {model.spec.train.micro_batch_size, "B"}, sequence_tokens(model.spec), Phase::evaluate};
   build.adapted = false;
-  score(build, function, model.interface.objective.base_losses);
+  score(build, function, model.graph.results.base_target_losses);
 }
 
 }  // namespace hydrac::models

@@ -7,9 +7,14 @@ std::optional<FoundRate> found_rate(ops::RegionBuilder& b, const spec::Spec& spe
   const auto scalar = [&](const char* name, ir::Role role) {
     return b.fresh(name, {}, ir::DType::f32, role);
   };
-  return FoundRate{scalar("learning_rate.digits", ir::Role::optimizer_state),
-                   scalar("learning_rate.unit", ir::Role::optimizer_state),
-                   scalar("learning_rate.trial", ir::Role::state)};
+  const FoundRate rate{scalar("learning_rate.digits", ir::Role::optimizer_state),
+                       scalar("learning_rate.unit", ir::Role::optimizer_state),
+                       scalar("learning_rate.trial", ir::Role::state)};
+  ir::StatePorts& state = b.graph().state;
+  state.rate_digits = rate.digits.value;
+  state.rate_unit = rate.unit.value;
+  state.rate_trial = rate.trial.value;
+  return rate;
 }
 
 }  // namespace hydrac::optimizers

@@ -158,7 +158,7 @@ void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const s
 
 Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack, Use rank) {
   std::optional<Use> scale;
-  if (model.interface.loss_scale != ir::kNoValue) scale = Use{model.interface.loss_scale, {}};
+  if (model.graph.state.loss_scale != ir::kNoValue) scale = Use{model.graph.state.loss_scale, {}};
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
   if (pack.sharing_ranks > 1)

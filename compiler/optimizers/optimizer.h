@@ -10,19 +10,6 @@
 
 namespace hydrac::optimizers {
 
-// Scalars the update leaves for the host to report, f32 [] where nothing else is said.
-struct Metrics {
-  ir::ValueId step_loss = ir::kNoValue;           // loss of the whole optimizer step
-  ir::ValueId grad_norm = ir::kNoValue;           // before clipping
-  ir::ValueId learning_rate = ir::kNoValue;       // that this step used
-  ir::ValueId aux_loss = ir::kNoValue;            // of all layers; where blocks add to the loss
-  ir::ValueId predictor_accuracy = ir::kNoValue;  // of all tokens and routed layers; of a mixture of depths
-  ir::ValueId mean_depth = ir::kNoValue;          // of all tokens and layers; of a mixture of recursions
-  // fp16 only:
-  ir::ValueId loss_scale = ir::kNoValue;  // that this step's gradients were multiplied by
-  ir::ValueId skipped = ir::kNoValue;     // i32 []: 1 when the gradients overflowed and nothing was updated
-};
-
 // What one optimizer is given to write its kernels with: one for each of its groups, by GroupKernel.
 struct Update {
   ops::RegionBuilder& builder;  // of the region that its kernels go to
@@ -66,8 +53,9 @@ struct RateInputs {
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step,
                                  const RateInputs& inputs);
 
-// A step whose gradients or loss are not finite changes neither parameters nor moments. With a loss scale in
-// the model's interface the next step may be a good one (loss_scale.h); without, none after it changes them.
-Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling = {});
+// Sets the ports and metrics that "update" leaves for the host. A step whose gradients or loss are not finite
+// changes neither parameters nor moments. With the port loss_scale the next step may be a good one
+// (loss_scale.h); without, none after it changes them.
+void build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling = {});
 
 }  // namespace hydrac::optimizers

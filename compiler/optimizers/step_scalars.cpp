@@ -50,7 +50,7 @@ StepScalars prepare_update(ops::RegionBuilder& b, const models::Model& model, Us
                 {}};
   if (rounds_stochastically(model.spec))
     s.rounding_key = b.fresh("rounding_key", {}, DType::u32, Role::state);
-  const Use loss{model.interface.loss, {}};
+  const Use loss{model.graph.results.loss, {}};
   Node node{.inputs = {step, square, loss},
             .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
   node.inputs.push_back(scaled ? scaled->scale : s.skipped);
@@ -58,7 +58,7 @@ StepScalars prepare_update(ops::RegionBuilder& b, const models::Model& model, Us
   const auto key = static_cast<int>(node.outputs.size()), seed = static_cast<int>(node.inputs.size());
   if (s.rounding_key.value != ir::kNoValue) {
     node.outputs.push_back(s.rounding_key);
-    node.inputs.push_back({model.interface.rng_seed, {}});
+    node.inputs.push_back({model.graph.state.rng_seed, {}});
   }
   const auto cut = static_cast<int>(node.inputs.size());
   if (adaptive) node.inputs.push_back(adaptive->cut);

@@ -25,9 +25,9 @@ using ir::Use;
 
 namespace {
 
-// What the layers have together, f32 []; the next step's start anew.
-ir::ValueId take_sums(ops::RegionBuilder& b, const models::LayerSums& sums, const std::string& name) {
-  if (sums.all == ir::kNoValue) return ir::kNoValue;
+// The metric is the sum of all layers' numbers, which start anew.
+ir::Metric take_sums(ops::RegionBuilder& b, const models::LayerSum& sums) {
+  const std::string& name = sums.metric.name;
   b.enter("optimizer", "train.loss");
   const Use all{sums.all, {}}, total = b.fresh(name, {}, DType::f32, Role::state);
   const Node node{.inputs = {all}, .outputs = {total, all}};
@@ -37,7 +37,7 @@ ir::ValueId take_sums(ops::RegionBuilder& b, const models::LayerSums& sums, cons
   k.store(1, k.constant(0));
   b.emit_body(node, "sum_of_layers", k.take(),
               fmt::format("{} = sum of all layers', which start anew", name));
-  return total.value;
+  return {sums.metric, total.value};
 }
 
 void advance(ops::RegionBuilder& b, Use step) {
@@ -71,25 +71,26 @@ std::vector<const models::ParameterGroup*> groups_of(const models::Pack& pack, s
 
 }  // namespace
 
-Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
+void build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
+  ir::Graph& graph = model.graph;
   ir::Region first{"update", 0, false, false, {}}, last{"apply_update", 0, false, false, {}};
   std::vector<ir::Region> between;
-  ops::RegionBuilder b(model.graph, first);
+  ops::RegionBuilder b(graph, first);
 
-  const Use step = model.interface.step != ir::kNoValue ? Use{model.interface.step, {}}
-                                                        : b.fresh("step", {}, DType::i32, Role::state);
+  const Use step{models::steps_done(graph), {}};
   Use rank;
-  if (pack.sharing_ranks > 1) rank = b.fresh("rank", {}, DType::i32, Role::state);
+  if (pack.sharing_ranks > 1) {
+    rank = b.fresh("rank", {}, DType::i32, Role::state);
+    graph.state.rank = rank.value;
+  }
   const Use square = gradient_square(b, model, pack, rank);
   std::optional<ScaledStep> scaled;
-  if (model.interface.loss_scale != ir::kNoValue)
-    scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
+  if (graph.state.loss_scale != ir::kNoValue)
+    scaled = adjust_loss_scale(b, {graph.state.loss_scale, {}}, square, scaling);
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
   const StepScalars scalars =
       prepare_update(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
-  const ir::ValueId aux_loss = take_sums(b, model.interface.aux_losses, "aux_loss"),
-                    predictor_accuracy = take_sums(b, model.interface.predictor_hits, "predictor_accuracy"),
-                    mean_depth = take_sums(b, model.interface.depths, "mean_depth");
+  for (const models::LayerSum& sums : model.interface.layer_sums) graph.metrics.push_back(take_sums(b, sums));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const bool zero_gradients = spec::micro_batches_of_step(model.spec) > 1;
   std::vector<Use> places;
@@ -123,26 +124,25 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   } else {
     Update before = update_by(spec::Optimizer::muon, b);
     const std::vector<Orthogonalized> updates = orthogonalize(before, between, last);
-    ops::RegionBuilder end(model.graph, last);
+    ops::RegionBuilder end(graph, last);
     Update behind = update_by(spec::Optimizer::muon, end);
     muon(behind, updates);
     advance(end, step);
   }
-  ir::Function& function = model.graph.functions.emplace_back();
+  ir::Function& function = graph.functions.emplace_back();
   function.name = "update";
-  function.regions = take_own_parts(model.graph, pack);
+  function.regions = take_own_parts(graph, pack);
   function.regions.push_back(std::move(first));
   for (ir::Region& region : between) function.regions.push_back(std::move(region));
   if (!last.nodes.empty()) function.regions.push_back(std::move(last));
-  for (ir::Region& region : gather_parts(model.graph, pack)) function.regions.push_back(std::move(region));
-  Metrics metrics{scalars.step_loss.value,     scalars.grad_norm.value,
-                  scalars.learning_rate.value, aux_loss,
-                  predictor_accuracy,          mean_depth};
+  for (ir::Region& region : gather_parts(graph, pack)) function.regions.push_back(std::move(region));
+  graph.results.step_loss = scalars.step_loss.value;
+  graph.results.grad_norm = scalars.grad_norm.value;
+  graph.results.learning_rate = scalars.learning_rate.value;
   if (scaled) {
-    metrics.loss_scale = scaled->scale.value;
-    metrics.skipped = scaled->skipped.value;
+    graph.results.loss_scale = scaled->scale.value;
+    graph.results.skipped = scaled->skipped.value;
   }
-  return metrics;
 }
 
 }  // namespace hydrac::optimizers

@@ -72,7 +72,7 @@ class Quantization {
     if (weights_.empty()) return;
     const auto load = std::ranges::find(graph_.functions, "load", &ir::Function::name);
     if (load == graph_.functions.end()) graph_.functions.push_back({"load", {}});
-    const Use step{graph_.find("step"), {}};
+    const Use step{graph_.state.step, {}};
     make_scales(graph_.function("update"), step);
     make_scales(graph_.function("load"), {});
   }

@@ -28,12 +28,10 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
   std::vector<ir::Use> sums;
   if (pack.sharing_ranks == 1)
     for (const models::ParameterGroup& group : pack.groups) sums.push_back({group.gradients, {}});
-  sums.push_back({interface.loss, {}});
-  for (const models::LayerSums* of_layers :
-       {&interface.aux_losses, &interface.predictor_hits, &interface.depths})
-    if (of_layers->all != ir::kNoValue) sums.push_back({of_layers->all, {}});
+  sums.push_back({graph.results.loss, {}});
+  for (const models::LayerSum& of_layers : interface.layer_sums) sums.push_back({of_layers.all, {}});
   b.emit_node(ir::Op::all_reduce, sums, sums, {{"ranks", ranks.count}});
-  skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
+  skip_randomness(b, {graph.state.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
   std::vector<ir::Region> added;
   if (pack.sharing_ranks > 1 && !pack.shards_gradients)
     added = models::regions_of_stretches(pack, "reduce_gradients", ir::Op::reduce_scatter, "parallel.zero",

@@ -67,7 +67,7 @@ void VectorCopies::spread(ops::RegionBuilder& b, size_t number) {
   part.view = ir::View{vectors_, first_rows_[number] * pack_.row, 0, contiguous_strides(part.shape)};
   const models::Stretch& stretch = group.stretches.back();
   const ir::Dim width = part.shape[1];
-  const Node node{.inputs = {{group.own_parameters, {}}, {graph_.find("rank"), {}}},
+  const Node node{.inputs = {{group.own_parameters, {}}, {graph_.state.rank, {}}},
                   .outputs = {{graph_.add(std::move(part)), {}}}};
   ir::BodyBuilder k(graph_, node, {rows});
   k.columns({width});

@@ -36,9 +36,10 @@ Json schedule_json(const spec::Spec& spec) {
   return json;
 }
 
-Json loss_json(const models::Interface& interface) {
-  Json json = {{"value", interface.loss}};
-  if (interface.aux_losses.all != ir::kNoValue) json["auxiliary"] = interface.aux_losses.of_layer;
+Json loss_json(const models::Model& model) {
+  Json json = {{"value", model.graph.results.loss}};
+  for (const models::LayerSum& sums : model.interface.layer_sums)
+    if (sums.metric.name == models::kAuxiliaryLoss.name) json["auxiliary"] = sums.of_layer;
   return json;
 }
 
@@ -61,7 +62,7 @@ Json job_json(spec::Spec spec, int threads) {
   }
   return {{"threads", threads},
           {"graph", graph_json(graph)},
-          {"loss", loss_json(model.interface)},
+          {"loss", loss_json(model)},
           {"accumulation", spec::micro_batches_of_step(spec)},
           {"optimizer",
            {{"name", spec::to_string(o.name)},
@@ -240,24 +241,22 @@ class BatchTensors {
   void append(size_t s, size_t m, std::vector<runtime::TensorToWrite>& tensors) const {
     using runtime::SafetensorsDtype;
     const runtime::Batch& batch = batches_[s][m];
-    const auto& interface = compiled_.interface;
+    const ir::Graph& graph = compiled_.graph;
     const auto add = [&](ir::ValueId id, SafetensorsDtype dtype, const void* data) {
       if (id == ir::kNoValue) return;
-      const ir::Value& value = compiled_.graph.value(id);
+      const ir::Value& value = graph.value(id);
       tensors.push_back(entry(fmt::format("{}.s{}.m{}", value.name, s, m), dtype, value.shape, data));
     };
-    add(interface.tokens, SafetensorsDtype::i32, batch.tokens.data());
-    add(interface.documents, SafetensorsDtype::i32, batch.documents.data());
-    add(interface.positions, SafetensorsDtype::i32, batch.positions.data());
-    add(interface.features, SafetensorsDtype::f32, batch.features.data());
-    if (compiled_.graph.value(interface.targets).dtype == ir::DType::i32)
-      add(interface.targets, SafetensorsDtype::i32, batch.targets.data());
-    else
-      add(interface.targets, SafetensorsDtype::f32, batch.float_targets.data());
-    add(interface.inv_count, SafetensorsDtype::f32, &inverses_[s]);
-    add(interface.objective.weights, SafetensorsDtype::f32, batch.weights.data());
-    add(interface.step, SafetensorsDtype::i32, &numbers_[s]);
-    add(interface.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
+    add(graph.inputs.tokens, SafetensorsDtype::i32, batch.tokens.data());
+    add(graph.inputs.documents, SafetensorsDtype::i32, batch.documents.data());
+    add(graph.inputs.positions, SafetensorsDtype::i32, batch.positions.data());
+    add(graph.inputs.features, SafetensorsDtype::f32, batch.features.data());
+    add(graph.inputs.targets, SafetensorsDtype::i32, batch.targets.data());
+    add(graph.inputs.float_targets, SafetensorsDtype::f32, batch.float_targets.data());
+    add(graph.inputs.inv_count, SafetensorsDtype::f32, &inverses_[s]);
+    add(graph.inputs.target_weights, SafetensorsDtype::f32, batch.weights.data());
+    add(graph.state.step, SafetensorsDtype::i32, &numbers_[s]);
+    add(graph.state.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
   }
 
   const driver::Compiled& compiled_;

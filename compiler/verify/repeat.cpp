@@ -32,7 +32,7 @@ Sameness compare_bits(std::string what, const Training& a, const Training& b) {
   using Step = runtime::StepResult;
   const std::pair<const char*, float (*)(const Step&)> numbers[] = {
       {"loss", [](const Step& s) { return s.loss; }},
-      {"aux_loss", [](const Step& s) { return s.aux_loss.value_or(0); }},
+      {"aux_loss", [](const Step& s) { return s.metric("aux_loss").value_or(0); }},
       {"grad_norm", [](const Step& s) { return s.grad_norm; }},
       {"learning_rate", [](const Step& s) { return s.learning_rate; }},
       {"loss_scale", [](const Step& s) { return s.loss_scale.value_or(0); }}};

@@ -97,9 +97,9 @@ class Comparison {
                 {{"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true}});
     // Of model.mor it depends on variances, in which differences cancel. In bf16 autocast's is off by a
     // fifteenth of a rounding in one step, and by half of one in another.
-    if (ours_.steps[0].aux_loss)
+    if (ours_.steps[0].metric("aux_loss"))
       add_numbers("aux_loss", yardstick_.measures_gradients() ? least_.norm : least_.loss,
-                  of_steps("aux_loss", [](const Step& step) { return step.aux_loss.value_or(0); }));
+                  of_steps("aux_loss", [](const Step& step) { return step.metric("aux_loss").value_or(0); }));
     add_numbers("grad_norm", least_.norm,
                 of_steps("grad_norm", [](const Step& step) { return step.grad_norm; }));
     // By step, each with loss and norm; the evaluation comes last.

@@ -75,7 +75,7 @@ void CpuStepProgram::end_replies() {
 StepResult CpuStepProgram::finish_step() {
   if (!unread_result_) throw std::logic_error("no step is unfinished");
   unread_result_ = false;
-  return step_result(layout().results, arena_);
+  return step_result(layout(), arena_);
 }
 
 void CpuStepProgram::perform(Function function) {

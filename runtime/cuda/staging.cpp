@@ -7,7 +7,7 @@ namespace hydrac::runtime::cuda {
 
 Staging::Staging(const ProgramLayout& layout, int64_t batches, int64_t results)
     : layout_(layout),
-      result_range_(step_result_range(layout.results)),
+      result_range_(step_result_range(layout)),
       token_order_(layout.inputs.token_ids),
       position_order_(layout.inputs.position_ids),
       batches_(HostRing::Direction::to_device, layout.input_bytes, static_cast<size_t>(batches)),
@@ -54,7 +54,7 @@ StepResult Staging::oldest_result() {
   ended.synchronize();
   const bool follows_pause = oldest_step_ == begun_after_pause_;
   step_times_.push_back(ended.ms_since(follows_pause ? began_ : step(oldest_step_ - 1).ended));
-  return step_result(layout_.results, results_.slot(oldest_step_++), result_range_.first);
+  return step_result(layout_, results_.slot(oldest_step_++), result_range_.first);
 }
 
 std::vector<std::span<const std::byte>> Staging::finished_inputs() const {

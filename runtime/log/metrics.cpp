@@ -47,9 +47,6 @@ std::span<const MetricField> metric_fields() {
   constexpr double seconds = 1e-3, percent = 100, mebibytes = 1024;  // of milliseconds, shares and GiB
   static constexpr MetricField fields[] = {
       {"loss", "train/loss", &MetricsRecord::loss},
-      {"aux_loss", "train/aux_loss", &MetricsRecord::aux_loss},
-      {"predictor_accuracy", "train/predictor_accuracy", &MetricsRecord::predictor_accuracy},
-      {"mean_depth", "train/mean_depth", &MetricsRecord::mean_depth},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
       {"eval_accuracy", "eval/accuracy", &MetricsRecord::eval_accuracy},
       {"eval_perplexity", "eval/perplexity", &MetricsRecord::eval_perplexity},
@@ -57,11 +54,6 @@ std::span<const MetricField> metric_fields() {
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
       {"sequence_len", "train/sequence_len", &MetricsRecord::sequence_len},
       {"curriculum_share", "train/curriculum_share", &MetricsRecord::curriculum_share},
-      {"diversity", "objective/diversity", &MetricsRecord::diversity},
-      {"kl", "objective/kl", &MetricsRecord::kl},
-      {"reward", "objective/reward", &MetricsRecord::reward},
-      {"reply_tokens", "objective/reply_tokens", &MetricsRecord::reply_tokens},
-      {"sampling_gap", "objective/sampling_gap", &MetricsRecord::sampling_gap},
       {"sampling_ms", "objective/sampling_time_s", &MetricsRecord::sampling_ms, timing, seconds},
       {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},
       {"skipped_steps", "train/skipped_steps", &MetricsRecord::skipped_steps},
@@ -87,15 +79,13 @@ std::span<const MetricField> metric_fields() {
 
 std::string metrics_line(const MetricsRecord& record) {
   std::string line = fmt::format("{{\"step\":{}", record.step);
-  for (const MetricField& field : metric_fields()) {
-    const std::optional<double>& value = record.*field.value;
-    if (!value) continue;
-    if (std::isfinite(*value)) {
-      fmt::format_to(std::back_inserter(line), ",\"{}\":{}", field.key, *value);
-    } else {
-      fmt::format_to(std::back_inserter(line), ",\"{}\":null", field.key);
-    }
-  }
+  const auto add = [&](std::string_view key, double value) {
+    line += fmt::format(",\"{}\":", key);
+    line += std::isfinite(value) ? fmt::format("{}", value) : "null";
+  };
+  for (const MetricField& field : metric_fields())
+    if (const std::optional<double>& value = record.*field.value) add(field.key, *value);
+  for (const Metric& metric : record.metrics) add(metric.text.name, metric.value);
   line += '}';
   return line;
 }

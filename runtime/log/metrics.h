@@ -5,6 +5,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "runtime/log/metric.h"
 
 namespace hydrac::runtime {
 
@@ -12,19 +15,14 @@ namespace hydrac::runtime {
 struct MetricsRecord {
   int64_t step = 0;
   std::optional<double> loss, eval_loss;  // nats a token
-  std::optional<double> aux_loss;         // that blocks add to it in training, as routers do; not in `loss`
-  std::optional<double> predictor_accuracy;  // of a mixture of depths: of all tokens and routed layers
-  std::optional<double> mean_depth;          // of a mixture of recursions: passes of a token after the first
   std::optional<double> eval_accuracy;    // classification: share of the targets that are predicted, 0 to 1
   std::optional<double> eval_perplexity;  // language models: exp(eval_loss)
   std::optional<double> grad_norm;        // before clipping
   std::optional<double> learning_rate;
   std::optional<double> sequence_len;      // with train.sequence_warmup: tokens of a sequence in this step
   std::optional<double> curriculum_share;  // while a curriculum draws: from this share of the training data
-  // With an objective: mean cosine distance of two replies to a prompt, divergence of a token from the model
-  // without its adapter, what a reply is worth (grpo), tokens a reply, and of the step's time what sampling
-  // took.
-  std::optional<double> diversity, kl, reward, reply_tokens, sampling_gap, sampling_ms;
+  std::vector<Metric> metrics;             // of the program and the objective, under names of their own
+  std::optional<double> sampling_ms;       // of step_ms, with an objective: sampling replies
   // Dynamic loss scaling only: the scale of this step, and the steps of the run so far that were skipped.
   std::optional<double> loss_scale, skipped_steps;
   std::optional<double> tokens_per_second, samples_per_second;
@@ -42,8 +40,8 @@ struct MetricsRecord {
   std::optional<double> joules_per_token;  // since the record before
 };
 
-// The fields in the order of the file, with the tags TensorBoard shows them under. Two fields of one key are
-// never in one record.
+// The other fields in the order of the file, with the tags TensorBoard shows them under. Two fields of one
+// key are never in one record.
 struct MetricField {
   const char* key;
   const char* tag;

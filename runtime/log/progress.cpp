@@ -41,13 +41,11 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
     if (value) parts.push_back({fmt::format(format, *value), rank});
   };
   add("  loss {:.4f}", record.loss, 5);
-  add("  aux {:.4f}", record.aux_loss, 0);
-  add("  predicted {:.3f}", record.predictor_accuracy, 0);
-  add("  depth {:.2f}", record.mean_depth, 0);
   add("  eval {:.4f}", record.eval_loss, 3);
   add("  accuracy {:.3f}", record.eval_accuracy, 3);
-  add("  reward {:.3f}", record.reward, 4);
-  add("  diversity {:.3f}", record.diversity, 3);
+  for (const auto& [text, value] : record.metrics)
+    if (!text.label.empty())
+      parts.push_back({fmt::format("  {} {:.{}f}", text.label, value, text.decimals), text.importance});
   add("  grad {:.2f}", record.grad_norm, 0);
   add("  lr {:.1e}", record.learning_rate, 1);
   add("  length {:.0f}", record.sequence_len, 0);

@@ -127,15 +127,16 @@ std::string session_start_event(double wall_time, int64_t step) {
 
 std::string scalars_event(double wall_time, const MetricsRecord& record) {
   std::string summary;
-  for (const MetricField& field : metric_fields()) {
-    const std::optional<double>& number = record.*field.value;
-    if (!number) continue;
+  const auto add = [&](std::string_view tag, double number) {
     std::string value;
-    put_bytes(value, tag_field, field.tag);
+    put_bytes(value, tag_field, tag);
     put_key(value, simple_value_field, fixed32);
-    put_raw(value, static_cast<float>(*number * field.tag_factor));
+    put_raw(value, static_cast<float>(number));
     put_bytes(summary, value_field, value);
-  }
+  };
+  for (const MetricField& field : metric_fields())
+    if (const std::optional<double>& number = record.*field.value) add(field.tag, *number * field.tag_factor);
+  for (const auto& [text, number] : record.metrics) add(text.group + "/" + text.name, number);
   std::string out = event(wall_time, record.step);
   put_bytes(out, summary_field, summary);
   return out;

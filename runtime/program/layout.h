@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/log/metric.h"
 #include "runtime/program/call_table.h"
 #include "runtime/train/step_program.h"
 
@@ -34,77 +35,33 @@ struct Place {
   explicit operator bool() const { return offset >= 0; }  // whether the program has it
 };
 
-// What the host writes, within the first input_bytes of the arena. Shapes as in runtime::Batch.
+// The ports of ports.def. Inputs lie within the first input_bytes of the arena.
 struct InputPlaces {
-  Place tokens;              // i32 [B,T]
-  Place features;            // f32 [B,T,F]
-  Place targets;             // i32 [B,T]; where absent, float_targets
-  Place float_targets;       // f32 [B,T,O]
-  Place documents;           // i32 [B,T,2]
-  Place positions;           // i32 [B,T]
-  Place token_order;         // i32 [B*T], see runtime/cuda/token_order.h; GPUs only
+#define HYDRAC_INPUT(name) Place name;
+#include "runtime/program/ports.def"
   int64_t token_ids = 0;     // token_order: ids are smaller than this
-  Place position_order;      // i32 [B*T], of the positions; GPUs only, where positions are learned
   int64_t position_ids = 0;  // position_order: positions are smaller than this
-  Place target_weights;      // f32 [B,T]; with an objective
-  Place segments;            // i32 [B,T]; with an objective and no encoder
-  // Where ranks share layers: f32 like tokens and prompt, 1 where a rank has the token in its part of the
-  // vocabulary, own_ids from first_own_id on; `tokens` are rows of a part. own_targets: targets are, too.
-  Place own_tokens, own_prompt;
+  // Where ranks share layers: own_ids from first_own_id on are a rank's part of the vocabulary, and of
+  // targets too with own_targets.
   int64_t own_ids = 0, first_own_id = 0;
   bool own_targets = false;
-  Place inv_count;  // f32 []: 1 / targets that count in the whole optimizer step
-  Place prompt;     // i32 [T]: generation's context
-  Place position;   // i32 []: the token of it whose successor is wanted
-  // With a cache, see StepProgram::prefill() and decode(), of A prompts and S sequences.
-  Place prompts;                      // i32 [A,P]
-  Place prompt_rows, prompt_ends;     // i32 [A]: the sequence of each, or -1, and its last token
-  Place next_tokens, next_positions;  // i32 [S]
-  Place page_table;                   // i32 [S, CacheShape::pages_of_sequence]; with a cache in pages
-  // With an encoder, see StepProgram::embed(): i32 [E,L], [E,L,2], [E,L] and [E,L].
-  Place text_tokens, text_documents, text_positions, text_segments;
-  // Of StepProgram::decode_top(): f32 [], i32 [], and f32 [S,2], whose sum is a row's number.
-  Place inverse_temperature, vocabulary, uniforms;
 };
-
-// Device-side state that a program starts with and continues from, one element each.
 struct StatePlaces {
-  Place step;         // i32: optimizer steps done
-  Place rng_step;     // u32: micro-batches done
-  Place rng_seed;     // u32
-  Place rank;         // i32: of this process; where ranks share the update
-  Place own_classes;  // i32: tokens of the rank's part of the vocabulary; where ranks share layers
-  Place own_seed;     // u32: of what drops out of the rank's heads; likewise
-  Place first_row;    // i32: of the rank's rows of the residual stream; likewise, where these drop out
-  Place loss_scale;   // f32; fp16 only
+#define HYDRAC_STATE(name) Place name;
+#include "runtime/program/ports.def"
   float initial_loss_scale = 0;
-  // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.
-  Place rate_digits, rate_unit;
-  Place rate_trial;  // not 0: each step has the whole rate, whatever the schedule says
   DecimalRate initial_rate;
 };
-
-// What the functions leave for the host, f32 [] where nothing else is said.
 struct ResultPlaces {
-  Place step_loss;           // of the whole optimizer step
-  Place grad_norm;           // before clipping
-  Place learning_rate;       // that this step used
-  Place aux_loss;            // of all blocks; where they add to what training minimizes
-  Place predictor_accuracy;  // of all tokens and routed layers; of a mixture of depths
-  Place mean_depth;          // of all tokens and blocks; of a mixture of recursions
-  Place loss_scale;          // that this step's gradients were multiplied by; fp16 only
-  Place skipped;             // i32 []: 1 when the gradients overflowed; fp16 only
-  Place loss;                // of the micro-batches of the step so far
-  Place eval_loss;           // of the batch evaluated last
-  Place eval_hits;           // of its targets, those that were predicted; classification only
-  Place logits;              // f32 [V], then padding; language models only
-  Place prompt_logits;       // f32 [A, V and padding]; with a cache
-  Place next_logits;         // f32 [S, V and padding]; with a cache
-  // With an objective, see StepProgram::score() and reply_distances(): f32 [B,T], [P,N,C], [P] and [P,N].
-  Place target_losses, base_target_losses, reply_embeddings, reply_distance, reply_distances;
-  // Where decode finds the largest logits: f32 [S,N], i32 [S,N], f32 [S], i32 [S].
-  Place top_values, top_ids, top_sums, drawn;
+#define HYDRAC_RESULT(name) Place name;
+#include "runtime/program/ports.def"
   int64_t vocab_size = 0;  // V
+};
+
+// f32 []: a number of each step that the program reports besides those.
+struct MetricPlace {
+  MetricText text;
+  Place place;
 };
 
 // How one slot of a parameter starts. Its padding, which no Place covers, starts as 0.
@@ -161,6 +118,7 @@ struct ProgramLayout {
   InputPlaces inputs;
   StatePlaces state;
   ResultPlaces results;
+  std::vector<MetricPlace> metrics;
 
   uint32_t seed = 0;
   std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers

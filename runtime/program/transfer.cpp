@@ -78,32 +78,28 @@ void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count,
   std::memcpy(inputs + places.inv_count.offset, &inv_count, sizeof inv_count);
 }
 
-StepResult step_result(const ResultPlaces& places, const std::byte* bytes, int64_t first) {
+StepResult step_result(const ProgramLayout& layout, const std::byte* bytes, int64_t first) {
+  const ResultPlaces& places = layout.results;
   StepResult result;
   result.loss = scalar<float>(places.step_loss, bytes, first);
   result.grad_norm = scalar<float>(places.grad_norm, bytes, first);
   result.learning_rate = scalar<float>(places.learning_rate, bytes, first);
-  if (places.aux_loss) result.aux_loss = scalar<float>(places.aux_loss, bytes, first);
-  if (places.predictor_accuracy)
-    result.predictor_accuracy = scalar<float>(places.predictor_accuracy, bytes, first);
-  if (places.mean_depth) result.mean_depth = scalar<float>(places.mean_depth, bytes, first);
   if (places.loss_scale) {
     result.loss_scale = scalar<float>(places.loss_scale, bytes, first);
     result.skipped = scalar<int32_t>(places.skipped, bytes, first) != 0;
   }
+  for (const MetricPlace& metric : layout.metrics)
+    result.metrics.push_back({metric.text, scalar<float>(metric.place, bytes, first)});
   return result;
 }
 
-ByteRange step_result_range(const ResultPlaces& places) {
-  std::vector<int64_t> offsets = {places.step_loss.offset, places.grad_norm.offset,
-                                  places.learning_rate.offset};
-  if (places.aux_loss) offsets.push_back(places.aux_loss.offset);
-  if (places.predictor_accuracy) offsets.push_back(places.predictor_accuracy.offset);
-  if (places.mean_depth) offsets.push_back(places.mean_depth.offset);
-  if (places.loss_scale) {
-    offsets.push_back(places.loss_scale.offset);
-    offsets.push_back(places.skipped.offset);
-  }
+ByteRange step_result_range(const ProgramLayout& layout) {
+  const ResultPlaces& places = layout.results;
+  std::vector<int64_t> offsets;
+  for (const Place& place :
+       {places.step_loss, places.grad_norm, places.learning_rate, places.loss_scale, places.skipped})
+    if (place) offsets.push_back(place.offset);
+  for (const MetricPlace& metric : layout.metrics) offsets.push_back(metric.place.offset);
   const auto [low, high] = std::ranges::minmax(offsets);
   return {low, high + 4};
 }

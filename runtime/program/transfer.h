@@ -24,12 +24,12 @@ OwnIds own_ids(const InputPlaces& places, std::span<const int32_t> ids);
 void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs);
 
 // The scalars of an optimizer step, from `bytes` that stand for the arena from byte `first` on.
-StepResult step_result(const ResultPlaces& places, const std::byte* bytes, int64_t first = 0);
+StepResult step_result(const ProgramLayout& layout, const std::byte* bytes, int64_t first = 0);
 
 // The bytes of the arena that step_result() reads.
 struct ByteRange {
   int64_t first = 0, last = 0;  // [first, last)
 };
-ByteRange step_result_range(const ResultPlaces& places);
+ByteRange step_result_range(const ProgramLayout& layout);
 
 }  // namespace hydrac::runtime

@@ -83,6 +83,20 @@ ReplyNumbers sum_of(std::span<const ReplyNumbers> replies) {
 
 }  // namespace
 
+std::vector<Metric> ObjectiveResult::metrics() const {
+  std::vector<Metric> all;
+  const auto add = [&](MetricText text, std::optional<double> value) {
+    text.group = "objective";
+    if (value) all.push_back({std::move(text), *value});
+  };
+  add({.name = "reward", .label = "reward", .decimals = 3, .importance = 4}, reward);
+  add({.name = "diversity", .label = "diversity", .decimals = 3, .importance = 3}, diversity);
+  add({.name = "kl"}, kl);
+  add({.name = "reply_tokens"}, reply_tokens);
+  add({.name = "sampling_gap"}, sampling_gap);
+  return all;
+}
+
 std::optional<ObjectiveResult> ReplyObjective::begin_step(int64_t step, const std::vector<Batch>& data) {
   const int64_t rows = static_cast<int64_t>(data.at(0).tokens.size()) / settings_.sequence_len;
   return answer(

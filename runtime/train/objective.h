@@ -43,6 +43,8 @@ struct ObjectiveResult {
   // |log p of sampling - log p of scoring| of a token, at temperature 1; of tokens whose probability sampling
   // knows (Reply::log_probabilities).
   std::optional<double> sampling_gap;
+
+  std::vector<Metric> metrics() const;  // all of these but `seconds`
 };
 
 // What this rank did of a step, for those who measure.

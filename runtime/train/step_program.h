@@ -11,11 +11,13 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/cache/recorded_choices.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
+#include "runtime/log/metric.h"
 #include "runtime/sample/sample.h"
 #include "runtime/train/decimal_rate.h"
 
@@ -25,15 +27,20 @@ struct StepResult {
   float loss = 0;       // of the whole optimizer step, per target
   float grad_norm = 0;  // before clipping; of the unscaled gradients
   float learning_rate = 0;
-  std::optional<float> aux_loss;  // what blocks added to what the step minimized; absent: they add nothing
-  std::optional<float> predictor_accuracy;  // of a mixture of depths: of all tokens and routed layers
-  std::optional<float> mean_depth;          // of a mixture of recursions: of all tokens and blocks
   // The gradients held infinities or NaN because fp16 ran out of range: parameters and optimizer state are as
   // they were before the step. Loss and gradient norm may be no finite numbers then.
   bool skipped = false;
   std::optional<float>
       loss_scale;  // that this step's gradients were multiplied by; absent: it does not scale
-  float communication_seconds = 0;  // that a device which sums over ranks itself waited for them
+  float communication_seconds = 0;   // that a device which sums over ranks itself waited for them
+  std::vector<Metric> metrics = {};  // further numbers that the program reports; each is a float
+
+  // Absent where the program reports no such number.
+  std::optional<float> metric(std::string_view name) const {
+    for (const Metric& metric : metrics)
+      if (metric.text.name == name) return static_cast<float>(metric.value);
+    return std::nullopt;
+  }
 };
 
 // Where a matrix lies as 4-bit codes (runtime/program/nf4.h): addresses of its three parts.

@@ -38,19 +38,15 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   record.learning_rate = readable(result.learning_rate);
   if (step.stage.sequence_len > 0) record.sequence_len = static_cast<double>(step.stage.sequence_len);
   if (step.stage.curriculum_share > 0) record.curriculum_share = step.stage.curriculum_share;
-  if (result.aux_loss) record.aux_loss = readable(*result.aux_loss);
-  if (result.predictor_accuracy) record.predictor_accuracy = readable(*result.predictor_accuracy);
-  if (result.mean_depth) record.mean_depth = readable(*result.mean_depth);
+  for (const Metric& metric : result.metrics)
+    record.metrics.push_back({metric.text, readable(static_cast<float>(metric.value))});
   if (result.loss_scale) {
     record.loss_scale = readable(*result.loss_scale);
     record.skipped_steps = static_cast<double>(skipped.total);
   }
   if (step.objective) {
-    record.diversity = step.objective->diversity;
-    record.kl = step.objective->kl;
-    record.reward = step.objective->reward;
-    record.reply_tokens = step.objective->reply_tokens;
-    record.sampling_gap = step.objective->sampling_gap;
+    const std::vector<Metric> metrics = step.objective->metrics();
+    record.metrics.insert(record.metrics.end(), metrics.begin(), metrics.end());
     record.sampling_ms = 1e3 * step.objective->seconds;
   }
   record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;

@@ -163,6 +163,14 @@ TEST_F(Report, EqualLossesAreDrawnAsOneLine) {
   EXPECT_TRUE(lines[0].starts_with(lines[1])) << lines[0] << "\n" << lines[1];
 }
 
+TEST_F(Report, AMetricThatNoChartNamesHasAChartOfItsOwn) {
+  if (chromium().empty()) GTEST_SKIP() << "no page was opened in a browser: apt-get install chromium";
+  spill(place_ / "runs/a/metrics.jsonl",
+        "{\"step\":1,\"loss\":2,\"expert_load\":0.5}\n{\"step\":2,\"expert_load\":0.7}\n");
+  ASSERT_NE(page({"runs/a"}, "page.html"), "");
+  EXPECT_NE(show(place_ / "page.html").page.find("expert load</"), std::string::npos);
+}
+
 TEST_F(Report, BrowsersShowItWithoutAnError) {
   if (chromium().empty()) GTEST_SKIP() << "no page was opened in a browser: apt-get install chromium";
   struct Case {

@@ -38,6 +38,12 @@ const runCharts = [
   {title: "Loss scale", unit: "scale", keys: ["loss_scale"], log: true},
 ];
 
+// Numbers that the loss card or a tile shows, or that say little as a curve.
+const undrawn = [
+  "step", "loss", "eval_loss", "eval_perplexity", "samples_per_second", "data_wait_ms", "communication_ms", "skipped_steps",
+  "sampling_ms", "reply_tokens", "sampling_gap"
+];
+
 const dashes = ["", "dashed", "dashed", "faint"];
 
 function pointsOf(run, key, scale = 1) {
@@ -116,6 +122,13 @@ function metricCard(runs, {title, unit, keys, names, scale, text = "", zero, log
   }));
   if (!series.length) return null;
   return chartCard(title, text, series, {yLabel: unit, zero, log, toggle: Boolean(log)});
+}
+
+// A metric that a program reports under a name of its own needs no row above.
+function otherCharts(runs) {
+  const drawn = new Set([...undrawn, ...runCharts.flatMap((chart) => chart.keys)]);
+  const keys = new Set(runs.flatMap((run) => run.records.flatMap(Object.keys)));
+  return [...keys].filter((key) => !drawn.has(key)).map((key) => ({title: key.replaceAll("_", " "), unit: "", keys: [key]}));
 }
 
 // Of runs whose learning rate a range test found.
@@ -211,7 +224,7 @@ function runPage(page, {runs}) {
     cards.append(beside.node);
   }
   cards.append(lossCard(runs));
-  for (const node of [rangeTestCard(runs), ...runCharts.map((chart) => metricCard(runs, chart))])
+  for (const node of [rangeTestCard(runs), ...[...runCharts, ...otherCharts(runs)].map((chart) => metricCard(runs, chart))])
     if (node) cards.append(node);
   if (runs.length > 1) {
     const rows = specDifferences(runs);

@@ -90,7 +90,7 @@ std::string TableText::uses(const std::vector<ir::Use>& uses) {
   for (const ir::Use& use : uses) {
     const ir::Value& value = compiled_.graph.value(use);
     // A regression's missing targets are NaN.
-    if (type_name(value.dtype).empty() || use.value == compiled_.interface.targets) continue;
+    if (type_name(value.dtype).empty() || use.value == compiled_.graph.inputs.any_targets()) continue;
     text += " " + name_of_tensor(use.value);
     if (value.slots == 1) continue;
     if (!use.slot.per_layer)

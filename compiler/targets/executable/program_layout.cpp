@@ -29,6 +29,7 @@ class LayoutMaker {
   runtime::InputPlaces inputs() const;
   runtime::StatePlaces state() const;
   runtime::ResultPlaces results() const;
+  std::vector<runtime::MetricPlace> metrics() const;
   runtime::CacheShape cache() const;
   runtime::TextShape texts() const;
   std::vector<ParameterStart> starts() const;
@@ -57,114 +58,63 @@ Place LayoutMaker::place_of_any_type(ir::ValueId id, int slot) const {
 }
 
 runtime::InputPlaces LayoutMaker::inputs() const {
-  const models::Interface& io = compiled_.interface;
   runtime::InputPlaces places;
-  places.tokens = place(io.tokens);
-  places.features = place(io.features);
-  const bool classes = graph_.value(io.targets).dtype == ir::DType::i32;
-  (classes ? places.targets : places.float_targets) = place(io.targets);
-  places.token_order = place(graph_.find("token_order"));
-  if (places.token_order) places.token_ids = models::own_vocab_rows(compiled_.spec);
-  places.own_tokens = place(io.own_tokens);
-  places.own_prompt = place(io.own_prompt);
-  if (compiled_.spec.parallel.tensor > 1) {
-    places.own_ids = models::own_vocab_rows(compiled_.spec);
-    places.own_targets = compiled_.spec.model.head == spec::Head::language_model;
+#define HYDRAC_INPUT(name) places.name = place(graph_.inputs.name);
+#include "runtime/program/ports.def"
+  const spec::Spec& spec = compiled_.spec;
+  if (places.token_order) places.token_ids = models::own_vocab_rows(spec);
+  if (places.position_order) places.position_ids = spec.model.max_position_embeddings;
+  if (spec.parallel.tensor > 1) {
+    places.own_ids = models::own_vocab_rows(spec);
+    places.own_targets = spec.model.head == spec::Head::language_model;
   }
-  places.documents = place(io.documents);
-  places.positions = place(io.positions);
-  places.position_order = place(graph_.find("position_order"));
-  if (places.position_order) places.position_ids = compiled_.spec.model.max_position_embeddings;
-  places.inv_count = place(io.inv_count);
-  places.target_weights = place(io.objective.weights);
-  places.segments = place(io.objective.segments);
-  places.prompt = place(io.prompt);
-  places.position = place(io.position);
-  places.prompts = place(io.cache.prompts);
-  places.prompt_rows = place(io.cache.prompt_rows);
-  places.prompt_ends = place(io.cache.prompt_ends);
-  places.next_tokens = place(io.cache.tokens);
-  places.next_positions = place(io.cache.positions);
-  places.page_table = place(io.cache.page_table);
-  const models::EncoderInterface& encoder = io.objective.encoder;
-  places.text_tokens = place(encoder.tokens);
-  places.text_documents = place(encoder.documents);
-  places.text_positions = place(encoder.positions);
-  places.text_segments = place(encoder.segments);
-  places.inverse_temperature = place(io.cache.inverse_temperature);
-  places.uniforms = place(io.cache.uniforms);
-  places.vocabulary = place(io.cache.vocabulary);
   return places;
 }
 
 runtime::StatePlaces LayoutMaker::state() const {
-  const models::Interface& io = compiled_.interface;
   runtime::StatePlaces places;
-  places.step = place(graph_.find("step"));
-  places.rng_step = place(io.rng_step);
-  places.rng_seed = place(io.rng_seed);
-  places.rank = place(graph_.find("rank"));
-  places.own_classes = place(io.own_classes);
-  places.own_seed = place(io.own_seed);
-  places.first_row = place(io.first_row);
-  places.loss_scale = place(io.loss_scale);
+#define HYDRAC_STATE(name) places.name = place(graph_.state.name);
+#include "runtime/program/ports.def"
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
-  places.rate_digits = place(graph_.find("learning_rate.digits"));
-  places.rate_unit = place(graph_.find("learning_rate.unit"));
-  places.rate_trial = place(graph_.find("learning_rate.trial"));
   if (places.rate_digits)
     places.initial_rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
   return places;
 }
 
 runtime::ResultPlaces LayoutMaker::results() const {
-  const optimizers::Metrics& m = compiled_.metrics;
   runtime::ResultPlaces places;
-  places.step_loss = place(m.step_loss);
-  places.grad_norm = place(m.grad_norm);
-  places.learning_rate = place(m.learning_rate);
-  places.aux_loss = place(m.aux_loss);
-  places.predictor_accuracy = place(m.predictor_accuracy);
-  places.mean_depth = place(m.mean_depth);
-  places.loss_scale = place(m.loss_scale);
-  places.skipped = place(m.skipped);
-  places.loss = place(compiled_.interface.loss);
-  places.eval_loss = place(compiled_.interface.eval_loss);
-  places.eval_hits = place(compiled_.interface.eval_hits);
-  places.logits = place(compiled_.interface.logits);
-  places.prompt_logits = place(compiled_.interface.cache.prompt_logits);
-  places.next_logits = place(compiled_.interface.cache.logits);
-  places.top_values = place(compiled_.interface.cache.top_values);
-  places.top_ids = place(compiled_.interface.cache.top_ids);
-  places.top_sums = place(compiled_.interface.cache.top_sums);
-  places.drawn = place(compiled_.interface.cache.drawn);
-  const models::ObjectiveInterface& replies = compiled_.interface.objective;
-  places.target_losses = place(replies.losses);
-  places.base_target_losses = place(replies.base_losses);
-  places.reply_embeddings = place(replies.embeddings);
-  places.reply_distance = place(replies.distance);
-  places.reply_distances = place(replies.distances);
+#define HYDRAC_RESULT(name) places.name = place(graph_.results.name);
+#include "runtime/program/ports.def"
   if (places.logits || places.next_logits) places.vocab_size = compiled_.spec.model.vocab_size;
+  return places;
+}
+
+std::vector<runtime::MetricPlace> LayoutMaker::metrics() const {
+  std::vector<runtime::MetricPlace> places;
+  for (const ir::Metric& metric : graph_.metrics) places.push_back({metric.text, place(metric.value)});
   return places;
 }
 
 runtime::CacheShape LayoutMaker::cache() const {
   const models::CacheInterface& io = compiled_.interface.cache;
   if (io.keys == ir::kNoValue) return {};
-  const ir::Shape& prompts = graph_.value(io.prompts).shape;
-  const int64_t top = io.top_values == ir::kNoValue ? 0 : graph_.value(io.top_values).shape[1].size;
-  runtime::CacheShape cache{graph_.value(io.tokens).shape[0].size, prompts[0].size, prompts[1].size, top};
-  if (io.page_table != ir::kNoValue) {
+  const ir::InputPorts& inputs = graph_.inputs;
+  const ir::Shape& prompts = graph_.value(inputs.prompts).shape;
+  const ir::ValueId found = graph_.results.top_values;
+  const int64_t top = found == ir::kNoValue ? 0 : graph_.value(found).shape[1].size;
+  runtime::CacheShape cache{graph_.value(inputs.next_tokens).shape[0].size, prompts[0].size, prompts[1].size,
+                            top};
+  if (inputs.page_table != ir::kNoValue) {
     const ir::Shape& keys = graph_.value(io.keys).shape;
     cache.pages = keys[0].size;
     cache.page_tokens = keys[2].size;
-    cache.pages_of_sequence = graph_.value(io.page_table).shape[1].size;
+    cache.pages_of_sequence = graph_.value(inputs.page_table).shape[1].size;
   }
   return cache;
 }
 
 runtime::TextShape LayoutMaker::texts() const {
-  const ir::ValueId tokens = compiled_.interface.objective.encoder.tokens;
+  const ir::ValueId tokens = graph_.inputs.text_tokens;
   if (tokens == ir::kNoValue) return {};
   const ir::Shape& shape = graph_.value(tokens).shape;
   return {shape[0].size, shape[1].size};
@@ -284,6 +234,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.inputs = inputs();
   layout.state = state();
   layout.results = results();
+  layout.metrics = metrics();
   layout.seed = static_cast<uint32_t>(compiled_.spec.train.seed);
   layout.starts = starts();
   if (compiled_.interface.rope_cos != ir::kNoValue) layout.rope = rope();

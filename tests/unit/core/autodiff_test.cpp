@@ -27,7 +27,7 @@ void PrintTo(const Config& config, std::ostream* os) {
 
 double loss_of(const SmallModel& small, Interpreter interpreter) {
   interpreter.run("micro_step");
-  return interpreter.read_scalar(small.model->interface.loss);
+  return interpreter.read_scalar(small.model->graph.results.loss);
 }
 
 // A few elements of a parameter's slot, spread over it.
@@ -47,7 +47,7 @@ TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
   small.fill(start);
   Interpreter done = start;
   done.run("micro_step");
-  ASSERT_TRUE(std::isfinite(done.read_scalar(small.model->interface.loss)));
+  ASSERT_TRUE(std::isfinite(done.read_scalar(small.model->graph.results.loss)));
   for (ir::ValueId id : small.parameters()) {
     const ir::Value& parameter = small.graph.value(id);
     if (!parameter.trains()) {
@@ -310,11 +310,11 @@ TEST(Autodiff, EveryMicroStepAdvancesItsRandomBits) {
   Interpreter interpreter(small.graph);
   small.fill(interpreter);
   interpreter.run("micro_step");
-  const double first = interpreter.read_scalar(small.model->interface.loss);
-  EXPECT_EQ(interpreter.read_scalar(small.model->interface.rng_step), 6);
-  interpreter.write({small.model->interface.loss, {}}, {0});
+  const double first = interpreter.read_scalar(small.model->graph.results.loss);
+  EXPECT_EQ(interpreter.read_scalar(small.model->graph.state.rng_step), 6);
+  interpreter.write({small.model->graph.results.loss, {}}, {0});
   interpreter.run("micro_step");
-  EXPECT_NE(interpreter.read_scalar(small.model->interface.loss), first);
+  EXPECT_NE(interpreter.read_scalar(small.model->graph.results.loss), first);
 }
 
 }  // namespace

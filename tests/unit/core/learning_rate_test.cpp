@@ -23,7 +23,7 @@ double rate_at(const std::string& scheduler, int step) {
   interpreter.write({small.graph.find("step"), {}}, {static_cast<double>(step)});
   interpreter.run("update");
   EXPECT_EQ(interpreter.read_scalar(small.graph.find("step")), step + 1);
-  return interpreter.read_scalar(small.metrics.learning_rate);
+  return interpreter.read_scalar(small.graph.results.learning_rate);
 }
 
 // 100 steps in all.
@@ -51,9 +51,9 @@ std::vector<double> adapted_rates(const std::string& scheduler, const std::vecto
   Interpreter interpreter(small.graph);
   std::vector<double> rates;
   for (const double loss : losses) {
-    interpreter.write({small.model->interface.loss, {}}, {loss});
+    interpreter.write({small.model->graph.results.loss, {}}, {loss});
     interpreter.run("update");
-    rates.push_back(interpreter.read_scalar(small.metrics.learning_rate));
+    rates.push_back(interpreter.read_scalar(small.graph.results.learning_rate));
   }
   return rates;
 }
@@ -118,7 +118,7 @@ TEST(FoundRate, IsThatOfASpecWithTheNumber) {
       for (const double step : {0, 1, 5, 20, 99}) {
         write("step", step);
         interpreter.run("update");
-        found.push_back(interpreter.read_scalar(small.metrics.learning_rate));
+        found.push_back(interpreter.read_scalar(small.graph.results.learning_rate));
       }
       return found;
     };
@@ -136,7 +136,7 @@ TEST(FoundRate, IsTakenAsItIsInARangeTest) {
     interpreter.write({small.graph.find(std::string("learning_rate.") + name), {}}, {x});
   for (int step = 0; step < 3; ++step) {
     interpreter.run("update");
-    EXPECT_EQ(interpreter.read_scalar(small.metrics.learning_rate), 0.05);
+    EXPECT_EQ(interpreter.read_scalar(small.graph.results.learning_rate), 0.05);
   }
 }
 

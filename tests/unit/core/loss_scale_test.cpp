@@ -56,8 +56,8 @@ struct Training {
     return interpreter.read({small.graph.find(name), {}});
   }
   double scalar(const std::string& name) const { return read(name).at(0); }
-  double reported(ir::ValueId optimizers::Metrics::*metric) const {
-    return interpreter.read_scalar(small.metrics.*metric);
+  double reported(ir::ValueId ir::ResultPorts::*result) const {
+    return interpreter.read_scalar(small.graph.results.*result);
   }
   // Name -> contents of what a checkpoint holds, but the scale and its counter.
   std::map<std::string, std::vector<double>> state() const {
@@ -73,7 +73,7 @@ struct Training {
   Interpreter interpreter;
 };
 
-using optimizers::Metrics;
+using ir::ResultPorts;
 using spec::Precision;
 
 constexpr const char* kConstant = "lr_scheduler: {name: constant}, optimizer: {learning_rate: 0.01}";
@@ -92,11 +92,11 @@ TEST_P(LossScale, CancelsOutWhereNothingOverflows) {
     for (size_t i = 0; i < gradients.size(); ++i) ASSERT_EQ(gradients[i] * scale, larger[i]);
     plain.interpreter.run("update");
     scaled.interpreter.run("update");
-    for (const auto metric : {&Metrics::step_loss, &Metrics::grad_norm, &Metrics::learning_rate})
+    for (const auto metric : {&ResultPorts::step_loss, &ResultPorts::grad_norm, &ResultPorts::learning_rate})
       EXPECT_EQ(plain.reported(metric), scaled.reported(metric));
-    EXPECT_EQ(scaled.reported(&Metrics::loss_scale), scale);
-    EXPECT_EQ(scaled.reported(&Metrics::skipped), 0);
-    EXPECT_GT(plain.reported(&Metrics::grad_norm), 0.5) << "so that clipping is at work";
+    EXPECT_EQ(scaled.reported(&ResultPorts::loss_scale), scale);
+    EXPECT_EQ(scaled.reported(&ResultPorts::skipped), 0);
+    EXPECT_GT(plain.reported(&ResultPorts::grad_norm), 0.5) << "so that clipping is at work";
     ASSERT_EQ(plain.read("parameters"), scaled.read("parameters"));
     for (const auto& [name, moment] : plain.state()) ASSERT_EQ(moment, scaled.read(name)) << name;
   }
@@ -109,9 +109,9 @@ TEST_P(LossScale, AnOverflowChangesNothingButTheScale) {
     const auto before = run.state();
     run.bad_step(bad);
     EXPECT_EQ(run.state(), before);
-    EXPECT_EQ(run.reported(&Metrics::skipped), 1);
-    EXPECT_EQ(run.reported(&Metrics::loss_scale), 65536);
-    EXPECT_FALSE(std::isfinite(run.reported(&Metrics::grad_norm)));
+    EXPECT_EQ(run.reported(&ResultPorts::skipped), 1);
+    EXPECT_EQ(run.reported(&ResultPorts::loss_scale), 65536);
+    EXPECT_FALSE(std::isfinite(run.reported(&ResultPorts::grad_norm)));
     EXPECT_EQ(run.scalar("loss_scale"), 32768);
     EXPECT_EQ(run.scalar("loss_scale.good_steps"), 0);
     EXPECT_EQ(run.scalar("step"), 2);
@@ -202,9 +202,9 @@ TEST(LossScaleRule, TheScheduleGoesOnAndTheBiasCorrectionWaits) {
                "lr_scheduler: {name: constant, warmup_steps: 4}, optimizer: {learning_rate: 1}");
   run.step();
   run.bad_step(kInfinity);
-  EXPECT_EQ(run.reported(&Metrics::learning_rate), 0.5);
+  EXPECT_EQ(run.reported(&ResultPorts::learning_rate), 0.5);
   run.step();
-  EXPECT_EQ(run.reported(&Metrics::learning_rate), 0.75);
+  EXPECT_EQ(run.reported(&ResultPorts::learning_rate), 0.75);
   EXPECT_EQ(run.scalar("step"), 3);
   EXPECT_EQ(run.scalar("adam.step"), 2);
 }
@@ -214,8 +214,8 @@ TEST(LossScaleRule, OtherPrecisionsKnowNoScale) {
     const Training run(precision, kConstant);
     for (const char* name : {"loss_scale", "loss_scale.good_steps", "skipped", "adam.step"})
       EXPECT_EQ(run.small.graph.find(name), ir::kNoValue);
-    EXPECT_EQ(run.small.metrics.loss_scale, ir::kNoValue);
-    EXPECT_EQ(run.small.metrics.skipped, ir::kNoValue);
+    EXPECT_EQ(run.small.graph.results.loss_scale, ir::kNoValue);
+    EXPECT_EQ(run.small.graph.results.skipped, ir::kNoValue);
   }
 }
 

@@ -31,7 +31,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
     for (double g : gradient) square += g * g;
     const double norm = std::sqrt(square);
     interpreter.run("update");
-    EXPECT_NEAR(interpreter.read_scalar(small.metrics.grad_norm), norm, 1e-12);
+    EXPECT_NEAR(interpreter.read_scalar(small.graph.results.grad_norm), norm, 1e-12);
     ASSERT_GT(norm, 0.5);  // so that clipping is at work
     step_of(spec, reference, gradient, 0.5 / (norm + 1e-6), spec.train.optimizer.learning_rate,
             small.pack.groups[0].decayed_rows * models::kPackRow, step);
@@ -40,7 +40,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
       ASSERT_NEAR(found[i], reference.p[i], 1e-12) << "step " << step << " element " << i;
     EXPECT_EQ(interpreter.read(gradients),
               std::vector<double>(size, 0.0));  // for the next step's micro-batches
-    EXPECT_EQ(interpreter.read_scalar(small.model->interface.loss), 0);
+    EXPECT_EQ(interpreter.read_scalar(small.model->graph.results.loss), 0);
   }
 }
 
@@ -188,7 +188,7 @@ TEST_P(Muon, OrthogonalizesTheBlocksMatricesAndLeavesTheRestToAdamw) {
     step_of(spec, rest, interpreter.read({others.gradients, {}}), clip, spec.train.optimizer.learning_rate,
             others.decayed_rows * models::kPackRow, step);
     interpreter.run("update");
-    EXPECT_NEAR(interpreter.read_scalar(small.metrics.grad_norm), std::sqrt(square), 1e-12);
+    EXPECT_NEAR(interpreter.read_scalar(small.graph.results.grad_norm), std::sqrt(square), 1e-12);
     for_each_matrix([&](const ir::Value& value, int slot) {
       const std::vector<double> found = interpreter.read({value.id, {false, slot}});
       const std::vector<double>& expected = p[{value.id, slot}];

@@ -59,7 +59,7 @@ Results results_of(const SmallModel& small) {
   };
   interpreter.run("micro_step");
   interpreter.run("micro_step");
-  keep(small.model->interface.loss);
+  keep(small.model->graph.results.loss);
   keep(small.pack.groups[0].gradients);
   interpreter.run("update");
   interpreter.run("evaluate");
@@ -68,9 +68,9 @@ Results results_of(const SmallModel& small) {
                          value.role == ir::Role::parameter;
     if (lasting && !value.view) keep(value.id);
   }
-  if (small.model->interface.logits == ir::kNoValue) return results;
+  if (small.model->graph.results.logits == ir::kNoValue) return results;
   interpreter.run("generate");
-  keep(small.model->interface.logits);
+  keep(small.model->graph.results.logits);
   return results;
 }
 

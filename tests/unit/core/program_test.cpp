@@ -170,8 +170,8 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
     run.run("evaluate");
     expected.run("evaluate");
     compare("eval_loss", 1e-4);
-    if (lowered.model->interface.eval_hits != ir::kNoValue) compare("eval_hits", 0);
-    if (lowered.model->interface.logits == ir::kNoValue) continue;
+    if (lowered.model->graph.results.eval_hits != ir::kNoValue) compare("eval_hits", 0);
+    if (lowered.model->graph.results.logits == ir::kNoValue) continue;
     run.run("generate");
     expected.run("generate");
     compare("next_logits", 1e-3);

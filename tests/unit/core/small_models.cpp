@@ -65,19 +65,19 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   pack =
       models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, stages.activations));
   if (stages.all_functions) {
-    metrics = optimizers::build_update(*model, pack, stages.loss_scaling);
+    optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);
     if (spec::has_objective(spec)) models::build_score(*model);
     if (spec::encoder_of_replies(spec)) models::build_embed(*model);
-    if (model->interface.objective.base_losses != ir::kNoValue) models::build_score_base(*model);
-    if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
+    if (model->graph.results.base_target_losses != ir::kNoValue) models::build_score_base(*model);
+    if (model->graph.inputs.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
   const passes::Kept kept{{}, passes::statistics(graph)};
   passes::expand(graph, {.bias = stages.matmul_biases || stages.move_biases}, log);
-  if (stages.move_biases) passes::move_biases(graph, {model->interface.logits}, log);
+  if (stages.move_biases) passes::move_biases(graph, {model->graph.results.logits}, log);
   if (stages.fuse) {
     passes::remove_dead(graph, kept, log);
     passes::fuse(graph, log);
@@ -106,6 +106,7 @@ std::vector<double> integers(std::mt19937& random, int64_t count, int64_t below)
 void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
   std::mt19937 random(seed);
   const models::Interface& io = model->interface;
+  const ir::InputPorts& inputs = graph.inputs;
   const auto count = [&](ir::ValueId id) { return element_count(graph.value(id).shape); };
   for (ir::ValueId id : parameters()) {
     const bool is_norm = graph.value(id).parameter->init.kind == ir::Init::Kind::ones;
@@ -116,41 +117,42 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
   const bool regression = spec.model.head == spec::Head::regression;
   const int64_t classes =
       spec.model.head == spec::Head::classification ? spec.model.num_labels : spec.model.vocab_size;
-  if (io.tokens != ir::kNoValue)
-    interpreter.write({io.tokens, {}}, integers(random, count(io.tokens), spec.model.vocab_size));
-  if (io.documents != ir::kNoValue) {
+  if (inputs.tokens != ir::kNoValue)
+    interpreter.write({inputs.tokens, {}}, integers(random, count(inputs.tokens), spec.model.vocab_size));
+  if (inputs.documents != ir::kNoValue) {
     std::vector<double> documents, positions;
-    for (int64_t i = 0; i < count(io.tokens); ++i) {  // of 3 tokens, the last one cut off
+    for (int64_t i = 0; i < count(inputs.tokens); ++i) {  // of 3 tokens, the last one cut off
       const int64_t length = spec.train.sequence_len, token = i % length, begin = token / 3 * 3;
       documents.push_back(static_cast<double>(begin));
       documents.push_back(static_cast<double>(std::min(begin + 3, length)));
       positions.push_back(static_cast<double>(token - begin));
     }
-    interpreter.write({io.documents, {}}, documents);
-    if (io.positions != ir::kNoValue) interpreter.write({io.positions, {}}, positions);
+    interpreter.write({inputs.documents, {}}, documents);
+    if (inputs.positions != ir::kNoValue) interpreter.write({inputs.positions, {}}, positions);
   }
-  if (io.features != ir::kNoValue)
-    interpreter.write({io.features, {}}, normals(random, count(io.features), 1));
-  std::vector<double> targets =
-      regression ? normals(random, count(io.targets), 1) : integers(random, count(io.targets), classes);
+  if (inputs.features != ir::kNoValue)
+    interpreter.write({inputs.features, {}}, normals(random, count(inputs.features), 1));
+  std::vector<double> targets = regression ? normals(random, count(inputs.any_targets()), 1)
+                                           : integers(random, count(inputs.any_targets()), classes);
   for (size_t i = 1; i < targets.size(); i += 4)
     targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
-  interpreter.write({io.targets, {}}, targets);
-  interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
-  if (const models::ObjectiveInterface& replies = io.objective; replies.weights != ir::kNoValue) {
-    interpreter.write({replies.weights, {}}, normals(random, count(replies.weights), 1));
-    const bool encodes = replies.segments == ir::kNoValue;
-    const ir::ValueId of_tokens = encodes ? replies.encoder.segments : replies.segments;
-    std::vector<double> segments = integers(random, count(of_tokens), count(replies.distances));
+  interpreter.write({inputs.any_targets(), {}}, targets);
+  interpreter.write({inputs.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
+  if (inputs.target_weights != ir::kNoValue) {
+    interpreter.write({inputs.target_weights, {}}, normals(random, count(inputs.target_weights), 1));
+    const bool encodes = inputs.segments == ir::kNoValue;
+    const ir::ValueId of_tokens = encodes ? inputs.text_segments : inputs.segments,
+                      embeddings = graph.results.reply_embeddings;
+    std::vector<double> segments = integers(random, count(of_tokens), count(graph.results.reply_distances));
     for (size_t i = 0; i < segments.size(); i += 3) segments[i] = -1;
     interpreter.write({of_tokens, {}}, segments);
     if (encodes) fill_texts(interpreter, random);
-    interpreter.write({replies.embeddings, {}}, normals(random, count(replies.embeddings), 1));
+    interpreter.write({embeddings, {}}, normals(random, count(embeddings), 1));
   }
-  if (io.loss_scale != ir::kNoValue)
-    interpreter.write({io.loss_scale, {}}, {optimizers::LossScaling{}.initial});
-  interpreter.write({io.rng_seed, {}}, {77});
-  interpreter.write({io.rng_step, {}}, {5});
+  if (graph.state.loss_scale != ir::kNoValue)
+    interpreter.write({graph.state.loss_scale, {}}, {optimizers::LossScaling{}.initial});
+  interpreter.write({graph.state.rng_seed, {}}, {77});
+  interpreter.write({graph.state.rng_step, {}}, {5});
   if (io.rope_cos != ir::kNoValue) {
     const std::vector<double> angles = normals(random, count(io.rope_cos), 2);
     std::vector<double> cosines, sines;
@@ -158,18 +160,19 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     interpreter.write({io.rope_cos, {}}, cosines);
     interpreter.write({io.rope_sin, {}}, sines);
   }
-  if (io.prompt != ir::kNoValue) {
-    interpreter.write({io.prompt, {}}, integers(random, count(io.prompt), spec.model.vocab_size));
-    interpreter.write({io.position, {}}, {static_cast<double>(count(io.prompt) / 2)});
+  if (inputs.prompt != ir::kNoValue) {
+    interpreter.write({inputs.prompt, {}}, integers(random, count(inputs.prompt), spec.model.vocab_size));
+    interpreter.write({inputs.position, {}}, {static_cast<double>(count(inputs.prompt) / 2)});
   }
 }
 
 // Of 4 tokens each, the last one of a row cut off.
 void SmallModel::fill_texts(Interpreter& interpreter, std::mt19937& random) const {
-  const models::EncoderInterface& io = model->interface.objective.encoder;
-  const ir::Shape& shape = graph.value(io.tokens).shape;
+  const ir::InputPorts& inputs = graph.inputs;
+  const ir::ValueId words = model->interface.objective.encoder.word;
+  const ir::Shape& shape = graph.value(inputs.text_tokens).shape;
   const int64_t count = element_count(shape), length = shape[1].size;
-  interpreter.write({io.tokens, {}}, integers(random, count, graph.value(io.word).shape[0].size));
+  interpreter.write({inputs.text_tokens, {}}, integers(random, count, graph.value(words).shape[0].size));
   std::vector<double> documents, positions;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t token = i % length, begin = token / 4 * 4;
@@ -177,8 +180,8 @@ void SmallModel::fill_texts(Interpreter& interpreter, std::mt19937& random) cons
     documents.push_back(static_cast<double>(std::min(begin + 4, length)));
     positions.push_back(static_cast<double>(token - begin));
   }
-  interpreter.write({io.documents, {}}, documents);
-  interpreter.write({io.positions, {}}, positions);
+  interpreter.write({inputs.text_documents, {}}, documents);
+  interpreter.write({inputs.text_positions, {}}, positions);
 }
 
 std::vector<ir::ValueId> SmallModel::parameters() const {

@@ -44,7 +44,6 @@ struct SmallModel {
   ir::Graph graph;
   std::unique_ptr<models::Model> model;
   models::Pack pack;
-  optimizers::Metrics metrics;
   passes::Log log;
 
   // Parameters, tokens, targets (some ignored or missing), rope tables, random seeds: a function of `seed`.

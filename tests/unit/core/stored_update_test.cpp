@@ -52,7 +52,7 @@ TEST_P(NarrowUpdate, RoundsTheFormulaWithTheNoiseOfEachElement) {
   for (int step = 0; step < 3; ++step) {
     interpreter.run("micro_step");
     interpreter.run("update");
-    const double norm = interpreter.read_scalar(small.metrics.grad_norm);
+    const double norm = interpreter.read_scalar(small.graph.results.grad_norm);
     for (size_t s = 0; s < references.size(); ++s) {
       const models::ParameterGroup& section = small.pack.groups[s];
       Reference& r = references[s];
@@ -124,7 +124,7 @@ TEST_P(QuantizedUpdate, IsTheFormulaOnMomentsOfEightBits) {
     for (const models::ParameterGroup& group : small.pack.groups)
       gradients.push_back(interpreter.read({group.gradients, {}}));
     interpreter.run("update");
-    const double norm = interpreter.read_scalar(small.metrics.grad_norm);
+    const double norm = interpreter.read_scalar(small.graph.results.grad_norm);
     for (size_t g = 0; g < references.size(); ++g) {
       const models::ParameterGroup& group = small.pack.groups[g];
       Reference& r = references[g];
@@ -209,7 +209,7 @@ Curve train(spec::Spec spec, const std::function<double(double)>& keep) {
     interpreter.write(pack, parameters);
     interpreter.run("micro_step");
     interpreter.run("update");
-    const double loss = interpreter.read_scalar(small.metrics.step_loss);
+    const double loss = interpreter.read_scalar(small.graph.results.step_loss);
     (step == 0 ? curve.first : curve.last) = loss;
   }
   return curve;

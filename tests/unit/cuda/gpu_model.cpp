@@ -27,13 +27,13 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
     models::build_score(model);
   }
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
-  if (model.interface.objective.base_losses != ir::kNoValue) models::build_score_base(model);
-  if (model.interface.logits != ir::kNoValue) models::build_generate(model);
+  if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
+  if (model.graph.results.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
   if (models::has_nf4_base(spec)) models::keep_as_nf4(graph);
   pack = models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
   models::advance_randomness(model);
-  const optimizers::Metrics metrics = optimizers::build_update(model, pack);
+  optimizers::build_update(model, pack);
   interface = model.interface;
   passes::Log log;
   passes::recompute(graph, recompute, log);
@@ -42,11 +42,8 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (fp8) passes::fp8(graph, *fp8, log);
   if (head_parts) passes::chunk_head(graph, *head_parts, log);
   passes::layout(graph, log);
-  const passes::Kept kept{
-      {interface.loss, interface.eval_loss, interface.eval_hits, interface.logits, interface.objective.losses,
-       interface.objective.base_losses, interface.objective.distance, interface.objective.distances,
-       interface.cache.prompt_logits, interface.cache.logits, metrics.step_loss, metrics.grad_norm},
-      passes::statistics(graph)};
+  const std::vector<ir::ValueId> reported = graph.reported();
+  const passes::Kept kept{{reported.begin(), reported.end()}, passes::statistics(graph)};
   if (matmuls) passes::add_matmul_tails(graph, *matmuls, log);
   passes::expand(graph, {.bias = true}, log);
   passes::move_biases(graph, kept.by_host, log);

@@ -117,7 +117,7 @@ TEST(OffloadActivations, LeavesEveryGradientMadeOfTheSame) {
     for (size_t g = 0; g < plain.pack.groups.size(); ++g)
       EXPECT_EQ(kept.tag({plain.pack.groups[g].gradients, {}}, 0),
                 back.tag({moved.pack.groups[g].gradients, {}}, 0));
-    EXPECT_EQ(kept.tag({plain.interface.loss, {}}, 0), back.tag({moved.interface.loss, {}}, 0));
+    EXPECT_EQ(kept.tag({plain.graph.results.loss, {}}, 0), back.tag({moved.graph.results.loss, {}}, 0));
   }
 }
 

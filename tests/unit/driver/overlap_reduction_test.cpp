@@ -93,7 +93,7 @@ int sums_of_loss(const Compiled& c) {
   int sums = 0;
   for (const Step& step : steps_of(c, "micro_step"))
     if (is<AllReduce>(*step.call))
-      for (const ir::Use use : step.call->arguments) sums += use.value == c.interface.loss;
+      for (const ir::Use use : step.call->arguments) sums += use.value == c.graph.results.loss;
   return sums;
 }
 

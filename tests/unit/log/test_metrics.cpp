@@ -28,20 +28,13 @@ TEST(MetricsLine, KeysInTheirOrderAndOnlyThosePresent) {
   MetricsRecord record{.step = 120,
                        .loss = 2.4312,
                        .eval_loss = 2.51,
-                       .aux_loss = 0.125,
-                       .predictor_accuracy = 0.625,
-                       .mean_depth = 1.5,
                        .eval_accuracy = 0.75,
                        .eval_perplexity = 12.3,
                        .grad_norm = 0.87,
                        .learning_rate = 1e-3,
                        .sequence_len = 64,
                        .curriculum_share = 0.25,
-                       .diversity = 0.5,
-                       .kl = 0.03,
-                       .reward = -1.5,
-                       .reply_tokens = 40.5,
-                       .sampling_gap = 2e-7,
+                       .metrics = {{{.name = "mean_depth"}, 1.5}, {{.name = "kl"}, 2e-7}},
                        .sampling_ms = 12.25,
                        .loss_scale = 65536,
                        .skipped_steps = 3,
@@ -62,11 +55,11 @@ TEST(MetricsLine, KeysInTheirOrderAndOnlyThosePresent) {
                        .joules_per_token = 0.02};
   EXPECT_EQ(
       metrics_line(record),
-      R"({"step":120,"loss":2.4312,"aux_loss":0.125,"predictor_accuracy":0.625,"mean_depth":1.5,"eval_loss":2.51,"eval_accuracy":0.75,"eval_perplexity":12.3,"grad_norm":0.87,"learning_rate":0.001,"sequence_len":64,"curriculum_share":0.25,)"
-      R"("diversity":0.5,"kl":0.03,"reward":-1.5,"reply_tokens":40.5,"sampling_gap":2e-07,"sampling_ms":12.25,"loss_scale":65536,)"
+      R"({"step":120,"loss":2.4312,"eval_loss":2.51,"eval_accuracy":0.75,"eval_perplexity":12.3,"grad_norm":0.87,"learning_rate":0.001,"sequence_len":64,"curriculum_share":0.25,)"
+      R"("sampling_ms":12.25,"loss_scale":65536,)"
       R"("skipped_steps":3,"tokens_per_second":34512.5,"samples_per_second":269.6,"mfu":0.41,"step_ms":118.25,)"
       R"("step_ms_p50":117.5,"step_ms_p95":120.25,"step_ms_max":131,"data_wait_ms":0.25,"communication_ms":12.5,"memory_gib":1.5,)"
-      R"("gpu_util":0.97,"power_watts":651,"temperature_celsius":61,"sm_clock_mhz":1755,"joules_per_token":0.02})");
+      R"("gpu_util":0.97,"power_watts":651,"temperature_celsius":61,"sm_clock_mhz":1755,"joules_per_token":0.02,"mean_depth":1.5,"kl":2e-07})");
   EXPECT_EQ(metrics_line(MetricsRecord{}), R"({"step":0})");
   MetricsRecord sparse;
   sparse.step = 3;

@@ -77,6 +77,14 @@ TEST(ProgressLine, TheLengthOfSequencesIsShownWhereItGrows) {
             "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  length 128  34.5k tok/s");
 }
 
+TEST(ProgressLine, MetricsWithALabelAreShownWhereThereIsRoom) {
+  MetricsRecord record = record_of(120);
+  record.metrics = {{{"mean_depth", "depth", 2}, 1.5}, {{"kl"}, 0.25}, {{"reward", "reward", 3, 4}, 2}};
+  EXPECT_EQ(progress_line(record, 400, {}),
+            "step 120/400  loss 2.4312  depth 1.50  reward 2.000  grad 0.87  lr 1.0e-03  34.5k tok/s");
+  EXPECT_EQ(progress_line(record, 400, {}, 40), "step 120/400  loss 2.4312  reward 2.000");
+}
+
 TEST(ProgressOnATerminal, OneLineUpdatesItself) {
   const std::string out = printed({.max_steps = 4, .terminal = true}, [](Progress& progress) {
     progress.update(record_of(1), 10);

@@ -164,20 +164,13 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   MetricsRecord record{.step = 1,
                        .loss = 2.5,
                        .eval_loss = 3.5,
-                       .aux_loss = 0.0625,
-                       .predictor_accuracy = 0.875,
-                       .mean_depth = 1.25,
                        .eval_accuracy = 0.75,
                        .eval_perplexity = 33,
                        .grad_norm = 0.5,
                        .learning_rate = 0.25,
                        .sequence_len = 96,
                        .curriculum_share = 0.5,
-                       .diversity = 0.125,
-                       .kl = 2,
-                       .reward = 3.5,
-                       .reply_tokens = 40,
-                       .sampling_gap = 0.25,
+                       .metrics = {{{.name = "mean_depth"}, 1.25}, {{.name = "kl", .group = "objective"}, 2}},
                        .sampling_ms = 6,
                        .loss_scale = 512,
                        .skipped_steps = 7,
@@ -204,12 +197,9 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
       events(writer.file()),
       (std::vector<std::string>{
           "0 version brain.Event:2", "0 session 1=1",
-          "1 train/loss=2.5 train/aux_loss=0.0625 train/predictor_accuracy=0.875 train/mean_depth=1.25 "
-          "eval/loss=3.5 eval/accuracy=0.75 eval/perplexity=33 train/grad_norm=0.5 "
+          "1 train/loss=2.5 eval/loss=3.5 eval/accuracy=0.75 eval/perplexity=33 train/grad_norm=0.5 "
           "train/learning_rate=0.25 train/sequence_len=96 train/curriculum_share=0.5 "
-          "objective/diversity=0.125 objective/kl=2 "
-          "objective/reward=3.5 "
-          "objective/reply_tokens=40 objective/sampling_gap=0.25 objective/sampling_time_s=0.006 "
+          "objective/sampling_time_s=0.006 "
           "train/loss_scale=512 "
           "train/skipped_steps=7 "
           "train/tokens_per_sec=1000 train/samples_per_sec=10 "

@@ -81,7 +81,7 @@ class CpuProgramTest : public testing::Test {
   }
 
   static float loss_scale(CpuProgram& program) {
-    return program.read(program.compiled().interface.loss_scale, 0)[0];
+    return program.read(program.compiled().graph.state.loss_scale, 0)[0];
   }
 
   static std::unique_ptr<TempDir> cache_;

@@ -44,7 +44,7 @@ struct Trained {
 Trained micro_step(CpuProgram& program, const runtime::Batch& batch) {
   program.initialize();
   program.micro_step(batch, 1.0f / (2 * kTokens));
-  return {program.read(program.compiled().interface.loss, 0)[0],
+  return {program.read(program.compiled().graph.results.loss, 0)[0],
           program.read(program.compiled().pack.groups[0].gradients, 0)};
 }
 

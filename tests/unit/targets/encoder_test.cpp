@@ -68,7 +68,7 @@ class EncoderTest : public testing::Test {
   }
   // Row `segment` of what was added up.
   std::vector<float> embedding(int32_t segment) const {
-    const auto all = program_->read(program_->compiled().interface.objective.embeddings, 0);
+    const auto all = program_->read(program_->compiled().graph.results.reply_embeddings, 0);
     const auto first = all.begin() + segment * bert_.width;
     return {first, first + bert_.width};
   }

@@ -61,7 +61,7 @@ Sums sums_of(CpuProgram& program) {
     const std::vector<float> part = program.read(group.gradients, 0);
     sums.gradients.insert(sums.gradients.end(), part.begin(), part.end());
   }
-  sums.loss = program.read(program.compiled().interface.loss, 0);
+  sums.loss = program.read(program.compiled().graph.results.loss, 0);
   return sums;
 }
 

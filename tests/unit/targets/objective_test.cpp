@@ -75,7 +75,7 @@ class Objective : public testing::Test {
   }
 
   static std::vector<float> embeddings(CpuProgram& program) {
-    return program.read(program.compiled().interface.objective.embeddings, 0);
+    return program.read(program.compiled().graph.results.reply_embeddings, 0);
   }
 
   std::vector<std::unique_ptr<CpuProgram>> programs_;

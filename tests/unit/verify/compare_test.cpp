@@ -194,7 +194,7 @@ TEST(Compare, TheGradientOfABiasOfOneNumberIsMeasuredWithItsWeights) {
 TEST(Compare, AnAuxiliaryLossIsComparedInEachStepAndMayBeZero) {
   for (const float found : {0.0f, 1e-3f}) {
     Results results;
-    results.training.steps[0].aux_loss = found;
+    results.training.steps[0].metrics = {{{.name = "aux_loss"}, found}};
     results.reference["aux_loss.s0"] = {0};
     EXPECT_EQ(results.row("aux_loss").passed(), found == 0);
   }
@@ -205,7 +205,7 @@ TEST(Compare, AnAuxiliaryLossMayBeOffByARoundingIn16Bits) {
   const auto passes = [](spec::Precision precision, float found) {
     Results results;
     results.spec.optimizations.precision = precision;
-    results.training.steps[0].aux_loss = found;
+    results.training.steps[0].metrics = {{{.name = "aux_loss"}, found}};
     results.reference["aux_loss.s0"] = {1};
     results.reference["autocast.aux_loss.s0"] = {1 + 1e-5};
     return results.row("aux_loss").passed();
