@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/float_formats.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 
