@@ -12,7 +12,7 @@
 
 #include "diag/render.h"
 #include "diag/suggest.h"
-#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
@@ -87,6 +87,11 @@ bool number(const Node& node, const KeyRow& key, std::string_view wanted, double
   return in_range(node, key, out, diagnostics);
 }
 
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+}
+
 bool is_identifier(std::string_view text) {
   const auto good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -101,7 +106,8 @@ bool text_allowed(const Node& node, const KeyRow& key, diag::Diagnostics& diagno
     diagnostics.report(Kind::empty_value, node.where, key.path + " is empty");
     return false;
   }
-  if (runtime::printable(node.text) != node.text) {
+  if (std::any_of(node.text.begin(), node.text.end(), is_control) ||
+      runtime::find_malformed_utf8(node.text)) {
     diagnostics.report(Kind::bad_name, node.where, key.path + " contains control characters", "remove them");
     return false;
   }
