@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
 #include "runtime/train/run_folder.h"
@@ -17,7 +18,9 @@ namespace {
 CheckpointSource newest_of(const fs::path& run) {
   const runtime::CheckpointSearch search = runtime::find_latest(run);
   for (const auto& rejected : search.rejected)
-    fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
+    fmt::print(
+        stderr, "{}\n",
+        runtime::safe_message(fmt::format("passing over {}: {}", rejected.dir.string(), rejected.reason)));
   if (!search.latest) {
     throw InputError(fmt::format(
         "{} holds no complete checkpoint; name a run's folder, or a checkpoint in it", run.string()));

@@ -14,6 +14,7 @@
 #include "cli/verb.h"
 #include "diag/suggest.h"
 #include "prepare/prepare.h"
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
@@ -219,9 +220,10 @@ int data_prepare_verb(const Arguments& arguments) {
   const prepare::PrepareReport report = prepare::prepare(options);
   folder.publish(replaced);
   if (!quiet) {
-    runtime::print_text(stdout, fmt::format("{}\nwrote {}; a spec reads it as\n{}",
-                                            report_text(report, options), folder.name().generic_string(),
-                                            yaml_of(report, options.tokenizer, folder.name())));
+    runtime::print_text(
+        stdout, runtime::printable(fmt::format("{}\nwrote {}; a spec reads it as\n{}",
+                                               report_text(report, options), folder.name().generic_string(),
+                                               yaml_of(report, options.tokenizer, folder.name()))));
   }
   return kFine;
 }

@@ -3,15 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "runtime/data/utf8.h"
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
-#include "runtime/train/console.h"
 
 namespace hydrac::cli {
 
@@ -89,8 +88,8 @@ void print_tokens(const Document& document, const runtime::Tokenizer& tokenizer)
   const Colours colour = colours();
   for (size_t i = 0; i < document.size(); ++i) {
     const auto& [id, is_learned] = document[i];
-    const std::string text =
-        nlohmann::json(runtime::replace_malformed_utf8(tokenizer.token_bytes(id))).dump();
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    const std::string text = runtime::in_quotes(runtime::replace_malformed_utf8(bytes), bytes.size());
     fmt::print("{}{:>6} {:>7} {} {}{}\n", is_learned ? colour.learned : colour.context, i, id,
                is_learned ? 1 : 0, text, colour.off);
   }

@@ -16,6 +16,7 @@
 #include "emit/folder.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
+#include "runtime/base/quote.h"
 #include "runtime/encoder/open_encoder.h"
 #include "runtime/error.h"
 #include "runtime/text/text_corpus.h"
@@ -134,7 +135,7 @@ int emit_verb(const Arguments& arguments) {
   for (const std::string& name : before.stale) print_change("removed", name);
   const emit::Files own = without_runtime(files);
   fmt::print(
-      "{}: {} files, {} lines{}{}\n", *folder, own.size(), lines_of(own),
+      "{}: {} files, {} lines{}{}\n", runtime::printable(*folder), own.size(), lines_of(own),
       own.size() < files.size() ? fmt::format(", and {} of the runtime", files.size() - own.size()) : "",
       before.is_current() ? ", all as they were" : "");
   return kFine;

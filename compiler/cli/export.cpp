@@ -9,9 +9,12 @@
 #include "cli/checkpoint_source.h"
 #include "cli/model_folder.h"
 #include "cli/verb.h"
+#include "runtime/base/folder_links.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
 #include "runtime/train/run_files.h"
 
@@ -57,15 +60,21 @@ int export_verb(const Arguments& arguments) {
   const auto [from, to] = from_to(arguments, "export");
   const std::optional<WeightFormat> format = format_option(arguments);
   const auto [run, checkpoint] = checkpoint_source(from);
+  runtime::require_own_files(checkpoint);
   if (fs::exists(checkpoint / "adapter_config.json"))
     throw InputError(
         fmt::format("{} is an adapter, which PEFT loads as it is; `hydrac merge {} -o {}` makes a "
                     "whole model of it",
-                    checkpoint.string(), from, to.string()));
-  Json config = Json::parse(runtime::read_file(checkpoint / "config.json"));
+                    checkpoint.string(), runtime::shell_quoted(from), runtime::shell_quoted(to.string())));
+  const fs::path config_file = checkpoint / "config.json";
+  const std::string config_text = runtime::read_file(config_file);
+  if (!runtime::parse_json(config_text, config_file.string()).is_object())
+    throw InputError(fmt::format("{} is no JSON object", config_file.string()));
+  Json config = Json::parse(config_text);
   if (config["model_type"] == "hydrac")
     throw InputError(fmt::format("{}: transformers has no name for this model; `hydrac check {}` says why",
-                                 checkpoint.string(), runtime::spec_path(run).string()));
+                                 checkpoint.string(),
+                                 runtime::shell_quoted(runtime::spec_path(run).string())));
   if (format) config["torch_dtype"] = format->torch;
   const NewFolder folder(to);
   add_weights(folder, checkpoint / kWeightsFile, format);
@@ -75,7 +84,8 @@ int export_verb(const Arguments& arguments) {
   if (!arguments.has("--quiet"))
     fmt::print("{}: {} of weights in {}, of {}\n", folder.name().string(),
                runtime::human_bytes(fs::file_size(folder.name() / kWeightsFile)),
-               format ? format->torch : config.value("torch_dtype", ""), checkpoint.string());
+               config["torch_dtype"].is_string() ? config["torch_dtype"].get<std::string>() : "their types",
+               checkpoint.string());
   return kFine;
 }
 

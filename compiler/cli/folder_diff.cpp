@@ -10,6 +10,7 @@
 #include "cli/verb.h"
 #include "emit/folder.h"
 #include "emit/line_diff.h"
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -34,7 +35,7 @@ void print_line(char mark, std::string_view text, bool colored) {
   const bool ended = text.ends_with('\n');
   if (ended) text.remove_suffix(1);
   const std::string_view color = colored ? color_of(mark) : "";
-  fmt::print("{}{}{}{}\n{}", color, mark, text, color.empty() ? "" : "\033[0m",
+  fmt::print("{}{}{}{}\n{}", color, mark, runtime::printable(text), color.empty() ? "" : "\033[0m",
              ended ? "" : "\\ No newline at end of file\n");
 }
 

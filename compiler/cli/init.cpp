@@ -11,6 +11,7 @@
 #include "cli/starter.h"
 #include "cli/verb.h"
 #include "diag/suggest.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "targets/cuda/machine.h"
@@ -135,10 +136,10 @@ int init_verb(const Arguments& arguments) {
   require_new(request.file, arguments.has("--force"));
   const Starter starter = make_starter(request);
   runtime::replace_file(request.file, starter.text);
-  for (const std::string& line : starter.reasons) fmt::print("{}\n", line);
+  for (const std::string& line : starter.reasons) fmt::print("{}\n", runtime::printable(line));
   fmt::print(
       "\nwrote {0}\n  hydrac check {0}   shows every key with its default\n  hydrac {0}         trains\n",
-      request.file);
+      runtime::shell_quoted(request.file));
   return kFine;
 }
 

@@ -21,6 +21,7 @@
 #include "cli/verb.h"
 #include "models/adapter.h"
 #include "models/parameters.h"
+#include "runtime/base/folder_links.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
@@ -195,6 +196,7 @@ Source open_source(const std::string& from) {
   Source source;
   const CheckpointSource found = checkpoint_source(from);
   source.run = found.run, source.checkpoint = found.checkpoint;
+  runtime::require_own_files(source.checkpoint);
   if (!fs::exists(source.checkpoint / "adapter_config.json"))
     throw InputError(
         fmt::format("{} is no adapter: `hydrac export` writes its model", source.checkpoint.string()));

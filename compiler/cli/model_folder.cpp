@@ -7,8 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 

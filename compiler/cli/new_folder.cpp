@@ -28,7 +28,7 @@ NewFolder::NewFolder(const fs::path& folder)
   std::error_code error;
   if (fs::create_directories(unfinished_, error); error)
     runtime::throw_run_error("create the folder", unfinished_, error.value());
-  lock_ = ::open(unfinished_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  lock_ = ::open(unfinished_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (lock_ < 0) runtime::throw_run_error("open the folder", unfinished_, errno);
   // A file system without locks does not tell.
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

@@ -11,6 +11,8 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "emit/runtime_files.h"
+#include "runtime/base/quote.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/error.h"
 #include "targets/templates/templates.h"
 
@@ -44,11 +46,9 @@ std::string spec_text(const fs::path& folder, const std::optional<std::string>& 
 }
 
 std::optional<std::string> contents(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  const runtime::RegularFile file(path);
+  std::string text;
+  return file.problem().empty() && file.read_all(text) ? std::optional(text) : std::nullopt;
 }
 
 // A file of the user's, or a spec that was edited, stays as it is.
@@ -77,7 +77,8 @@ void make_folder(const fs::path& folder) {
     throw runtime::InputError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
 }
 
-void print_next(const std::string& spec, const std::string& run) {
+void print_next(const std::string& spec_file, const std::string& run_folder) {
+  const std::string spec = runtime::shell_quoted(spec_file), run = runtime::shell_quoted(run_folder);
   const std::pair<std::string, const char*> lines[] = {
       {fmt::format("hydrac sample {} --prompt \"...\"", run), "continues a text of yours"},
       {fmt::format("hydrac {}", spec), "trains again, after you have edited it"},

@@ -8,6 +8,7 @@
 #include "cli/report_page.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/source_kind.h"
 #include "runtime/error.h"
@@ -64,7 +65,7 @@ int report_verb(const Arguments& arguments) {
   require_page_or_nothing(file);
   const std::string page = report_page(report_data(arguments));
   runtime::replace_file(file, page);
-  fmt::print("wrote {}: {} KB, opens in any browser\n", file, page.size() / 1000);
+  fmt::print("wrote {}: {} KB, opens in any browser\n", runtime::printable(file), page.size() / 1000);
   return kFine;
 }
 

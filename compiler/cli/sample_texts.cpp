@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
@@ -25,7 +26,7 @@ std::string prompt_of_line(const std::string& line, const std::string& where) {
   if (!record.is_object()) throw InputError(fmt::format("{}: this is no object; {}", where, wanted));
   for (const auto& [key, value] : record.items()) {
     if (key != "prompt")
-      throw InputError(fmt::format("{}: unknown key {}; {}", where, nlohmann::json(key).dump(), wanted));
+      throw InputError(fmt::format("{}: unknown key {}; {}", where, runtime::in_quotes(key), wanted));
     if (!value.is_string()) throw InputError(fmt::format("{}: \"prompt\" is no text; {}", where, wanted));
   }
   if (record.empty()) throw InputError(fmt::format("{}: there is no \"prompt\"; {}", where, wanted));

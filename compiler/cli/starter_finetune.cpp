@@ -4,15 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/starter_text.h"
 #include "diag/render.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
+#include "runtime/json/json_fields.h"
+#include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
 #include "targets/executable/program_layout.h"
 
@@ -40,8 +41,8 @@ constexpr Savings kSavings[] = {{"compute", "none"},
                                 {"nf4", "block"}};
 
 std::string text_of_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::error_code ignored;
+  return fs::exists(path, ignored) ? runtime::read_file(path) : "";
 }
 
 nlohmann::json config_of(const fs::path& folder) {
@@ -52,9 +53,9 @@ nlohmann::json config_of(const fs::path& folder) {
                     diag::printable(folder.string())));
   if (!fs::exists(folder / "config.json", ignored))
     throw InputError(fmt::format("--model: {} has no config.json: it is no model's folder", folder.string()));
-  const auto config = nlohmann::json::parse(text_of_file(folder / "config.json"), nullptr, false);
-  if (!config.is_object())
-    throw InputError(fmt::format("--model: {}/config.json is no JSON object", folder.string()));
+  const std::string file = (folder / "config.json").string();
+  const nlohmann::json config = runtime::parse_json(text_of_file(file), "--model: " + file);
+  if (!config.is_object()) throw InputError(fmt::format("--model: {} is no JSON object", file));
   return config;
 }
 
@@ -76,7 +77,8 @@ int64_t length_for(const targets::Target& target, const nlohmann::json& config) 
   const double gib = target.memory_gib;
   const int64_t wanted = target.is_cpu() ? 256 : gib < 8 ? 512 : gib < 20 ? 1024 : 2048;
   const char* name = config.contains("n_positions") ? "n_positions" : "max_position_embeddings";
-  return std::min(wanted, config.value(name, wanted));
+  const nlohmann::json& length = runtime::json_field(config, name);
+  return length.is_number_unsigned() ? std::min(wanted, length.get<int64_t>()) : wanted;
 }
 
 class FinetuneMaker {
@@ -169,7 +171,8 @@ std::vector<std::string> FinetuneMaker::reasons() const {
     lines.push_back(fmt::format("{:<8} {}", what, why));
   };
   add("model",
-      fmt::format("{} ({}): {}", request_.model, config_.value("model_type", "?"), words_.at("MODEL")));
+      fmt::format("{} ({}): {}", request_.model,
+                  runtime::json_string(config_, "model_type", "?", "config.json"), words_.at("MODEL")));
   add("adapter", fmt::format("rank 16 beside every linear layer; base: {}, recompute: {}", words_.at("BASE"),
                              words_.at("RECOMPUTE")));
   for (const std::string& passed : passed_over_) add("", "not " + passed);

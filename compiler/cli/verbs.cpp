@@ -8,6 +8,7 @@
 #include "cli/version.h"
 #include "diag/suggest.h"
 #include "runtime/app/exit_code.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/source_kind.h"
 #include "runtime/error.h"
@@ -306,7 +307,8 @@ bool looks_like_spec(const std::string& word) {
 int run_checked(const Verb& verb, const Arguments& arguments) {
   if (verb.name == "run" || verb.name == "quickstart") return verb.run(arguments);
   const auto failed = [&](const std::string& message) {
-    std::fputs(fmt::format("hydrac: {} failed: {}\n", verb.name, message).c_str(), stderr);
+    std::fputs(fmt::format("hydrac: {} failed: {}\n", verb.name, runtime::safe_message(message)).c_str(),
+               stderr);
     return runtime::kExitRunFailed;
   };
   try {

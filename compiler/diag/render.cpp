@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "diag/utf8.h"
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 
 namespace hydrac::diag {
 namespace {
@@ -21,14 +22,13 @@ struct Characters {
 Characters split(std::string_view line, size_t caret_byte) {
   Characters characters;
   for (size_t at = 0; at < line.size();) {
-    const size_t length = utf8_length(line.substr(at));
+    const std::string_view rest = line.substr(at);
+    const size_t harmless = runtime::harmless_length(rest);
     if (at < caret_byte) characters.caret = characters.all.size() + 1;
-    const auto byte = static_cast<unsigned char>(line[at]);
-    const bool printable_character = length > 1 || (length == 1 && byte >= 0x20 && byte != 0x7f);
-    characters.all.push_back(printable_character ? std::string(line.substr(at, length))
-                             : byte == '\t'      ? " "
-                                                 : "?");
-    at += std::max<size_t>(1, length);
+    characters.all.push_back(harmless > 0      ? std::string(rest.substr(0, harmless))
+                             : rest[0] == '\t' ? " "
+                                               : "?");
+    at += std::max<size_t>(1, runtime::utf8_length(rest));
   }
   return characters;
 }
@@ -64,20 +64,15 @@ std::string render(const Diagnostic& diagnostic, std::string_view source_line) {
   else if (!diagnostic.where.file.empty())
     text = printable(diagnostic.where.file, 4096) + ": ";
   const char* word = severity(diagnostic.kind) == Severity::error ? "error" : "warning";
-  text += fmt::format("{}: {} [{}]\n", word, diagnostic.message, id(diagnostic.kind));
+  text += fmt::format("{}: {} [{}]\n", word, runtime::safe_message(diagnostic.message), id(diagnostic.kind));
   if (!source_line.empty()) text += quote(source_line, diagnostic.where.col);
-  if (!diagnostic.suggestion.empty()) text += fmt::format("  help: {}\n", diagnostic.suggestion);
+  if (!diagnostic.suggestion.empty())
+    text += fmt::format("  help: {}\n", runtime::safe_message(diagnostic.suggestion));
   return text;
 }
 
 std::string printable(std::string_view text, size_t longest) {
-  const Characters characters = split(text, 0);
-  std::string safe;
-  for (size_t i = 0; i < characters.all.size(); ++i) {
-    if (i == longest) return safe + "...";
-    safe += characters.all[i];
-  }
-  return safe;
+  return runtime::escaped(text, longest);
 }
 
 }  // namespace hydrac::diag

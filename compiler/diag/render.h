@@ -14,8 +14,7 @@ namespace hydrac::diag {
 // Lines that have nothing to show are left out. Ends with a line break.
 std::string render(const Diagnostic& diagnostic, std::string_view source_line);
 
-// Text from a user's file, safe to show on a terminal: control characters and bytes that are not UTF-8 as ?,
-// cut after `longest` characters with "...".
+// runtime::escaped(): text from a user's file, safe to show on a terminal and cut.
 std::string printable(std::string_view text, size_t longest = 60);
 
 }  // namespace hydrac::diag

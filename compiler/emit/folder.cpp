@@ -14,6 +14,7 @@
 #include "emit/owned_kernels.h"
 #include "emit/source_file.h"
 #include "emit/staged_files.h"
+#include "runtime/base/folder_links.h"
 #include "runtime/error.h"
 
 namespace hydrac::emit {
@@ -194,6 +195,7 @@ FolderState write(const fs::path& folder, const Files& files, const Consent& con
         "empty one",
         folder.string(), *name));
   }
+  for (const fs::path& place : places(folder, files)) runtime::require_inside(place, folder);
   StagedFiles staged;
   for (const fs::path& place : places(folder, files)) staged.make_folder(place);
   for (const std::vector<std::string>* names : {&state.changed, &state.missing}) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 
+#include "runtime/base/quote.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
 
@@ -33,7 +35,8 @@ std::string manifest_text(const Files& files) {
 
 Manifest Manifest::read(const std::filesystem::path& folder, bool tolerant) {
   Manifest manifest;
-  std::ifstream in(folder / kManifestFile);
+  const std::filesystem::path file = folder / kManifestFile;
+  std::istringstream in(std::filesystem::exists(file) ? runtime::read_file(file) : "");
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.starts_with('#')) continue;
@@ -46,7 +49,7 @@ Manifest Manifest::read(const std::filesystem::path& folder, bool tolerant) {
       throw runtime::InputError(
           fmt::format("{}:{} is no hash of a file: {}\nAfter a merge, emit the program again with --force, "
                       "which overwrites all of it",
-                      (folder / kManifestFile).string(), number, line));
+                      file.string(), number, runtime::escaped(line)));
     }
     manifest.hashes_[line.substr(kDigits + 2)] = hash;
   }

@@ -7,6 +7,7 @@
 #include "emit/on_cpu.h"
 #include "emit/owned_kernels.h"
 #include "emit/source_file.h"
+#include "runtime/base/quote.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
@@ -15,7 +16,7 @@ namespace {
 
 // {6}: what else a GPU's program has; {7}, {8}: of several ranks, what starts the test, and how a run starts
 // (kRanks); {0}: the spec's file, {1}: the command line's overrides, each after a
-// space, {2}: what compiles it, {3}: the data.
+// space, both quoted for a shell, {2}: what compiles it, {3}: the data.
 constexpr const char* kReadme = R"(
 One optimizer step is `forward.cpp`, `backward.cpp` and `optimizer.cpp`, each a list of calls from top to bottom. `memory.h` has one field for each tensor,
 `kernels/` the kernels under their formulas, `dims.h` the sizes that comments name by letters, `PLAN.md` the flop, bytes and floor of every call.
@@ -86,6 +87,17 @@ Replies are embedded by an encoder of sentences. A run reads its tokenizer and w
 `settings.cpp` lists.
 )";
 
+// What a shell would take for an option is named as a file.
+std::string spec_word(const std::string& file) {
+  return runtime::shell_quoted(file.starts_with('-') ? "./" + file : file);
+}
+
+std::string override_words(const Origin& origin) {
+  std::string words;
+  for (const std::string& override : origin.overrides) words += " " + runtime::shell_quoted(override);
+  return words;
+}
+
 std::string work_of_rank(const spec::Spec& spec) {
   const int64_t sharing = spec.parallel.tensor, groups = spec.parallel.data;
   const std::string share = "compute their share of a step and sum their gradients";
@@ -109,7 +121,7 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
                       compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,
                       targets::parameter_count(compiled));
-  return text + fmt::format(fmt::runtime(kReadme), origin.spec, overrides_text(origin),
+  return text + fmt::format(fmt::runtime(kReadme), spec_word(origin.spec), override_words(origin),
                             on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
                             kKeepLine,
                             on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers",

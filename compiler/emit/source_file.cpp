@@ -16,10 +16,10 @@ std::string namespace_of(const spec::Spec& spec) {
 
 namespace {
 
-// Of the user's words, what can stand in a comment and stay there.
+// The user's words without what could end a comment of C++, CMake or Markdown.
 std::string in_comment(const std::string& words) {
   std::string text;
-  for (char c : words) text += c < ' ' || c == '\\' || c == 127 ? '?' : c;
+  for (char c : words) text += c < ' ' || c == '\\' || c == '>' || c == 127 ? '?' : c;
   return text;
 }
 
@@ -28,12 +28,6 @@ std::string in_comment(const std::string& words) {
 std::string provenance(const Origin& origin, const std::string& prefix) {
   return in_comment(fmt::format("{}{}{}. DO NOT EDIT.", prefix, kProvenance, origin.spec)) + "\n" + prefix +
          "README.md has the commands that check and regenerate it. SPDX-License-Identifier: Apache-2.0\n";
-}
-
-std::string overrides_text(const Origin& origin) {
-  std::string text;
-  for (const std::string& override : origin.overrides) text += " " + override;
-  return in_comment(text);
 }
 
 namespace {

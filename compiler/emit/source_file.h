@@ -32,8 +32,4 @@ inline constexpr const char* kThreadsLine = "inline constexpr int kThreads = ";
 // The two lines that say where a file comes from, each after `prefix`: "// ".
 std::string provenance(const Origin& origin, const std::string& prefix);
 
-// The command line's part of it, each word after a space. It stands in README.md only, so that an override
-// changes only what it means.
-std::string overrides_text(const Origin& origin);
-
 }  // namespace hydrac::emit

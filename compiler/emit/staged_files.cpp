@@ -38,7 +38,7 @@ void StagedFiles::make_folder(const fs::path& folder) {
 }
 
 void StagedFiles::add(const fs::path& path, const std::string& text) {
-  const int file = ::open(staged(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file = ::open(staged(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) runtime::throw_run_error("write", path, errno);
   files_.push_back(path);
   try {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 
 namespace hydrac::prepare {
 

@@ -61,7 +61,8 @@ std::string report_json(const PrepareReport& report, const PrepareOptions& optio
     for (const std::string& name : *list) files.push_back(name);
   }
   root["files"] = std::move(files);
-  return root.dump(2) + "\n";
+  // Names of files need not be UTF-8.
+  return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::vector<std::string> files_of_report(std::string_view json) {

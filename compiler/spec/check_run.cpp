@@ -46,13 +46,16 @@ void check_gradients(Draft& draft) {
 
 // "" or why a spec file may not have hydrac write there: the folder must be relative and stay below the
 // working folder, also where links on the way lead elsewhere, and hidden folders (.git) are other programs'.
-std::string unsafe_because(const std::string& written, bool may_be_hidden) {
+// `hidden`: the one hidden folder that the path may begin with.
+std::string unsafe_because(const std::string& written, std::string_view hidden) {
   constexpr const char* outside = "would write outside the working folder";
   const std::filesystem::path path(written);
   if (path.is_absolute()) return outside;
-  for (const auto& part : path) {
-    if (part == "..") return outside;
-    if (!may_be_hidden && part != "." && part.string().starts_with('.')) return "is in a hidden folder";
+  const auto first = std::ranges::find_if(path, [](const auto& part) { return part != "."; });
+  for (auto part = first; part != path.end(); ++part) {
+    if (*part == "..") return outside;
+    const bool allowed = *part == "." || (part == first && *part == hidden);
+    if (!allowed && part->string().starts_with('.')) return "is in a hidden folder";
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::canonical(".", error);
@@ -64,10 +67,11 @@ std::string unsafe_because(const std::string& written, bool may_be_hidden) {
 
 // A spec may come from anywhere, so what it writes stays below the working folder. Who types the command may
 // choose.
-void check_folder(Draft& draft, std::string_view path, const std::string& folder, bool may_be_hidden) {
+void check_folder(Draft& draft, std::string_view path, const std::string& folder,
+                  std::string_view hidden = "") {
   const diag::Location where = draft.spec.where(path);
   if (!draft.usable({path}) || where.on_command_line()) return;
-  const std::string reason = unsafe_because(folder, may_be_hidden);
+  const std::string reason = unsafe_because(folder, hidden);
   if (reason.empty()) return;
   draft.report(
       Kind::unsafe_path, {path}, fmt::format("{} {} {}", path, diag::printable(folder), reason),
@@ -181,8 +185,8 @@ void check_run(Draft& draft) {
   check_base(draft);
   check_profile(draft);
   check_cores(draft);
-  check_folder(draft, "output.dir", draft.spec.output.dir, false);
-  check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
+  check_folder(draft, "output.dir", draft.spec.output.dir);
+  check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, ".cache");
 }
 
 }  // namespace hydrac::spec

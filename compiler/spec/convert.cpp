@@ -12,7 +12,7 @@
 
 #include "diag/render.h"
 #include "diag/suggest.h"
-#include "diag/utf8.h"
+#include "runtime/base/utf8.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
@@ -107,7 +107,7 @@ bool text_allowed(const Node& node, const KeyRow& key, diag::Diagnostics& diagno
     return false;
   }
   if (std::any_of(node.text.begin(), node.text.end(), is_control) ||
-      diag::utf8_error(node.text) != std::string_view::npos) {
+      runtime::find_malformed_utf8(node.text)) {
     diagnostics.report(Kind::bad_name, node.where, key.path + " contains control characters", "remove them");
     return false;
   }

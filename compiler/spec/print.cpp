@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "spec/key_table.h"
 #include "spec/scalar.h"
 
@@ -54,30 +55,9 @@ bool is_plain(const std::string& text) {
   return std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
 }
 
+// A JSON string is one of YAML too.
 std::string yaml(const std::string& text) {
-  if (is_plain(text)) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-      case '\\':
-        quoted += '\\';
-        quoted += c;
-        break;
-      case '\n':
-        quoted += "\\n";
-        break;
-      case '\t':
-        quoted += "\\t";
-        break;
-      case '\r':
-        quoted += "\\r";
-        break;
-      default:
-        quoted += c;
-    }
-  }
-  return quoted + "\"";
+  return is_plain(text) ? text : runtime::in_quotes(text, text.size());
 }
 
 std::string yaml(bool value) {

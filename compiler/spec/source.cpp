@@ -6,11 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "diag/render.h"
-#include "diag/utf8.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/base/utf8.h"
 #include "spec/scalar.h"
 #include "spec/yaml.h"
 
@@ -38,7 +37,7 @@ size_t binary_byte(const std::string& text) {
   });
   const size_t first_control =
       control == text.end() ? std::string::npos : static_cast<size_t>(control - text.begin());
-  return std::min(first_control, diag::utf8_error(text));
+  return std::min(first_control, runtime::find_malformed_utf8(text).value_or(std::string::npos));
 }
 
 }  // namespace
@@ -50,23 +49,10 @@ std::optional<std::string> read_source(const std::string& path, const diag::Loca
     diagnostics.report(kind, wanted_by, why);
     return std::nullopt;
   };
-  std::error_code status_error;
-  const fs::file_status status = fs::status(path, status_error);
-  if (status.type() == fs::file_type::not_found)
-    return fail(Kind::unreadable_file, fmt::format("cannot read {}: there is no such file", shown));
-  if (status.type() == fs::file_type::directory)
-    return fail(Kind::unreadable_file, fmt::format("cannot read {}: it is a folder", shown));
-  // A device or pipe could keep us waiting, or never end.
-  if (status.type() != fs::file_type::regular)
-    return fail(Kind::unreadable_file, fmt::format("cannot read {}: it is no regular file", shown));
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
-    return fail(Kind::unreadable_file, fmt::format("cannot read {}: {}", shown, std::strerror(errno)));
-  std::string text(kLargest + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad())
-    return fail(Kind::unreadable_file, fmt::format("cannot read {}: {}", shown, std::strerror(errno)));
-  text.resize(static_cast<size_t>(stream.gcount()));
+  const runtime::RegularFile file(path);
+  std::string text, problem = file.is_missing() ? "there is no such file" : file.problem();
+  if (problem.empty() && !file.read_all(text, kLargest + 1)) problem = std::strerror(errno);
+  if (!problem.empty()) return fail(Kind::unreadable_file, fmt::format("cannot read {}: {}", shown, problem));
   if (text.size() > kLargest)
     return fail(Kind::file_too_large, fmt::format("{} is larger than 256 KiB, which no spec is", shown));
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);

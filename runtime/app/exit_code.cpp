@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <system_error>
 
+#include "runtime/base/quote.h"
 #include "runtime/data/mapping_faults.h"
 #include "runtime/error.h"
 
@@ -20,7 +22,7 @@ namespace {
 
 // std::fputs: fmt::print throws where stderr cannot be written.
 void say(std::string_view program, std::string_view what, std::string_view message) {
-  std::fputs(fmt::format("{}: {}: {}\n", program, what, message).c_str(), stderr);
+  std::fputs(fmt::format("{}: {}: {}\n", program, what, safe_message(message)).c_str(), stderr);
 }
 
 // A closed standard stream is replaced, so that no file that is opened later gets its number. Each is opened
@@ -48,10 +50,17 @@ int code_of(std::string_view program, const std::function<int()>& work) {
   } catch (const RunError& error) {
     say(program, "the run failed", error.what());
     return kExitRunFailed;
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string message = fmt::format("{}: {}", error.path1().string(), error.code().message());
+    // A loop of links or a name that is too long is what somebody wrote.
+    const bool is_name = error.code() == std::errc::too_many_symbolic_link_levels ||
+                         error.code() == std::errc::filename_too_long;
+    say(program, is_name ? "error" : "the run failed", message);
+    return is_name ? kExitBadInput : kExitRunFailed;
   } catch (const std::system_error& error) {
     // What fmt::print throws.
     if (std::ferror(stdout)) return report_lost_output(program, error.code().value());
-    // Files and processes of the environment; std::filesystem's errors name the path.
+    // Files and processes of the environment.
     say(program, "the run failed", error.what());
     return kExitRunFailed;
   } catch (const std::bad_alloc&) {

@@ -15,6 +15,8 @@
 #include "runtime/error.h"
 #include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
+#include "runtime/train/initial_weights.h"
+#include "runtime/train/run_checkpoint.h"
 
 namespace hydrac::runtime {
 
@@ -24,6 +26,9 @@ namespace {
 std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program) {
   std::string text = settings.version + "\n";
   for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
+  const std::filesystem::path& weights = settings.train.weights;
+  if (std::error_code ignored; !weights.empty() && std::filesystem::exists(weights, ignored))
+    text += fmt::format("{} = {}\n", kBaseIdentity, WeightFiles(weights).fingerprint());
   text += fmt::format("steps = {}\n", settings.train.max_steps);
   text += fmt::format("parallel.tensor = {}\n", program.layout().tensor_ranks);
   text += fmt::format("parallel.zero = {}\n", program.layout().state.rank ? 1 : 0);

@@ -140,20 +140,25 @@ void print_help(std::string_view program, const TrainSettings& settings) {
   fmt::print("\nExit codes: 0 fine, {}.\n", kExitCodesFrom2);
 }
 
+// As a spec's value is written; a path's bytes need not be UTF-8.
+std::string identity_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // The identity names paths as the spec does, so that whatever runs the spec may resume the run.
 void apply(const CommandLine& line, TrainSettings& settings) {
   TrainOptions& train = settings.train;
   if (!line.data.empty()) {
     settings.data.path = line.data;
-    train.identity["data.path"] = nlohmann::json(line.data).dump();
+    train.identity["data.path"] = identity_of(line.data);
   }
   if (!line.val_data.empty()) {
     settings.data.val_path = line.val_data;
-    train.identity["data.val_path"] = nlohmann::json(line.val_data).dump();
+    train.identity["data.val_path"] = identity_of(line.val_data);
   }
   if (!line.tokenizer.empty()) {
     settings.data.tokenizer = line.tokenizer;
-    train.identity["data.tokenizer"] = nlohmann::json(line.tokenizer).dump();
+    train.identity["data.tokenizer"] = identity_of(line.tokenizer);
   }
   const bool is_rewarded = train.objective.reward.timeout_seconds > 0;
   if (is_rewarded && line.reward.empty())
@@ -161,7 +166,7 @@ void apply(const CommandLine& line, TrainSettings& settings) {
         "replies are rewarded (objective.name: grpo), and nothing says by what: give a program as --reward");
   if (!is_rewarded && !line.reward.empty())
     throw InputError("--reward is for objective.name: grpo; nothing that this program samples is rewarded");
-  if (is_rewarded) train.identity["objective.reward.command"] = nlohmann::json(line.reward).dump();
+  if (is_rewarded) train.identity["objective.reward.command"] = identity_of(line.reward);
   train.objective.reward.words = line.reward;
   if (!line.embed.empty() && settings.encoder.folder.empty())
     throw InputError("--embed is for an encoder as objective.embed, and this program has none");

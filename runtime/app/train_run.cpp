@@ -64,7 +64,7 @@ int train_run(TrainSettings settings, const Corpus& corpus,
               const std::function<LaidOutProgram&(const RecordedChoices& recorded)>& make_program,
               Ranks* ranks) {
   TrainOptions& options = settings.train;
-  options.identity["data"] = corpus.fingerprint;
+  for (const auto& [name, value] : corpus.identity.entries()) options.identity[name] = value;
   if (options.adapters && !options.weights.empty())
     options.identity[kBaseIdentity] = WeightFiles(options.weights).fingerprint();
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <set>
 
+#include "runtime/base/quote.h"
+
 namespace hydrac::runtime {
 
 void warn_of_cache(const std::string& line) {
@@ -11,7 +13,7 @@ void warn_of_cache(const std::string& line) {
   static std::set<std::string> said;
   const std::lock_guard<std::mutex> lock(mutex);
   if (!said.insert(line).second) return;
-  std::fprintf(stderr, "warning: %s\n", line.c_str());
+  std::fprintf(stderr, "warning: %s\n", safe_message(line).c_str());
 }
 
 }  // namespace hydrac::runtime

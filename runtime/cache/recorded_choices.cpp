@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/json/json_input.h"
 
 namespace hydrac::runtime {
 
@@ -40,7 +41,7 @@ std::string RecordedChoices::to_json() const {
 }
 
 RecordedChoices RecordedChoices::from_json(std::string_view text, const std::string& label) {
-  const nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json object = parse_json(text, label);
   RecordedChoices choices;
   const auto damaged = [&] {
     return InputError(fmt::format("{}: is no JSON object of sections of text; the file is damaged", label));

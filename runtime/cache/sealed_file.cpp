@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
+#include "runtime/base/regular_file.h"
 #include "runtime/cache/cache_warning.h"
 #include "runtime/data/hash.h"
 
@@ -32,15 +32,6 @@ bool write_all_of(int fd, std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
     bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-bool read_all_of(int fd, std::string& content) {
-  char piece[1 << 16];
-  for (ssize_t count; (count = ::read(fd, piece, sizeof piece)) != 0;) {
-    if (count > 0) content.append(piece, static_cast<size_t>(count));
-    if (count < 0 && errno != EINTR) return false;
   }
   return true;
 }
@@ -76,22 +67,12 @@ bool write_whole(const fs::path& path, std::string_view content, bool durable) {
 }
 
 std::optional<std::string> read_whole(const fs::path& path) {
-  // A pipe in a file's place must not be waited for, and a link may lead anywhere.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) {
-    if (errno != ENOENT) warn_of_damage(path, fmt::format("cannot be read ({})", std::strerror(errno)));
-    return std::nullopt;
-  }
-  struct stat info {};
-  std::string content;
-  std::string_view reason;
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-    reason = "is no regular file";
-  else if (!read_all_of(fd, content))
-    reason = std::strerror(errno);
-  ::close(fd);
+  const RegularFile file(path, LastLink::refuse);
+  if (file.is_missing()) return std::nullopt;
+  std::string content, reason = file.problem();
+  if (reason.empty() && !file.read_all(content)) reason = std::strerror(errno);
   if (reason.empty()) return content;
-  warn_of_damage(path, reason);
+  warn_of_damage(path, fmt::format("cannot be read ({})", reason));
   return std::nullopt;
 }
 

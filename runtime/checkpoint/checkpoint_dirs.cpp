@@ -44,6 +44,10 @@ void rename_folder(const std::filesystem::path& from, const std::filesystem::pat
 
 }  // namespace
 
+bool is_checkpoint_name(const std::string& name) {
+  return parse_name(name).has_value();
+}
+
 std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, int64_t step) {
   return run_dir / fmt::format("checkpoint-{}", step);
 }

@@ -18,6 +18,9 @@ struct CheckpointDir {
   Kind kind;
 };
 
+// Whether a checkpoint may have this name, complete or not.
+bool is_checkpoint_name(const std::string& name);
+
 // Those in `run_dir`, newest first, then by name; none when there is no such folder. InputError when it
 // cannot be read.
 std::vector<CheckpointDir> list_checkpoint_dirs(const std::filesystem::path& run_dir);

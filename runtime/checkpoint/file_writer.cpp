@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/crc32c.h"
 
 namespace hydrac::runtime {
@@ -48,7 +49,7 @@ void throw_run_error(const char* action, const std::filesystem::path& path, int 
 
 FileWriter::FileWriter(std::filesystem::path path) : path_(std::move(path)) {
   buffer_.reserve(buffer_bytes);
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) throw_run_error("create", path_, errno);
 }
 
@@ -92,6 +93,7 @@ std::filesystem::path temporary_of(const std::filesystem::path& path) {
 
 void replace_file(const std::filesystem::path& path, std::string_view contents) {
   const std::filesystem::path temporary = temporary_of(path);
+  ::unlink(temporary.c_str());  // left by a killed process, or a link that leads elsewhere
   try {
     FileWriter file(temporary);
     file.write(contents);
@@ -126,30 +128,10 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  const auto fail = [&](const char* reason) {
-    throw InputError(fmt::format("cannot read {}: {}", path.string(), reason));
-  };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(std::strerror(errno));
-  struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    fail("it is no regular file");  // a device may never end
-  }
-  std::string contents;
-  contents.reserve(static_cast<size_t>(info.st_size));
-  char piece[1 << 16];
-  ssize_t count;
-  while ((count = ::read(fd, piece, sizeof piece)) != 0) {
-    if (count > 0) {
-      contents.append(piece, static_cast<size_t>(count));
-    } else if (errno != EINTR) {
-      const int error = errno;
-      ::close(fd);
-      fail(std::strerror(error));
-    }
-  }
-  ::close(fd);
+  const RegularFile file(path);
+  std::string contents, problem = file.problem();
+  if (problem.empty() && !file.read_all(contents)) problem = std::strerror(errno);
+  if (!problem.empty()) throw InputError(fmt::format("cannot read {}: {}", path.string(), problem));
   return contents;
 }
 

@@ -27,7 +27,7 @@ struct FileError : RunError {
 // reason; the half-written file stays where it is, for the caller to remove.
 class FileWriter {
  public:
-  // Creates `path`, or empties it when it exists.
+  // Creates `path`, or empties it when it exists; a symbolic link is an error.
   explicit FileWriter(std::filesystem::path path);
   // Closes without checking: a file counts as written only after close_durably().
   ~FileWriter();

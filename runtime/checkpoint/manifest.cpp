@@ -1,9 +1,7 @@
 #include "runtime/checkpoint/manifest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -45,21 +43,16 @@ bool parse_manifest(const std::string& text, Manifest& manifest) {
 
 // "" or what is wrong with the file's contents.
 std::string content_damage(const std::filesystem::path& path, const ManifestFile& expected) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fmt::format("{} cannot be read: {}", expected.name, std::strerror(errno));
-  std::vector<std::byte> piece(size_t{1} << 20);
+  const RegularFile file(path);
+  if (!file.problem().empty()) return fmt::format("{} cannot be read: {}", expected.name, file.problem());
+  std::string piece;
   uint32_t crc = 0;
-  ssize_t count;
-  while ((count = ::read(fd, piece.data(), piece.size())) != 0) {
-    if (count > 0) {
-      crc = crc32c(std::span(piece).first(static_cast<size_t>(count)), crc);
-    } else if (errno != EINTR) {
-      const int error = errno;
-      ::close(fd);
-      return fmt::format("{} cannot be read: {}", expected.name, std::strerror(error));
-    }
-  }
-  ::close(fd);
+  do {
+    piece.clear();
+    if (!file.read_all(piece, size_t{1} << 20))
+      return fmt::format("{} cannot be read: {}", expected.name, std::strerror(errno));
+    crc = crc32c(std::as_bytes(std::span(piece)), crc);
+  } while (!piece.empty());
   if (crc == expected.crc32c) return "";
   return fmt::format("{} has the checksum {:08x}, the manifest says {:08x}", expected.name, crc,
                      expected.crc32c);

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "runtime/checkpoint/quote.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/error.h"
 

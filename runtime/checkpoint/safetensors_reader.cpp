@@ -1,8 +1,5 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/checkpoint/quote.h"
+#include "runtime/base/quote.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/error.h"
 
@@ -24,20 +22,12 @@ constexpr uint64_t length_bytes = 8;
 constexpr uint64_t longest_header = 100'000'000;  // the limit of the format's own implementation
 
 // The descriptor is not needed once the file is mapped.
-std::span<const std::byte> map_file(const std::filesystem::path& file) {
-  const auto fail = [&](const char* reason) {
-    throw InputError(fmt::format("cannot read {}: {}", file.string(), reason));
-  };
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(std::strerror(errno));
-  struct stat info {};
-  const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  const auto size = static_cast<size_t>(regular ? info.st_size : 0);
-  void* at = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
-  const int error = errno;
-  ::close(fd);
-  if (!regular) fail("it is no regular file");
-  if (at == MAP_FAILED) fail(std::strerror(error));
+std::span<const std::byte> map_file(const std::filesystem::path& path) {
+  const RegularFile file(path);
+  const size_t size = file.size();
+  void* at = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0) : nullptr;
+  const std::string problem = at == MAP_FAILED ? std::strerror(errno) : file.problem();
+  if (!problem.empty()) throw InputError(fmt::format("cannot read {}: {}", path.string(), problem));
   return {static_cast<const std::byte*>(at), size};
 }
 

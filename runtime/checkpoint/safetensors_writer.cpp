@@ -5,7 +5,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "runtime/checkpoint/quote.h"
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/safetensors.h"
 
 namespace hydrac::runtime {

@@ -8,8 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "runtime/checkpoint/quote.h"
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
+#include "runtime/json/json_input.h"
 
 namespace hydrac::runtime {
 
@@ -86,7 +87,7 @@ std::string RunState::to_json() const {
 RunState RunState::from_json(std::string_view text, std::string label) {
   RunState state;
   state.label_ = std::move(label);
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_json(text, state.label_);
   if (!object.is_object())
     throw InputError(fmt::format("{}: is no JSON object; the file is damaged", state.label_));
   for (const auto& [key, value] : object.items()) {

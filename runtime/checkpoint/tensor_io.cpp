@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/float_formats.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {

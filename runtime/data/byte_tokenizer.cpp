@@ -4,9 +4,9 @@
 #include <array>
 #include <string>
 
+#include "runtime/base/utf8.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/tokenizer.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {

@@ -6,7 +6,6 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/data/hash.h"
 #include "runtime/data/input_files.h"
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/token_loader.h"
@@ -16,31 +15,18 @@ namespace hydrac::runtime {
 
 namespace {
 
-// Size and some of the tokens: enough to notice that a corpus is another one.
-std::string token_fingerprint(const TokenStore& store) {
-  constexpr int64_t most = 1 << 20;
-  std::vector<int32_t> ids(static_cast<size_t>(std::min(store.size(), most)));
-  store.read(0, ids);
-  Hash64 hash;
-  auto add_ids = [&] { hash.add({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}); };
-  add_ids();
-  store.read(store.size() - static_cast<int64_t>(ids.size()), ids);
-  add_ids();
-  return fmt::format("{} tokens, {:016x}", store.size(), hash.value());
-}
-
 std::shared_ptr<const TokenStore> open_tokens(const DataSettings& settings,
                                               const std::vector<std::string>& patterns,
                                               const std::string& fingerprint, int64_t vocab_size) {
   const std::vector<InputFile> files = expand_patterns(patterns, ".");
-  if (settings.raw_uint16) return open_raw_tokens(files, vocab_size);
+  if (settings.raw_uint16) return open_raw_tokens(files, vocab_size, settings.cache_dir);
   for (const InputFile& file : files) {
     if (source_kind(file) == SourceKind::tokens) continue;
     throw InputError(fmt::format(
         "{}: this program reads token shards (*.bin) only; to tokenize text, build it with runtime/text",
         file.name));
   }
-  return open_token_shards(files, fingerprint, vocab_size);
+  return open_token_shards(files, fingerprint, vocab_size, settings.cache_dir);
 }
 
 bool contains(const TokenRange& range, int32_t token) {
@@ -77,9 +63,11 @@ int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, c
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
                        const LoadTokens& load) {
   const std::shared_ptr<const TokenStore> train = load(settings.path);
-  corpus.fingerprint = tokenizer_fingerprint + ", " + token_fingerprint(*train);
-  TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
-                                                   : TokenDataset::separate(train, load(settings.val_path));
+  const std::shared_ptr<const TokenStore> val = settings.val_path.empty() ? nullptr : load(settings.val_path);
+  corpus.identity = {tokenizer_fingerprint, train->content(), std::nullopt};
+  if (val) corpus.identity.val = val->content();
+  TokenDataset dataset =
+      val ? TokenDataset::separate(train, val) : TokenDataset::split(train, settings.val_fraction);
   TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
   options.curriculum = settings.curriculum;
   if (settings.document_mask)

@@ -12,6 +12,7 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/curriculum.h"
+#include "runtime/data/data_identity.h"
 #include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
 #include "runtime/data/tokenizer.h"
@@ -66,8 +67,8 @@ struct Corpus {
   std::unique_ptr<Tokenizer> tokenizer;  // null for series, and where nothing is linked that reads it
   std::shared_ptr<const BatchLoader> loader;
   std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
-  std::string fingerprint;                   // of the data
-  DataSizes sizes;                           // none 0 that the data has
+  DataIdentity identity;
+  DataSizes sizes;                 // none 0 that the data has
   std::vector<int32_t> reply_end;  // tokens that end a reply in DataSettings::chat_template; may be empty
 };
 
@@ -79,7 +80,7 @@ using OpenCorpus = std::function<Corpus(const DataSettings& settings, bool quiet
 // only goes into checkpoints: nothing here encodes or decodes with it. Text is an InputError.
 Corpus open_shards(const DataSettings& settings, bool quiet);
 
-// The loader and the fingerprint of a corpus over the tokens that `load` gives for patterns.
+// The loader and the identity of a corpus over the tokens that `load` gives for patterns.
 using LoadTokens = std::function<std::shared_ptr<const TokenStore>(const std::vector<std::string>& patterns)>;
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
                        const LoadTokens& load);

@@ -131,14 +131,27 @@ class Expander {
     return list;
   }
 
+  // Whether `path` is a file. A link to nothing and what is neither a file nor a folder must not be left out
+  // in silence: InputError.
+  bool is_file(const fs::path& path) const {
+    std::error_code error, ignored;
+    const fs::file_status status = fs::status(real(path), error);
+    if (fs::is_regular_file(status) || fs::is_directory(status)) return fs::is_regular_file(status);
+    const std::string name = path.generic_string();
+    if (fs::exists(status)) throw InputError(fmt::format("{} is not a regular file", name));
+    if (!fs::is_symlink(real(path), ignored)) return false;
+    throw InputError(fmt::format("{} is a link to {}, which cannot be read: {}", name,
+                                 fs::read_symlink(real(path), ignored).string(), error.message()));
+  }
+
   void walk(const fs::path& at, size_t depth) {
-    std::error_code ignored;  // what cannot be looked at is neither a folder nor a file
+    std::error_code ignored;
     const std::string& component = components_[depth];
     const bool last = depth + 1 == components_.size();
     const auto step = [&](const fs::path& next) {
       if (!last) {
         if (fs::is_directory(real(next), ignored)) walk(next, depth + 1);
-      } else if (fs::is_regular_file(real(next), ignored)) {
+      } else if (is_file(next)) {
         found_.insert(next.lexically_normal().generic_string());
       }
     };
@@ -161,7 +174,7 @@ class Expander {
       if (name.starts_with('.')) continue;
       if (entry.is_directory(ignored)) {
         if (!entry.is_symlink(ignored)) walk_all(at / name, depth);
-      } else if (last && entry.is_regular_file(ignored)) {
+      } else if (last && is_file(at / name)) {
         found_.insert((at / name).lexically_normal().generic_string());
       }
     }

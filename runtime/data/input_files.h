@@ -17,7 +17,7 @@ struct InputFile {
 // `{a,b}` is either,
 // `[abc]`, `[a-z]` and `[!a]` are sets. Wildcards match no leading dot. Patterns keep their order; the files
 // of one pattern are sorted by name, bytewise; a file named twice counts once. Throws InputError for a
-// pattern that matches no regular file.
+// pattern that matches no regular file, and for a link to nothing, a pipe or a device that one matches.
 std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
                                        const std::filesystem::path& base);
 

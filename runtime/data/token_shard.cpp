@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "runtime/data/data_identity.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
 
@@ -68,9 +69,6 @@ TokenShard read_ours(TokenShard shard, const std::string& shown_as) {
   shard.fingerprint = header.fingerprint;
   shard.cache_key = header.cache_key;
   shard.payload_hash = header.payload_hash;
-  if (shard.payload_hash != 0 && Hash64().add(shard.payload).value() != shard.payload_hash) {
-    throw InputError(fmt::format("{}: its tokens do not match its checksum; the file is damaged", shown_as));
-  }
   return shard;
 }
 
@@ -149,15 +147,21 @@ bool has_shard_header(std::string_view bytes) {
   return is_ours || llmc_format(bytes) != nullptr;
 }
 
-TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as) {
+TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as,
+                            const std::filesystem::path& cache_dir) {
   TokenShard shard;
   shard.file = MappedFile::open(path, shown_as);
   const std::string_view bytes = shard.file->bytes();
   if (!has_shard_header(bytes))
     throw InputError(
         fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's", shown_as));
-  if (const LlmcFormat* format = llmc_format(bytes)) return read_llmc(std::move(shard), *format, shown_as);
-  return read_ours(std::move(shard), shown_as);
+  const LlmcFormat* format = llmc_format(bytes);
+  shard = format ? read_llmc(std::move(shard), *format, shown_as) : read_ours(std::move(shard), shown_as);
+  const uint64_t hash = hash_of_file(path, shard.payload, cache_dir);
+  if (shard.payload_hash != 0 && hash != shard.payload_hash)
+    throw InputError(fmt::format("{}: its tokens do not match its checksum; the file is damaged", shown_as));
+  shard.payload_hash = hash;
+  return shard;
 }
 
 void write_token_shard(const std::filesystem::path& path, std::string_view payload, int width,

@@ -29,15 +29,16 @@ struct TokenShard {
   int64_t count = 0;
   uint64_t fingerprint = 0;
   uint64_t cache_key = 0;
-  uint64_t payload_hash = 0;
+  uint64_t payload_hash = 0;  // Hash64 of `payload`, also where the header does not say it
 };
 
 // Whether a file begins with one of the headers.
 bool has_shard_header(std::string_view bytes);
 
 // Throws InputError for a file with neither header, of another size than its header says, or with ids that do
-// not hash to what it says.
-TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as);
+// not hash to what it says. `cache_dir`: see hash_of_file().
+TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as,
+                            const std::filesystem::path& cache_dir = {});
 
 // Writes a whole file: to a temporary name beside `path`, flushed to the disk, then renamed. `payload` is
 // count ids of `width` bytes. Throws std::system_error when it cannot, with nothing left behind.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runtime/data/hash.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -60,12 +61,19 @@ void TokenStore::read(int64_t begin, std::span<int32_t> out) const {
   }
 }
 
+DataContent TokenStore::content() const {
+  Hash64 hash;
+  for (const Segment& segment : segments_) hash.add(static_cast<uint64_t>(segment.count)).add(segment.hash);
+  return {fmt::format("{} tokens", size_), hash.value()};
+}
+
 TokenStore::Segment segment_of(const TokenShard& shard, const std::string& name) {
-  return {shard.file, shard.payload.data(), shard.width, shard.count, name};
+  return {shard.file, shard.payload.data(), shard.width, shard.count, name, shard.payload_hash};
 }
 
 std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>& files,
-                                                    const std::string& fingerprint, int64_t vocab_size) {
+                                                    const std::string& fingerprint, int64_t vocab_size,
+                                                    const std::filesystem::path& cache_dir) {
   std::vector<TokenStore::Segment> segments;
   for (const InputFile& file : files) {
     if (!has_shard_header(MappedFile::open(file.path, file.name)->bytes())) {
@@ -75,7 +83,7 @@ std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>
                       "ids, as nanoGPT writes them, write data.format: uint16",
                       file.name));
     }
-    const TokenShard shard = open_token_shard(file.path, file.name);
+    const TokenShard shard = open_token_shard(file.path, file.name, cache_dir);
     if (shard.count == 0) throw InputError(fmt::format("{}: it holds no tokens", file.name));
     const std::string made_with = fmt::format("{:016x}", shard.fingerprint);
     if (shard.fingerprint != 0 && made_with != fingerprint) {
@@ -89,7 +97,8 @@ std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>
 
 namespace {
 
-TokenStore::Segment raw_segment(const InputFile& file, int64_t vocab_size) {
+TokenStore::Segment raw_segment(const InputFile& file, int64_t vocab_size,
+                                const std::filesystem::path& cache_dir) {
   auto mapped = MappedFile::open(file.path, file.name);
   const std::string_view bytes = mapped->bytes();
   if (bytes.empty()) throw InputError(fmt::format("{}: it holds no tokens", file.name));
@@ -105,14 +114,17 @@ TokenStore::Segment raw_segment(const InputFile& file, int64_t vocab_size) {
                     "data.tokenizer",
                     file.name, outside - ids.begin(), *outside, vocab_size));
   }
-  return {mapped, ids.data(), sizeof(uint16_t), static_cast<int64_t>(ids.size()), file.name};
+  return {mapped,           ids.data(),
+          sizeof(uint16_t), static_cast<int64_t>(ids.size()),
+          file.name,        hash_of_file(file.path, bytes, cache_dir)};
 }
 
 }  // namespace
 
-std::shared_ptr<const TokenStore> open_raw_tokens(const std::vector<InputFile>& files, int64_t vocab_size) {
+std::shared_ptr<const TokenStore> open_raw_tokens(const std::vector<InputFile>& files, int64_t vocab_size,
+                                                  const std::filesystem::path& cache_dir) {
   std::vector<TokenStore::Segment> segments;
-  for (const InputFile& file : files) segments.push_back(raw_segment(file, vocab_size));
+  for (const InputFile& file : files) segments.push_back(raw_segment(file, vocab_size, cache_dir));
   return std::make_shared<TokenStore>(std::move(segments), vocab_size);
 }
 

@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "runtime/base/folder_links.h"
+#include "runtime/base/utf8.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/text_bytes.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -60,9 +61,10 @@ std::map<std::string, std::string> files_beside_tokenizer(const std::string& pat
   std::map<std::string, std::string> files;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
                            "generation_config.json"}) {
-    const std::filesystem::path file = std::filesystem::path(path).parent_path() / name;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path(), file = folder / name;
     std::error_code error;
     if (!std::filesystem::exists(file, error)) continue;
+    require_inside(file, folder.empty() ? "." : folder);
     const std::string text(MappedFile::open(file, file.string())->bytes());
     require_text(text, file.string(), "UTF-8 text");
     files.emplace(name, text);

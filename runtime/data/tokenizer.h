@@ -86,7 +86,8 @@ std::map<std::string, std::string> tokenizer_files(const std::string& json,
 
 // Of the folder that holds the tokenizer.json at `path`: what else there says how texts are made and
 // generated (tokenizer_config.json with the chat template, special_tokens_map.json, chat_template.jinja,
-// generation_config.json), name -> contents. InputError for one that cannot be read or is no text.
+// generation_config.json), name -> contents. InputError for one that cannot be read, is no text, or is a
+// link that leads out of the folder.
 std::map<std::string, std::string> files_beside_tokenizer(const std::string& path);
 
 // The fingerprint() of the byte-level BPE that this text, a tokenizer.json, describes; known without parsing

@@ -48,7 +48,7 @@ OpenedEncoder open_encoder(const EncoderFolder& made_for) {
   if (tokenizer->vocab_size() > made_for.vocab_size)
     throw InputError(fmt::format("{}: the tokenizer has the id {}, and vocab_size in config.json is {}",
                                  folder, tokenizer->vocab_size() - 1, made_for.vocab_size));
-  const std::string weights = WeightFiles(folder).fingerprint();
+  const std::string weights = WeightFiles(folder).fingerprint(WeightFiles::Reads::everything);
   const auto ids = [tokenizer](std::string_view text, int64_t most) { return tokenizer->encode(text, most); };
   return {
       {made_for.folder, ids, made_for.first_token},

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -60,7 +61,7 @@ inline std::string json_keys(const nlohmann::json& object) {
   size_t count = 0;
   for (const auto& [key, value] : object.items()) {
     if (++count > kMost) return keys + ", ...";
-    keys += fmt::format("{}\"{}\"", keys.empty() ? "" : ", ", key);
+    keys += (keys.empty() ? "" : ", ") + in_quotes(key, 60);
   }
   return keys.empty() ? "nothing" : keys;
 }

@@ -99,7 +99,7 @@ MetricsWriter::MetricsWriter(std::filesystem::path file, int64_t last_step)
     const std::string kept = records_up_to(text, last_step, file_);
     if (last_step < 0 || kept != text) replace_file(file_, kept);
   }
-  fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) throw_run_error("open", file_, errno);
 }
 

@@ -48,7 +48,7 @@ Corpus open_series(const DataSettings& settings, bool) {
   corpus.loader = std::make_shared<SeriesLoader>(data, options);
   corpus.files["features.json"] = data->feature_stats().to_json();
   corpus.files["targets.json"] = data->target_stats().to_json();
-  corpus.fingerprint = fmt::format("{} rows", data->rows());
+  corpus.identity.train = data->content();
   return corpus;
 }
 

@@ -7,10 +7,12 @@
 #include <limits>
 #include <set>
 
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
+#include "runtime/data/hash.h"
 #include "runtime/data/input_files.h"
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/text_bytes.h"
-#include "runtime/data/utf8.h"
 #include "runtime/data/val_split.h"
 #include "runtime/error.h"
 #include "runtime/series/csv.h"
@@ -90,6 +92,7 @@ class SeriesReader {
   void read_row(const std::string& where, const std::vector<std::string>& row);
   void read_target(const std::string& where, const std::string& column, const std::string& field);
   std::vector<std::string> names_of(const std::vector<size_t>& columns) const;
+  DataContent content() const;
   static std::vector<float> standardized(const std::vector<double>& values, const Standardizer& stats);
 
   const SeriesOptions& options_;
@@ -136,7 +139,8 @@ size_t SeriesReader::position_of(const std::string& file, const std::string& nam
   if (found == columns_.header.end()) {
     std::string have;
     for (const std::string& column : columns_.header) have += (have.empty() ? "" : ", ") + column;
-    throw InputError(fmt::format("{}:1: there is no column \"{}\"; it has {}", file, name, have));
+    throw InputError(
+        fmt::format("{}:1: there is no column {}; it has {}", file, in_quotes(name), escaped(have, 500)));
   }
   return static_cast<size_t>(found - columns_.header.begin());
 }
@@ -151,7 +155,7 @@ void SeriesReader::choose_columns(const std::string& file, const std::vector<std
   for (const std::string& name : header) {
     if (find_malformed_utf8(name)) throw InputError(fmt::format("{}:1: a column's name is not UTF-8", file));
     if (!seen.insert(name).second)
-      throw InputError(fmt::format("{}:1: two columns are named \"{}\"", file, name));
+      throw InputError(fmt::format("{}:1: two columns are named {}", file, in_quotes(name)));
   }
   first_file_ = file;
   columns_.header = header;
@@ -176,11 +180,11 @@ void SeriesReader::read_row(const std::string& where, const std::vector<std::str
     double value = 0;
     if (!parse_number(row[column], value)) {
       throw InputError(fmt::format(
-          "{}: column \"{}\": {}", where, columns_.header[column],
+          "{}: column {}: {}", where, in_quotes(columns_.header[column]),
           is_missing(row[column])
               ? std::string("a missing value; only target columns may have gaps")
               : fmt::format(
-                    "\"{}\" is not a finite number{}", row[column],
+                    "{} is not a finite number{}", in_quotes(row[column]),
                     options_.feature_columns.empty() ? "; data.features names the columns to read" : "")));
     }
     features_.push_back(value);
@@ -192,7 +196,8 @@ void SeriesReader::read_target(const std::string& where, const std::string& colu
                                const std::string& field) {
   double value = kMissing;
   if (!is_missing(field) && !parse_number(field, value)) {
-    throw InputError(fmt::format("{}: column \"{}\": \"{}\" is not a finite number", where, column, field));
+    throw InputError(
+        fmt::format("{}: column {}: {} is not a finite number", where, in_quotes(column), in_quotes(field)));
   }
   targets_.push_back(value);
   if (!options_.classification) return;
@@ -202,8 +207,8 @@ void SeriesReader::read_target(const std::string& where, const std::string& colu
   }
   const int64_t limit = options_.num_classes > 0 ? options_.num_classes : kMaxClasses;
   if (value != std::floor(value) || value < 0 || value >= static_cast<double>(limit)) {
-    throw InputError(
-        fmt::format("{}: column \"{}\": {} is not a class 0 to {}", where, column, field, limit - 1));
+    throw InputError(fmt::format("{}: column {}: {} is not a class 0 to {}", where, in_quotes(column),
+                                 escaped(field), limit - 1));
   }
   data_->classes_.push_back(static_cast<int32_t>(value));
   data_->num_classes_ = std::max(data_->num_classes_, static_cast<int64_t>(value) + 1);
@@ -233,7 +238,8 @@ Standardizer SeriesReader::own_stats(const std::vector<double>& values, const st
     double sum = 0, squares = 0, count = 0;
     for_each_value([&](double value) { sum += value, ++count; });
     if (count == 0)
-      throw InputError(fmt::format("column \"{}\" has no value in the training rows", stats.columns[c]));
+      throw InputError(fmt::format("{}: column {} has no value in the training rows", first_file_,
+                                   in_quotes(stats.columns[c])));
     const double mean = sum / count;
     for_each_value([&](double value) { squares += (value - mean) * (value - mean); });
     const double std = std::sqrt(squares / count);
@@ -251,13 +257,25 @@ std::vector<float> SeriesReader::standardized(const std::vector<double>& values,
     const size_t column = i % width;
     const double value = (values[i] - stats.mean[column]) / stats.std[column];
     if (std::abs(value) > static_cast<double>(std::numeric_limits<float>::max())) {
-      throw InputError(
-          fmt::format("column \"{}\": {} is too far from the mean of the training rows ({}) for a float",
-                      stats.columns[column], values[i], stats.mean[column]));
+      throw InputError(fmt::format(
+          "column {}, row {} of all: {} is too far from the mean of the training rows ({}) for a float",
+          in_quotes(stats.columns[column]), i / width + 1, values[i], stats.mean[column]));
     }
     out[i] = static_cast<float>(value);
   }
   return out;
+}
+
+DataContent SeriesReader::content() const {
+  Hash64 hash;
+  for (const auto* columns : {&columns_.features, &columns_.targets})
+    for (const std::string& name : names_of(*columns)) hash.add(name);
+  for (const std::vector<double>* values : {&features_, &targets_})
+    hash.add({reinterpret_cast<const char*>(values->data()), values->size() * sizeof(double)});
+  for (const auto* segments : {&data_->train_, &data_->val_})
+    for (const SeriesDataset::Segment& rows : *segments)
+      hash.add(static_cast<uint64_t>(rows.begin)).add(static_cast<uint64_t>(rows.end));
+  return {fmt::format("{} rows", data_->rows_), hash.value()};
 }
 
 std::shared_ptr<const SeriesDataset> SeriesReader::finish(Standardizer features, Standardizer targets) {
@@ -265,8 +283,10 @@ std::shared_ptr<const SeriesDataset> SeriesReader::finish(Standardizer features,
     throw InputError("the stored standardization is for other columns than the data files and options give");
   }
   if (options_.classification && data_->num_classes_ == 0) {
-    throw InputError(fmt::format("column \"{}\" holds no class at all", targets.columns[0]));
+    throw InputError(
+        fmt::format("{}: column {} holds no class at all", first_file_, in_quotes(targets.columns[0])));
   }
+  data_->content_ = content();
   data_->features_ = standardized(features_, features);
   if (!options_.classification) data_->targets_ = standardized(targets_, targets);
   if (options_.classification && options_.num_classes > 0) data_->num_classes_ = options_.num_classes;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/data/batch.h"
+#include "runtime/data/data_identity.h"
 #include "runtime/data/epoch_windows.h"
 
 namespace hydrac::runtime {
@@ -61,6 +62,8 @@ class SeriesDataset {
   int64_t features() const { return static_cast<int64_t>(feature_stats_.columns.size()); }      // F
   int64_t target_values() const { return static_cast<int64_t>(target_stats_.columns.size()); }  // O
   int64_t num_classes() const { return num_classes_; }  // 0 for regression
+  // The numbers of the chosen columns before they are standardized, and which rows train and validate.
+  const DataContent& content() const { return content_; }
   const float* feature_row(int64_t row) const { return features_.data() + row * features(); }  // [F]
   const float* target_row(int64_t row) const {
     return targets_.data() + row * target_values();
@@ -80,6 +83,7 @@ class SeriesDataset {
   Standardizer feature_stats_, target_stats_;
   int64_t rows_ = 0;
   int64_t num_classes_ = 0;
+  DataContent content_;
 };
 
 struct SeriesLoaderOptions {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/unicode.h"
 
 namespace hydrac::runtime {

@@ -1,4 +1,5 @@
 #include "runtime/text/bpe_file.h"
+#include "runtime/base/quote.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/text/added_token_entry.h"
@@ -22,13 +23,6 @@ using nlohmann::json;
 // Names under which models know the token between documents.
 constexpr std::string_view kEndOfText[] = {"<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>",
                                            "</s>", "<eos>"};
-
-// A token in a message: quoted, escaped, not too long.
-std::string quote_token(std::string_view token) {
-  const std::string_view head = token.substr(0, 40);
-  std::string text = json(std::string(head.substr(0, complete_utf8_prefix(head)))).dump();
-  return head.size() < token.size() ? text + "..." : text;
-}
 
 // The byte that each character of the byte-level alphabet stands for: printable Latin-1 characters are
 // themselves, the other bytes are U+0100 and on, in order.
@@ -98,7 +92,7 @@ class Reader {
   void check_model(const json& model) const {
     const std::string type = json_string(model, "type", "BPE", shown_as_);
     if (type != "BPE") {
-      fail(fmt::format("the tokenizer model \"{}\" is not supported; byte-level BPE is", type));
+      fail(fmt::format("the tokenizer model {} is not supported; byte-level BPE is", in_quotes(type)));
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       if (!json_string(model, key, "", shown_as_).empty())
@@ -124,16 +118,16 @@ class Reader {
         read_normalizer(member);
       }
     } else {
-      fail(fmt::format("the normalizer \"{}\" is not supported; NFC is", type));
+      fail(fmt::format("the normalizer {} is not supported; NFC is", in_quotes(type)));
     }
   }
 
   int32_t checked_id(const json& id, std::string_view token) const {
-    if (!id.is_number_integer()) fail(fmt::format("the id of {} is not an integer", quote_token(token)));
+    if (!id.is_number_integer()) fail(fmt::format("the id of {} is not an integer", in_quotes(token, 40)));
     const bool fits = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(id_limit_);
     if (!fits) {
       fail(fmt::format("the id of {} is {}, which is out of range [0, {}) for a file of this size",
-                       quote_token(token), id.dump(), id_limit_));
+                       in_quotes(token, 40), id.dump(), id_limit_));
     }
     return id.get<int32_t>();
   }
@@ -148,7 +142,7 @@ class Reader {
       taken_.resize(at + 1);
     }
     if (taken_[at])
-      fail(fmt::format("{} has the id {}, which another token has too", quote_token(content), id));
+      fail(fmt::format("{} has the id {}, which another token has too", in_quotes(content, 40), id));
     taken_[at] = true;
     file_.tokens[at] = std::move(bytes);
   }
@@ -193,13 +187,13 @@ class Reader {
       fail(
           fmt::format("the added token {} is looked for in normalized text, which is not supported beside "
                       "byte_fallback: write \"normalized\": false",
-                      quote_token(token.content)));
+                      in_quotes(token.content, 40)));
     const auto known = ids_.find(token.content);
     if (known == ids_.end()) {
       place(token.id, token.content, token.content);
       ids_.emplace(token.content, token.id);
     } else if (known->second != token.id) {
-      fail(fmt::format("the added token {} has the id {}, but {} before", quote_token(token.content),
+      fail(fmt::format("the added token {} has the id {}, but {} before", in_quotes(token.content, 40),
                        token.id, known->second));
     }
     file_.tokens[static_cast<size_t>(token.id)] = token.content;
@@ -210,7 +204,7 @@ class Reader {
   int32_t id_of(std::string_view token, size_t rank) const {
     const auto found = ids_.find(std::string(token));
     if (found == ids_.end())
-      fail(fmt::format("merge {} uses {}, which is not in the vocabulary", rank, quote_token(token)));
+      fail(fmt::format("merge {} uses {}, which is not in the vocabulary", rank, in_quotes(token, 40)));
     return found->second;
   }
 
@@ -225,7 +219,8 @@ class Reader {
         if (text.starts_with("#version")) continue;
         const size_t space = text.find(' ');
         if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-          fail(fmt::format("merge {} is {}, not two tokens with a space between them", i, quote_token(text)));
+          fail(fmt::format("merge {} is {}, not two tokens with a space between them", i,
+                           in_quotes(text, 40)));
         }
         left = text.substr(0, space);
         right = text.substr(space + 1);

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/base/utf8.h"
 #include "runtime/data/hash.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/text/added_tokens.h"

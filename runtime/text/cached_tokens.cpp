@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "runtime/base/written_folder.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/mapped_file.h"
+#include "runtime/data/text_bytes.h"
 #include "runtime/data/token_shard.h"
 #include "runtime/error.h"
 #include "runtime/text/token_cache.h"
@@ -27,8 +29,9 @@ uint64_t fingerprint_of(const Tokenizer& tokenizer) {
 TokenStore::Segment in_memory(PackedTokens packed) {
   const int width = packed.width();
   const int64_t count = packed.count();
+  const uint64_t hash = Hash64().add(packed.bytes()).value();
   const auto owner = std::make_shared<const std::string>(packed.release());
-  return {owner, owner->data(), width, count, "the corpus"};
+  return {owner, owner->data(), width, count, "the corpus", hash};
 }
 
 }  // namespace
@@ -67,14 +70,21 @@ uint64_t token_key(const std::vector<InputFile>& files, const Tokenizer& tokeniz
   hash.add("token cache 1").add(tokenizer.fingerprint());
   if (tokenizer.rows() < tokenizer.vocab_size()) hash.add(static_cast<uint64_t>(tokenizer.rows()));
   for (const std::string& word : decides) hash.add(word);
-  for (const InputFile& file : files)
-    hash.add(file.name).add(MappedFile::open(file.path, file.name)->bytes());
+  for (const InputFile& file : files) {
+    const auto mapped = MappedFile::open(file.path, file.name);
+    // A large file that is no text is refused before all of it is read.
+    if (!is_gzip(file)) require_text(mapped->bytes().substr(0, 1 << 16), file.name, "UTF-8 text");
+    hash.add(file.name).add(mapped->bytes());
+  }
   return hash.value();
 }
 
 TokenStore::Segment cached_tokens(const CorpusOptions& options, uint64_t key, const Tokenizer& tokenizer,
                                   const std::function<PackedTokens()>& make) {
   if (options.cache_dir.empty()) return in_memory(make());
+  if (const std::string reason = why_not_written(options.cache_dir); !reason.empty())
+    throw InputError(fmt::format("{} {}; set data.cache_dir to another folder",
+                                 options.cache_dir.generic_string(), reason));
   TokenCache cache(options.cache_dir, key, fingerprint_of(tokenizer), options.notice);
   std::optional<TokenShard> shard = cache.find();
   if (!shard) {

@@ -6,8 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 #include "runtime/data/hash.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/text/tokenizer_kinds.h"
@@ -60,7 +61,7 @@ class CharTokenizer final : public Tokenizer {
       if (id < 0) {
         throw InputError(
             fmt::format("byte {}: the character '{}' (U+{:04X}) is not among the {} of the vocabulary", begin,
-                        text.substr(begin, at - begin), static_cast<uint32_t>(c), vocab_size()));
+                        escaped(text.substr(begin, at - begin)), static_cast<uint32_t>(c), vocab_size()));
       }
       out.push_back(id);
       if (progress && at >= next_report) {

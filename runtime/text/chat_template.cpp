@@ -1,4 +1,5 @@
 #include "runtime/text/chat_template.h"
+#include "runtime/base/quote.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@ constexpr std::string_view kSystem = "system", kUser = "user", kAssistant = "ass
 
 void require_role(const ChatMessage& message) {
   if (message.role == kSystem || message.role == kUser || message.role == kAssistant) return;
-  throw InputError(fmt::format("a role is system, user or assistant, not \"{}\"", message.role));
+  throw InputError(fmt::format("a role is system, user or assistant, not {}", in_quotes(message.role)));
 }
 
 // Pieces in order, neighbours of one kind joined.

@@ -45,10 +45,10 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
 
 std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, const Tokenizer& tokenizer) {
   const std::vector<InputFile> all = expand_patterns(options.patterns, options.base);
-  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.rows());
+  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.rows(), options.cache_dir);
   const auto is_shard = [](const InputFile& file) { return source_kind(file) == SourceKind::tokens; };
   if (std::all_of(all.begin(), all.end(), is_shard))
-    return open_token_shards(all, tokenizer.fingerprint(), tokenizer.rows());
+    return open_token_shards(all, tokenizer.fingerprint(), tokenizer.rows(), options.cache_dir);
   const std::vector<InputFile> files = text_files(options, "and other files are text: give one kind");
   const uint64_t key = token_key(files, tokenizer, {options.text_key});
   std::vector<TokenStore::Segment> segments = {

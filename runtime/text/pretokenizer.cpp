@@ -1,10 +1,11 @@
 #include "runtime/text/pretokenizer.h"
+#include "runtime/base/quote.h"
 
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 
@@ -22,7 +23,7 @@ SplitBehavior parse_behavior(const std::string& name, const std::string& shown_a
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  throw InputError(fmt::format("{}: the Split behavior \"{}\" is unknown", shown_as, name));
+  throw InputError(fmt::format("{}: the Split behavior {} is unknown", shown_as, in_quotes(name)));
 }
 
 struct Span {
@@ -130,8 +131,8 @@ void PreTokenizer::add_stage(const nlohmann::json& config, const std::string& sh
   const std::string type = json_string(config, "type", "", shown_as);
   if ((type == "ByteLevel") != last) {
     throw InputError(
-        fmt::format("{}: the last pre-tokenizer must be ByteLevel, and only the last; found \"{}\"{}",
-                    shown_as, type, last ? " at the end" : " before it"));
+        fmt::format("{}: the last pre-tokenizer must be ByteLevel, and only the last; found {}{}", shown_as,
+                    in_quotes(type), last ? " at the end" : " before it"));
   }
   if (type == "ByteLevel") {
     add_byte_level(config, shown_as);
@@ -142,9 +143,9 @@ void PreTokenizer::add_stage(const nlohmann::json& config, const std::string& sh
     stages_.push_back(Split{Regex("\\p{N}", shown_as),
                             individual ? SplitBehavior::isolated : SplitBehavior::contiguous, false});
   } else {
-    throw InputError(fmt::format(
-        "{}: the pre-tokenizer \"{}\" is not supported; ByteLevel, Split, Digits and Sequence are", shown_as,
-        type));
+    throw InputError(
+        fmt::format("{}: the pre-tokenizer {} is not supported; ByteLevel, Split, Digits and Sequence are",
+                    shown_as, in_quotes(type)));
   }
 }
 

@@ -1,5 +1,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/regex.h"
+#include "runtime/base/quote.h"
 
 #include <fmt/core.h>
 #include <pcre2.h>
@@ -70,8 +71,8 @@ Regex::Regex(std::string_view ruby_pattern, const std::string& shown_as)
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context.get());
   if (code_->code == nullptr) {
-    throw InputError(fmt::format("{}: the regular expression \"{}\" is malformed: {}", shown_as, ruby_pattern,
-                                 error_text(error)));
+    throw InputError(fmt::format("{}: the regular expression \"{}\" is malformed at its byte {}: {}",
+                                 shown_as, escaped(ruby_pattern), offset, error_text(error)));
   }
   // Where the JIT cannot be had (a hardened kernel), pcre2_match() interprets, with the same matches.
   pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);

@@ -3,7 +3,8 @@
 // are per line in Ruby).
 #include <fmt/core.h>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 #include "runtime/error.h"
 #include "runtime/text/regex.h"
 
@@ -40,7 +41,7 @@ class Rewriter {
  private:
   [[noreturn]] void refuse(std::string_view what) const {
     throw InputError(fmt::format("{}: the regular expression \"{}\" uses {}, which is not supported",
-                                 shown_as_, pattern_, what));
+                                 shown_as_, escaped(pattern_), what));
   }
   bool looking_at(std::string_view s) const { return pattern_.substr(at_, s.size()) == s; }
   void copy(size_t n) {

@@ -1,4 +1,5 @@
 #include "runtime/text/space_marks.h"
+#include "runtime/base/quote.h"
 
 #include <fmt/core.h>
 
@@ -42,7 +43,7 @@ SpaceMarks read_metaspace(const json& config, const std::string& shown_as) {
   else if (scheme == "never")
     marks.prefix = SpaceMarks::Prefix::never;
   else
-    fail(fmt::format("the prepend_scheme \"{}\" of Metaspace is unknown", scheme));
+    fail(fmt::format("the prepend_scheme {} of Metaspace is unknown", in_quotes(scheme)));
   return marks;
 }
 

@@ -35,7 +35,13 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   return options;
 }
 
-// Its loader and fingerprint.
+DataContent content_of(const ItemStore& items) {
+  const std::span<const MarkedToken> tokens = items.tokens();
+  const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  return {fmt::format("{} items of {} tokens", items.size(), tokens.size()), Hash64().add(bytes).value()};
+}
+
+// Its loader and identity.
 void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
   const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
                           settings.most_prompt_tokens};
@@ -43,12 +49,11 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
     return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
   };
   const std::shared_ptr<const ItemStore> train = load(settings.path);
-  const std::span<const MarkedToken> tokens = train->tokens();
-  const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
-  corpus.fingerprint = fmt::format("{}, {} items of {} tokens, {:016x}", corpus.tokenizer->fingerprint(),
-                                   train->size(), tokens.size(), Hash64().add(bytes).value());
-  ItemDataset dataset = settings.val_path.empty() ? ItemDataset::split(train, settings.val_fraction)
-                                                  : ItemDataset::separate(train, load(settings.val_path));
+  const std::shared_ptr<const ItemStore> val = settings.val_path.empty() ? nullptr : load(settings.val_path);
+  corpus.identity = {corpus.tokenizer->fingerprint(), content_of(*train), std::nullopt};
+  if (val) corpus.identity.val = content_of(*val);
+  ItemDataset dataset =
+      val ? ItemDataset::separate(train, val) : ItemDataset::split(train, settings.val_fraction);
   const auto loader = std::make_shared<ItemLoader>(
       std::move(dataset),
       ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,

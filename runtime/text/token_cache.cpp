@@ -55,7 +55,7 @@ std::optional<TokenShard> TokenCache::find() const {
 std::shared_ptr<void> TokenCache::lock() const {
   std::error_code error;
   fs::create_directories(folder_, error);
-  const int fd = ::open((folder_ / "tokens.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open((folder_ / "tokens.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return nullptr;
   const std::shared_ptr<void> held(new Lock{fd});
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return held;

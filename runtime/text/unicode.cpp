@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {

@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "runtime/base/utf8.h"
 #include "runtime/data/hash.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {

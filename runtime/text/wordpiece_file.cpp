@@ -7,8 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/quote.h"
+#include "runtime/base/utf8.h"
 #include "runtime/data/mapped_file.h"
-#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
@@ -66,13 +67,13 @@ void WordPieceReader::require_type(const json& root, const char* key, const char
   const std::string type = type_of(json_field(root, key));
   if (type != wanted)
     fail(fmt::format("\"{}\" is {}; an encoder's tokenizer has {}", key,
-                     type.empty() ? "nothing known" : "\"" + type + "\"", wanted));
+                     type.empty() ? "nothing known" : in_quotes(type), wanted));
 }
 
 int32_t WordPieceReader::checked_id(const json& id, const std::string& token) const {
   if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(id_limit_))
-    fail(fmt::format("the id of {} is {}, which is no whole number in [0, {})", json(token).dump(), id.dump(),
-                     id_limit_));
+    fail(fmt::format("the id of {} is {}, which is no whole number in [0, {})", in_quotes(token),
+                     escaped(id.dump(), 60), id_limit_));
   return id.get<int32_t>();
 }
 
@@ -81,7 +82,7 @@ int32_t WordPieceReader::id_of(const std::string& token) const {
   if (found != file_.vocabulary.end()) return found->second;
   for (const AddedToken& added : file_.added)
     if (added.content == token) return added.id;
-  fail(fmt::format("the vocabulary has no {}", json(token).dump()));
+  fail(fmt::format("the vocabulary has no {}", in_quotes(token)));
 }
 
 void WordPieceReader::read_model(const json& model) {
@@ -105,7 +106,7 @@ void WordPieceReader::read_added(const json& entry) {
     fail(
         fmt::format("the added token {} is looked for in normalized text, which is not supported: write "
                     "\"normalized\": false",
-                    json(token.content).dump()));
+                    in_quotes(token.content)));
   file_.added.push_back(std::move(token));
 }
 

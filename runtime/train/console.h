@@ -1,16 +1,12 @@
 // The one place through which a training run prints.
 #pragma once
 #include <cstdio>
-#include <string>
 #include <string_view>
 
+#include "runtime/base/quote.h"
 #include "runtime/log/progress.h"
 
 namespace hydrac::runtime {
-
-// What a model wrote, safe for a terminal: control characters other than tab and line ends become U+FFFD.
-// `text` holds whole UTF-8 characters.
-std::string printable(std::string_view text);
 
 class Console {
  public:
@@ -19,9 +15,9 @@ class Console {
       : out_(out), quiet_(options.quiet), progress_(out, options) {}
 
   void progress(const MetricsRecord& record, double seconds) { progress_.update(record, seconds); }
-  void message(std::string_view line) { progress_.message(line); }
+  void message(std::string_view line) { progress_.message(safe_message(line)); }
 
-  // printable(text), seen at once. Ends the updating line.
+  // What a model wrote, printable() and seen at once. Ends the updating line.
   void text(std::string_view text);
 
  private:

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
@@ -212,15 +212,14 @@ void WeightFiles::start(StepProgram& program) const {
   fill(program);
 }
 
-std::string WeightFiles::fingerprint() const {
-  constexpr size_t kBeginning = 4096;
+std::string WeightFiles::fingerprint(Reads reads) const {
+  const size_t most = reads == Reads::everything ? SIZE_MAX : 4096;
   Hash64 hash;
   for (const auto& [name, found] : tensors_) {
     hash.add(name).add(dtype_name(found.tensor->dtype));
     for (const int64_t size : found.tensor->shape) hash.add(static_cast<uint64_t>(size));
     const std::span<const std::byte> bytes = found.file->bytes(*found.tensor);
-    hash.add(
-        std::string_view(reinterpret_cast<const char*>(bytes.data()), std::min(kBeginning, bytes.size())));
+    hash.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), std::min(most, bytes.size())));
   }
   return fmt::format("{:016x}", hash.value());
 }

@@ -42,9 +42,10 @@ class WeightFiles {
   // Copies them into `program`, which is started. InputError as of check_encoder(); nothing is copied then.
   void fill_encoder(StepProgram& program) const;
 
-  // Of names, types and shapes, and of the beginning of every tensor: another model's, or that of weights
-  // which were trained on, differs.
-  std::string fingerprint() const;
+  // Of names, types and shapes, and of all bytes of every tensor, or of its beginning: by that, too, another
+  // model's differs, or that of weights which were trained on.
+  enum class Reads { beginnings, everything };
+  std::string fingerprint(Reads reads = Reads::beginnings) const;
 
   // Of all tensors, where they have one; F32 otherwise.
   SafetensorsDtype dtype() const;

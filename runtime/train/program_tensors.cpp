@@ -11,7 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/checkpoint/quote.h"
+#include "runtime/base/quote.h"
+#include "runtime/checkpoint/float_formats.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 

@@ -16,12 +16,14 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
 
@@ -187,14 +189,6 @@ class Command {
   pid_t child_ = -1;
 };
 
-// At most so much of what it printed is shown.
-std::string shown(std::string_view line) {
-  constexpr size_t kMost = 60;
-  std::string text =
-      nlohmann::json(line.substr(0, kMost)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  return line.size() > kMost ? text + "..." : text;
-}
-
 std::optional<double> number_in(std::string_view line) {
   constexpr std::string_view kSpace = " \t\r";
   const size_t begin = line.find_first_not_of(kSpace);
@@ -226,8 +220,12 @@ std::vector<double> rewards_of(const RewardCommand& command, std::string lines, 
     const std::string_view line = std::string_view(output).substr(begin, end - begin);
     const std::optional<double> number = number_in(line);
     if (!number)
-      throw RewardError(program.problem(
-          fmt::format("printed {} as line {}, which is no finite number", shown(line), rewards.size() + 1)));
+      throw RewardError(program.problem(fmt::format("printed {} as line {}, which is no finite number",
+                                                    in_quotes(line, 60), rewards.size() + 1)));
+    // Sums of rewards and of their squares must stay finite.
+    if (std::abs(*number) > static_cast<double>(std::numeric_limits<float>::max()))
+      throw RewardError(program.problem(fmt::format("printed {} as line {}, and a reward is 3.4e38 at most",
+                                                    in_quotes(line, 60), rewards.size() + 1)));
     rewards.push_back(*number);
     begin = end + 1;
   }

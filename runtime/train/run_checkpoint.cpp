@@ -11,11 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/state.h"
 #include "runtime/error.h"
-#include "runtime/train/console.h"
 #include "runtime/train/run_files.h"
 
 namespace hydrac::runtime {
@@ -187,7 +186,11 @@ void link_best(const std::filesystem::path& run_dir, int64_t step) {
   ::unlink(temporary.c_str());  // left by a killed run
   const std::string target = checkpoint_path(run_dir, step).filename();
   if (::symlink(target.c_str(), temporary.c_str()) != 0) throw_run_error("create the link", temporary, errno);
-  if (::rename(temporary.c_str(), link.c_str()) != 0) throw_run_error("replace", link, errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    throw_run_error("replace", link, error);
+  }
   sync_folder(run_dir);
 }
 

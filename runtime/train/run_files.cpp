@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/checkpoint_dirs.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
@@ -31,12 +31,9 @@ bool is_there(const fs::path& path) {
 // A record begins so; a run that was killed early leaves an empty file or a part of its first line.
 bool are_metrics_of_run(const fs::path& file) {
   constexpr std::string_view begin = "{\"step\":";
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return false;
-  char text[begin.size()];
-  std::ifstream in(file, std::ios::binary);
-  in.read(text, sizeof text);
-  return !in.bad() && begin.starts_with(std::string_view(text, static_cast<size_t>(in.gcount())));
+  const RegularFile opened(file, LastLink::refuse);
+  std::string text;
+  return opened.problem().empty() && opened.read_all(text, begin.size()) && begin.starts_with(text);
 }
 
 bool is_link_to_checkpoint(const fs::path& link) {
@@ -96,15 +93,34 @@ fs::path rank_log_path(const fs::path& run_dir, int rank) {
   return run_dir / fmt::format("rank-{}.log", rank);
 }
 
+void require_own_names(const fs::path& run_dir) {
+  const fs::path metrics = metrics_path(run_dir), best = best_path(run_dir);
+  if (is_there(metrics) && !are_metrics_of_run(metrics)) refuse(metrics);
+  if (is_there(best) && !is_link_to_checkpoint(best)) refuse(best);
+  // A checkpoint that has lost its manifest alone is passed over as damaged.
+  for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) {
+    if (!is_checkpoint_of_run(found) && !is_there(found.dir / "state.json")) refuse(found.dir);
+  }
+  std::error_code error;
+  fs::directory_iterator entry(run_dir, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    const bool is_file = name == spec_name || name == trace_name || name == range_test_name ||
+                         is_rank_log_name(name) || is_tensorboard_name(name);
+    std::error_code ignored;
+    if (is_file && !fs::is_regular_file(entry->symlink_status(ignored))) refuse(entry->path());
+    if (is_checkpoint_name(name) && !entry->is_directory(ignored)) refuse(entry->path());
+  }
+}
+
 Remains remains_in(const fs::path& run_dir) {
+  require_own_names(run_dir);
   const fs::path metrics = metrics_path(run_dir);
   const bool has_metrics = is_there(metrics);
-  if (has_metrics && !are_metrics_of_run(metrics)) refuse(metrics);
   const std::vector<CheckpointDir> checkpoints = list_checkpoint_dirs(run_dir);
   for (const CheckpointDir& found : checkpoints) {
     if (!is_checkpoint_of_run(found)) refuse(found.dir);
   }
-  if (is_there(best_path(run_dir)) && !is_link_to_checkpoint(best_path(run_dir))) refuse(best_path(run_dir));
   if (holds_checkpoint(checkpoints)) return Remains::run;
   std::error_code ignored;
   if (has_metrics) return fs::file_size(metrics, ignored) > 0 ? Remains::run : Remains::nothing;

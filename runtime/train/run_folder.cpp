@@ -12,9 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/written_folder.h"
 #include "runtime/checkpoint/checkpoint_dirs.h"
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -41,33 +41,9 @@ void check_movable(const fs::path& run_dir, Remains remains) {
   }
 }
 
-// A checkpoint is what its manifest lists, and is removed as a whole when newer ones replace it.
-bool is_checkpoint(const fs::path& dir) {
-  std::error_code ignored;
-  return dir.filename().string().starts_with("checkpoint-") && fs::exists(dir / manifest_name, ignored);
-}
-
-// Wherever links lead to: nothing is written into a version control's own folder, or into a checkpoint.
 void check_allowed(const fs::path& run_dir) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(fs::absolute(run_dir), error);
-  if (error) {
-    throw InputError(fmt::format("cannot use the folder {}: {}; set output.dir to another folder",
-                                 run_dir.string(), error.message()));
-  }
-  fs::path above;
-  for (const fs::path& part : real) {
-    above /= part;
-    if (is_checkpoint(above)) {
-      throw InputError(fmt::format("{} lies in the checkpoint {}; set output.dir to another folder",
-                                   run_dir.string(), part.string()));
-    }
-    if (part != ".git" && part != ".hg" && part != ".svn") continue;
-    throw InputError(
-        fmt::format("{} is a part of {}, which belongs to version control; set output.dir to "
-                    "another folder",
-                    run_dir.string(), part.string()));
-  }
+  if (const std::string reason = why_not_written(run_dir); !reason.empty())
+    throw InputError(fmt::format("{} {}; set output.dir to another folder", run_dir.string(), reason));
 }
 
 // The name to append to: no trailing slash, and a link's folder rather than the link.
@@ -156,6 +132,7 @@ RunFolder RunFolder::create(const fs::path& run_dir, const Note& note) {
 RunFolder RunFolder::open(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::exists(run_dir, error)) no_run(run_dir);
+  require_own_names(run_dir);
   return RunFolder(lock_folder(run_dir), run_dir);
 }
 

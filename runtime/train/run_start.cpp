@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "runtime/base/quote.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
@@ -55,7 +55,7 @@ void open_rank_log(const TrainOptions& options, Console& console) {
   std::error_code failed;  // open() says what is wrong
   std::filesystem::create_directories(options.run_dir, failed);
   const std::filesystem::path file = rank_log_path(options.run_dir, ranks.rank());
-  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (log < 0) throw_run_error("open", file, errno);
   std::fflush(stdout);
   ::dup2(log, STDOUT_FILENO);
@@ -66,8 +66,10 @@ void open_rank_log(const TrainOptions& options, Console& console) {
 
 // What a rank sees of a checkpoint, to be compared: its manifest has the sums of all other files.
 std::string seen_of(const Checkpoint& checkpoint) {
-  std::ifstream file(checkpoint.dir / manifest_name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string manifest;
+  const RegularFile file(checkpoint.dir / manifest_name);
+  if (file.problem().empty()) file.read_all(manifest);
+  return manifest;
 }
 
 // Every rank reads the checkpoint that rank 0 goes on from, and a host may have another folder.
@@ -119,7 +121,7 @@ void compare_choices(const Checkpoint& checkpoint, const StepProgram& program, b
   if (exact)
     throw InputError(problem +
                      "\nrun it where they are the same, or without --exact to continue all the same");
-  fmt::print(stderr, "warning: {}\n", problem);
+  fmt::print(stderr, "warning: {}\n", safe_message(problem));
 }
 
 RecordedChoices check_run(const TrainOptions& options) {

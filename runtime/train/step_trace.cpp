@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/log/monotonic.h"
 
 namespace hydrac::runtime {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/error.h"
 #include "runtime/series/csv.h"
 #include "runtime/series/series_loader.h"
+#include "tests/fuzz/good_message.h"
 
 namespace {
 
@@ -49,12 +49,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     read_records(text);
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
+    hydrac::fuzz::require_good_message(error);
   }
   for (const bool classification : {false, true}) {
     try {
       read_series(text, classification);
-    } catch (const InputError&) {
+    } catch (const InputError& error) {
+      hydrac::fuzz::require_good_message(error);
     }
   }
   return 0;

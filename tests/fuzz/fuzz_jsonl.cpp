@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/data/utf8.h"
-#include "runtime/error.h"
+#include "runtime/base/utf8.h"
 #include "runtime/text/documents.h"
 #include "runtime/text/gunzip.h"
+#include "tests/fuzz/good_message.h"
 
 namespace {
 
@@ -23,7 +23,8 @@ void read(SourceKind kind, std::string_view bytes) {
       if (document.text.empty() || document.line <= line || find_malformed_utf8(document.text)) std::abort();
       line = document.line;
     });
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
+    hydrac::fuzz::require_good_message(error);
   }
 }
 
@@ -35,7 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read(SourceKind::json, bytes);
   try {
     if (bytes.starts_with('\x1f')) read(SourceKind::jsonl, gunzip(bytes, "fuzz"));
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
+    hydrac::fuzz::require_good_message(error);
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
-#include "runtime/error.h"
+#include "tests/fuzz/good_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hydrac::runtime;
@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       // One that is no floating-point tensor ends the reading here.
       read_tensor(file, {tensor.name, tensor.shape, values.data()});
     }
-  } catch (const InputError&) {
-    return 0;
+  } catch (const InputError& error) {
+    hydrac::fuzz::require_good_message(error);
   }
   return 0;
 }

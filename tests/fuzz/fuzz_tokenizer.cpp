@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/error.h"
 #include "runtime/text/tokenizers.h"
 #include "runtime/text/wordpiece.h"
+#include "tests/fuzz/good_message.h"
 
 namespace {
 
@@ -49,11 +49,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto copy = hydrac::runtime::parse_tokenizer(tokenizer->to_json(), "copy");
     require(copy->fingerprint() == tokenizer->fingerprint());
     use(*tokenizer);
-  } catch (const InputError&) {  // the only error that a file may cause
+  } catch (const InputError& error) {  // the only error that a file may cause
+    hydrac::fuzz::require_good_message(error);
   }
   try {
     use_as_wordpiece(file);
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
+    hydrac::fuzz::require_good_message(error);
   }
   return 0;
 }

@@ -5,7 +5,6 @@
 
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/checkpoint/quote.h"
 #include "runtime/error.h"
 #include "tests/unit/checkpoint/fixtures.h"
 #include "tests/unit/support/temp_dir.h"
@@ -92,14 +91,7 @@ TEST(ReadFile, AllOfItOrTheReason) {
   EXPECT_EQ(message_of<InputError>([&] { read_file(dir / "y"); }),
             "cannot read " + (dir / "y").string() + ": No such file or directory");
   EXPECT_EQ(message_of<InputError>([&] { read_file(dir.path()); }),
-            "cannot read " + dir.path().string() + ": it is no regular file");
-}
-
-TEST(InQuotes, NothingATerminalActsOn) {
-  EXPECT_EQ(in_quotes("layers.0.weight"), "\"layers.0.weight\"");
-  EXPECT_EQ(in_quotes("a\"\x1b[2J\n\x7f\u00e9"), "\"a\\\"\\u001b[2J\\n\\u007f\\u00e9\"");
-  EXPECT_EQ(in_quotes("bad \xff utf"), "\"bad \\ufffd utf\"");
-  EXPECT_EQ(in_quotes(std::string(1000, 'x')), "\"" + std::string(120, 'x') + "...\"");
+            "cannot read " + dir.path().string() + ": it is a folder");
 }
 
 }  // namespace

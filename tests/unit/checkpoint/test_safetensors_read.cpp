@@ -80,7 +80,7 @@ TEST(SafetensorsRead, UnreadableFiles) {
   EXPECT_EQ(message_of<InputError>(open), path + ": has 0 bytes, too few for a safetensors file");
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  EXPECT_EQ(message_of<InputError>(open), "cannot read " + path + ": it is no regular file");
+  EXPECT_EQ(message_of<InputError>(open), "cannot read " + path + ": it is a folder");
 }
 
 TEST(SafetensorsRead, HeaderLength) {

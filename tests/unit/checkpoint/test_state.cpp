@@ -87,8 +87,8 @@ TEST(RunStateTest, DamagedFiles) {
   const auto reading = [](const char* text) {
     return message_of<InputError>([&] { RunState::from_json(text, "state.json"); });
   };
-  EXPECT_EQ(reading(""), "state.json: is no JSON object; the file is damaged");
-  EXPECT_EQ(reading("{\"a\": 1"), "state.json: is no JSON object; the file is damaged");
+  EXPECT_EQ(reading(""), "state.json: not valid JSON: it ends too early");
+  EXPECT_EQ(reading("{\"a\":\n1e999}"), "state.json: the number at line 2, column 1 is too large");
   EXPECT_EQ(reading("[1]"), "state.json: is no JSON object; the file is damaged");
   EXPECT_EQ(reading("{\"a\": {}}"), "state.json: \"a\" is not a value that a state holds");
   EXPECT_EQ(reading("{\"a\": [-1]}"), "state.json: \"a\" is not a value that a state holds");

@@ -258,7 +258,7 @@ TEST_F(Items, ComeFromTheCacheAsTheyWere) {
   EXPECT_EQ(first.targets, (Ids{no, 'c', 'd', 0, 'y', 0, no, no}));
   EXPECT_EQ(second.tokens, first.tokens);
   EXPECT_EQ(second.targets, first.targets);
-  EXPECT_EQ(cached.fingerprint, corpus.fingerprint);
+  EXPECT_EQ(cached.identity.entries(), corpus.identity.entries());
 }
 
 TEST_F(Items, AreRefusedWithTheirPlace) {

@@ -121,13 +121,14 @@ TEST(SeriesDataset, BadFilesAreNamedByLineAndColumn) {
   EXPECT_EQ(
       error(std::string_view("\x1f\x8b\x08", 3), as_is),
       "s.csv: it is compressed by gzip: unpack it with gunzip, or let the name of text or JSONL end in .gz");
-  EXPECT_EQ(error("x,y\n1,\n", as_is), "column \"y\" has no value in the training rows");
-  EXPECT_EQ(error("x,y\n3e38,1\n-3e38,1\n", [](SeriesOptions& o) { o.val_fraction = 0.5; }),
-            "column \"x\": -3e+38 is too far from the mean of the training rows (3e+38) for a float");
+  EXPECT_EQ(error("x,y\n1,\n", as_is), "s.csv: column \"y\" has no value in the training rows");
+  EXPECT_EQ(
+      error("x,y\n3e38,1\n-3e38,1\n", [](SeriesOptions& o) { o.val_fraction = 0.5; }),
+      "column \"x\", row 2 of all: -3e+38 is too far from the mean of the training rows (3e+38) for a float");
   EXPECT_EQ(error("x,y\n1,3\n", classes), "s.csv:2: column \"y\": 3 is not a class 0 to 2");
   EXPECT_EQ(error("x,y\n1,0.5\n", classes), "s.csv:2: column \"y\": 0.5 is not a class 0 to 2");
   EXPECT_EQ(error("x,y\n1,-1\n", classes), "s.csv:2: column \"y\": -1 is not a class 0 to 2");
-  EXPECT_EQ(error("x,y\n1,\n", classes), "column \"y\" holds no class at all");
+  EXPECT_EQ(error("x,y\n1,\n", classes), "s.csv: column \"y\" holds no class at all");
   EXPECT_EQ(error("x,y\n1,2\n", [](SeriesOptions& o) { o.target_columns = {}; }),
             "no target column is named");
   EXPECT_EQ(error("x,y\n1,2\n",

@@ -48,7 +48,7 @@ TEST(Render, ShowsAWindowOfALongLine) {
 TEST(Printable, CutsAndCleansText) {
   EXPECT_EQ(printable("short"), "short");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
-  EXPECT_EQ(printable(std::string_view("a\0b\n", 4)), "a?b?");
+  EXPECT_EQ(printable(std::string_view("a\0b\n", 4)), "a\\u0000b\\n");
 }
 
 TEST(Diagnostics, RendersInTheOrderOfFilesLinesAndColumns) {

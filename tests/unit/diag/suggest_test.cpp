@@ -4,8 +4,6 @@
 
 #include <vector>
 
-#include "diag/utf8.h"
-
 namespace hydrac::diag {
 namespace {
 
@@ -45,26 +43,6 @@ TEST(OneOf, ReadsAsASentence) {
   EXPECT_EQ(one_of(std::vector<std::string>{"a"}), "a");
   EXPECT_EQ(one_of(std::vector<std::string>{"a", "b"}), "a or b");
   EXPECT_EQ(one_of(std::vector<std::string>{"a", "b", "c"}), "a, b or c");
-}
-
-TEST(Utf8, MeasuresWellFormedCharacters) {
-  EXPECT_EQ(utf8_length("a"), 1u);
-  EXPECT_EQ(utf8_length("\xc3\xa9"), 2u);
-  EXPECT_EQ(utf8_length("\xe2\x82\xac"), 3u);
-  EXPECT_EQ(utf8_length("\xf0\x9f\x98\x80"), 4u);
-}
-
-TEST(Utf8, RefusesWhatIsNone) {
-  EXPECT_EQ(utf8_length(""), 0u);
-  EXPECT_EQ(utf8_length("\x80"), 0u);              // a continuation byte
-  EXPECT_EQ(utf8_length("\xc3"), 0u);              // cut off
-  EXPECT_EQ(utf8_length("\xc0\xaf"), 0u);          // longer than needed
-  EXPECT_EQ(utf8_length("\xe0\x80\xaf"), 0u);      // longer than needed
-  EXPECT_EQ(utf8_length("\xed\xa0\x80"), 0u);      // a surrogate
-  EXPECT_EQ(utf8_length("\xf4\x90\x80\x80"), 0u);  // beyond Unicode
-  EXPECT_EQ(utf8_length("\xff"), 0u);
-  EXPECT_EQ(utf8_error("ab\xff"), 2u);
-  EXPECT_EQ(utf8_error("ab\xc3\xa9"), std::string_view::npos);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "runtime/train/console.h"
 #include "runtime/train/speed_meter.h"
 
 namespace hydrac::runtime {
@@ -29,16 +28,6 @@ TEST(SpeedMeterTest, AnEndlessRunKeepsTheLatestSteps) {
   EXPECT_EQ(meter.mean_seconds(2), 4999.5);
   EXPECT_EQ(meter.mean_seconds(100'000), (3977 + 5000) / 2.0);
   EXPECT_EQ(meter.median_seconds(), (3977 + 5000) / 2.0);
-}
-
-TEST(Printable, NothingATerminalActsOn) {
-  EXPECT_EQ(printable("a\tb\r\nc"), "a\tb\r\nc");
-  EXPECT_EQ(printable("\x1b[2J\x7f"), "\xEF\xBF\xBD[2J\xEF\xBF\xBD");
-  EXPECT_EQ(printable("\xC2\x9b"
-                      "1m\xC3\xA9\xC2\xA0"),
-            "\xEF\xBF\xBD"
-            "1m\xC3\xA9\xC2\xA0");
-  EXPECT_EQ(printable(std::string_view("\0", 1)), "\xEF\xBF\xBD");
 }
 
 }  // namespace

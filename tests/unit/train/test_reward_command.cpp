@@ -73,6 +73,7 @@ TEST(RewardCommand, ThatPrintsNonsenseIsAnError) {
   expect_problem(shell("seq 5"), "printed 5 numbers for 4 replies");
   expect_problem(shell("echo 1; echo good"), "printed \"good\" as line 2, which is no finite number");
   expect_problem(shell("echo nan"), "printed \"nan\" as line 1, which is no finite number");
+  expect_problem(shell("echo -1.7e308"), "printed \"-1.7e308\" as line 1, and a reward is 3.4e38 at most");
   expect_problem(shell("echo 1,5"), "printed \"1,5\" as line 1");
   expect_problem(shell("echo"), "printed \"\" as line 1");
   expect_problem(shell("yes 1"), "prints without end");

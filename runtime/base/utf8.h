@@ -7,6 +7,9 @@
 
 namespace hydrac::runtime {
 
+// The bytes of the well-formed sequence that `text` begins with; 0 where it begins with none, or is empty.
+size_t utf8_length(std::string_view text);
+
 // The byte offset of the first malformed sequence (overlong, surrogate, beyond U+10FFFF, cut short), or
 // nothing.
 std::optional<size_t> find_malformed_utf8(std::string_view text);

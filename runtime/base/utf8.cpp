@@ -1,4 +1,4 @@
-#include "runtime/data/utf8.h"
+#include "runtime/base/utf8.h"
 
 #include <cstdint>
 #include <cstring>
@@ -44,6 +44,11 @@ size_t sequence_length(std::string_view s, bool& cut) {
 }
 
 }  // namespace
+
+size_t utf8_length(std::string_view text) {
+  bool cut = false;
+  return text.empty() ? 0 : sequence_length(text, cut);
+}
 
 std::optional<size_t> find_malformed_utf8(std::string_view text) {
   size_t at = 0;
