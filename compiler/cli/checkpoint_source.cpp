@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/train/run_folder.h"
 
 namespace hydrac::cli {
@@ -17,7 +18,7 @@ namespace {
 CheckpointSource newest_of(const fs::path& run) {
   const runtime::CheckpointSearch search = runtime::find_latest(run);
   for (const auto& rejected : search.rejected)
-    fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
+    runtime::print_error(fmt::format("passing over {}: {}\n", rejected.dir.string(), rejected.reason));
   if (!search.latest) {
     throw InputError(fmt::format(
         "{} holds no complete checkpoint; name a run's folder, or a checkpoint in it", run.string()));
