@@ -1,8 +1,9 @@
 #include "runtime/cache/cache_warning.h"
 
-#include <cstdio>
 #include <mutex>
 #include <set>
+
+#include "runtime/log/output.h"
 
 namespace hydrac::runtime {
 
@@ -11,7 +12,13 @@ void warn_of_cache(const std::string& line) {
   static std::set<std::string> said;
   const std::lock_guard<std::mutex> lock(mutex);
   if (!said.insert(line).second) return;
-  std::fprintf(stderr, "warning: %s\n", line.c_str());
+  print_error("warning: " + line + "\n");
+}
+
+void warn_of_unwritable_cache(const std::filesystem::path& folder) {
+  warn_of_cache("the cache folder " + folder.string() +
+                " cannot be written, so nothing new is remembered: is the disk full or the folder read-only? "
+                "$HYDRAC_CACHE names another");
 }
 
 }  // namespace hydrac::runtime
