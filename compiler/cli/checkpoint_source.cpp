@@ -5,6 +5,7 @@
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/train/run_folder.h"
 
 namespace hydrac::cli {
@@ -18,9 +19,9 @@ namespace {
 CheckpointSource newest_of(const fs::path& run) {
   const runtime::CheckpointSearch search = runtime::find_latest(run);
   for (const auto& rejected : search.rejected)
-    fmt::print(
-        stderr, "{}\n",
-        runtime::safe_message(fmt::format("passing over {}: {}", rejected.dir.string(), rejected.reason)));
+    runtime::print_error(
+        runtime::safe_message(fmt::format("passing over {}: {}", rejected.dir.string(), rejected.reason)) +
+        "\n");
   if (!search.latest) {
     throw InputError(fmt::format(
         "{} holds no complete checkpoint; name a run's folder, or a checkpoint in it", run.string()));

@@ -9,6 +9,7 @@
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "driver/fit.h"
+#include "runtime/log/output.h"
 
 namespace hydrac::cli {
 
@@ -29,7 +30,7 @@ class PlanningProgress {
  public:
   explicit PlanningProgress(int64_t combinations) : combinations_(combinations) {}
   ~PlanningProgress() {
-    if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+    if (shown_ && terminal_) runtime::print_error("\r\033[K");
   }
 
   void show(int64_t planned) {
@@ -37,11 +38,11 @@ class PlanningProgress {
     const std::chrono::seconds quick(terminal_ ? 2 : 30);
     if (std::chrono::steady_clock::now() - began_ < quick) return;
     if (terminal_)
-      fmt::print(stderr, "\r\033[Kplanning, to fit the memory: {} of up to {} programs", planned,
-                 combinations_);
+      runtime::print_error(fmt::format("\r\033[Kplanning, to fit the memory: {} of up to {} programs",
+                                       planned, combinations_));
     else if (!shown_)
-      fmt::print(stderr, "note: planning up to {} programs, to fit the memory\n", combinations_);
-    std::fflush(stderr);
+      runtime::print_error(
+          fmt::format("note: planning up to {} programs, to fit the memory\n", combinations_));
     shown_ = true;
   }
 

@@ -13,6 +13,7 @@
 #include "diag/suggest.h"
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
+#include "runtime/data/input_files.h"
 #include "runtime/error.h"
 #include "targets/cuda/machine.h"
 #include "targets/target.h"
@@ -96,6 +97,24 @@ void require_new(const std::string& file, bool force) {
     throw InputError(fmt::format("{} is a folder; -o takes a file", file));
 }
 
+// --force replaces an older spec, and never what the new one is about.
+void require_other_than_inputs(const StarterRequest& request) {
+  namespace fs = std::filesystem;
+  const auto require_other = [&](const fs::path& input, const char* option) {
+    std::error_code ignored;
+    if (!fs::equivalent(request.file, input, ignored)) return;
+    throw InputError(
+        fmt::format("{} is what {} names, and stays as it is; -o FILE names another", request.file, option));
+  };
+  for (const runtime::InputFile& file : runtime::expand_patterns({request.data}, ""))
+    require_other(file.path, "--data");
+  require_other(request.tokenizer, "--tokenizer");
+  std::error_code ignored;
+  for (fs::directory_iterator file(request.model, ignored), end; !ignored && file != end;
+       file.increment(ignored))
+    if (file->path().extension() != ".yaml") require_other(file->path(), "--model");
+}
+
 }  // namespace
 
 int init_verb(const Arguments& arguments) {
@@ -135,6 +154,7 @@ int init_verb(const Arguments& arguments) {
   request.file = answers.get("--output", "Where the spec goes", task + ".yaml");
   require_new(request.file, arguments.has("--force"));
   const Starter starter = make_starter(request);
+  require_other_than_inputs(request);
   runtime::replace_file(request.file, starter.text);
   for (const std::string& line : starter.reasons) fmt::print("{}\n", runtime::printable(line));
   fmt::print(

@@ -11,6 +11,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "targets/cuda/machine.h"
 #include "tune/lock_file.h"
 #include "tune/machine.h"
@@ -133,22 +134,22 @@ std::optional<LockedSpec> load_with_lock(const Arguments& arguments, LockFor who
   if (!spec) return print_diagnostics(arguments, diagnostics, false), std::nullopt;
   diag::Diagnostics of_lock;
   const std::optional<tune::LockFile> lock = tune::read_lock(path, of_lock);
-  if (!lock) return fmt::print(stderr, "{}", of_lock.render()), std::nullopt;
+  if (!lock) return runtime::print_error(of_lock.render()), std::nullopt;
   const Fit found = fit(*lock, *spec, whose_is_known(*spec, whose));
   if (found.section == nullptr) {
     const std::string what = fmt::format("{} {}{}", path, found.why_not, in_lines(found.changed));
     if (must) throw runtime::InputError(fmt::format("--locked: {}", what));
     print_diagnostics(arguments, diagnostics, true);
     if (!arguments.has("--quiet"))
-      fmt::print(stderr,
-                 "note: {}\nnote: the spec's own values are taken; `hydrac tune {}` finds better ones\n",
-                 what, arguments.positional[0]);
+      runtime::print_error(
+          fmt::format("note: {}\nnote: the spec's own values are taken; `hydrac tune {}` finds better ones\n",
+                      what, arguments.positional[0]));
     return LockedSpec{std::move(*spec), {}, ""};
   }
   if (!found.changed.empty()) {
     const std::string what = fmt::format("{} was tuned with other software{}", path, in_lines(found.changed));
     if (must) throw runtime::InputError(fmt::format("--locked: {}", what));
-    if (!arguments.has("--quiet")) fmt::print(stderr, "note: {}\n", what);
+    if (!arguments.has("--quiet")) runtime::print_error(fmt::format("note: {}\n", what));
   }
   const spec::Node keys = as_spec(*found.section);
   spec = load_over(arguments, &keys, of_lock);  // which can quote the lock's lines
@@ -165,7 +166,7 @@ void compare_with_lock(const Arguments& arguments, const LockedSpec& locked,
   const std::string what =
       fmt::format("this machine does not repeat the choices of {}{}", locked.lock, in_lines(lines));
   if (arguments.has("--locked")) throw runtime::InputError("--locked: " + what);
-  fmt::print(stderr, "warning: {}\n", what);
+  runtime::print_error(fmt::format("warning: {}\n", what));
 }
 
 }  // namespace hydrac::cli

@@ -13,7 +13,9 @@
 #include "emit/runtime_files.h"
 #include "runtime/base/quote.h"
 #include "runtime/base/regular_file.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::cli {
@@ -62,12 +64,7 @@ void write_new(const fs::path& path, const std::string& text) {
                     "another folder: hydrac quickstart -o FOLDER",
                     path.string()));
   }
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out)
-    throw runtime::RunError(
-        fmt::format("cannot write {}: is the disk full or the folder read-only?", path.string()));
+  runtime::replace_file(path, text);
 }
 
 void make_folder(const fs::path& folder) {
@@ -84,8 +81,9 @@ void print_next(const std::string& spec_file, const std::string& run_folder) {
       {fmt::format("hydrac {}", spec), "trains again, after you have edited it"},
       {fmt::format("hydrac {} --resume", spec), "goes on where a run was interrupted"},
       {fmt::format("hydrac explain {}", spec), "shows the program that was made of it"}};
-  fmt::print("\nWhat to do next\n");
-  for (const auto& [command, what] : lines) fmt::print("  {:<52}  {}\n", command, what);
+  std::string text = "\nWhat to do next\n";
+  for (const auto& [command, what] : lines) text += fmt::format("  {:<52}  {}\n", command, what);
+  runtime::print_text(stdout, text);
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/cuda/communicator.h"
 #include "runtime/cuda/device.h"
-#include "runtime/log/signal.h"
 #include "runtime/parallel/world.h"
 #include "targets/target.h"
 
@@ -109,7 +108,6 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
 int run_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
-  runtime::ignore_write_signals();
   require_own_command(locked->spec);
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);

@@ -19,6 +19,7 @@
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/log/signal.h"
 #include "runtime/text/text_corpus.h"
 #include "runtime/text/tokenizers.h"
@@ -195,7 +196,7 @@ int write_replies(const Arguments& arguments, runtime::StepProgram& program,
     writer.add(request / task.replies, request % task.replies, reply);
   };
   const runtime::GenerateCounts counts = generate_batch(program, tokenizer, requests, task.options, events);
-  if (!arguments.has("--quiet")) fmt::print(stderr, "{}\n", speed_text(counts));
+  if (!arguments.has("--quiet")) runtime::print_error(speed_text(counts) + "\n");
   return ended();
 }
 

@@ -1,15 +1,21 @@
 #include "cli/sample_texts.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
 
 #include "runtime/base/quote.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
@@ -84,10 +90,18 @@ void require_within_context(const std::vector<SamplePrompt>& prompts, int64_t co
 ReplyWriter::ReplyWriter(const std::string& path, const std::vector<SamplePrompt>& prompts, size_t replies)
     : path_(path), prompts_(prompts), replies_(replies) {
   if (path.empty()) return;
-  file_.reset(std::fopen(path.c_str(), "wx"));  // x: replies took their time, and are not overwritten
-  if (file_) return;
+  // O_EXCL: replies took their time, and are not overwritten.
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file_ >= 0) return;
   if (errno == EEXIST) throw InputError(path + " is there already: choose another --output, or remove it");
   throw InputError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+// An empty file would be in the way of the next try.
+ReplyWriter::~ReplyWriter() {
+  if (file_ < 0) return;
+  if (whole_bytes_ == 0 || ::ftruncate(file_, whole_bytes_) != 0) ::unlink(path_.c_str());
+  ::close(file_);
 }
 
 void ReplyWriter::add(size_t prompt, size_t reply, const runtime::Reply& text) {
@@ -124,11 +138,14 @@ void ReplyWriter::write(const SamplePrompt& prompt, const std::vector<runtime::R
     line["replies"].push_back(
         {{"text", reply.text}, {"tokens", reply.new_tokens}, {"end", to_string(reply.end)}});
   }
-  std::FILE* out = file_ ? file_.get() : stdout;
   const std::string text = line.dump() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fflush(out) != 0)
-    throw runtime::RunError(
-        fmt::format("cannot write {}: {}", file_ ? path_ : "standard output", std::strerror(errno)));
+  if (file_ >= 0) {
+    runtime::write_all(file_, std::as_bytes(std::span(text)), path_);
+    whole_bytes_ += static_cast<off_t>(text.size());
+  } else {
+    fmt::print("{}", text);
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());  // as print does
+  }
 }
 
 }  // namespace hydrac::cli

@@ -1,8 +1,8 @@
 // The prompts that `hydrac sample` continues, and its answers: a line of JSON a prompt.
 #pragma once
-#include <cstdio>
+#include <sys/types.h>
+
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,19 +32,20 @@ class ReplyWriter {
   // To a new file, or with an empty path to standard output. InputError where the file is there already or
   // cannot be written.
   ReplyWriter(const std::string& path, const std::vector<SamplePrompt>& prompts, size_t replies);
+  // Leaves whole lines, or no file.
+  ~ReplyWriter();
+  ReplyWriter(const ReplyWriter&) = delete;
+  ReplyWriter& operator=(const ReplyWriter&) = delete;
 
   // Reply number `reply` of a prompt. RunError when it cannot be written.
   void add(size_t prompt, size_t reply, const runtime::Reply& text);
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   void write(const SamplePrompt& prompt, const std::vector<runtime::Reply>& replies);
 
   const std::string path_;
-  std::unique_ptr<std::FILE, CloseFile> file_;  // null: standard output
+  int file_ = -1;          // -1: standard output
+  off_t whole_bytes_ = 0;  // of the file: whole lines
   const std::vector<SamplePrompt>& prompts_;
   const size_t replies_;
   std::map<size_t, std::map<size_t, runtime::Reply>> waiting_;  // by prompt, by reply

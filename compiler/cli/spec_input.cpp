@@ -16,6 +16,7 @@
 #include "runtime/app/run_ranks.h"
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/parallel/world.h"
 #include "runtime/series/series_corpus.h"
@@ -63,7 +64,7 @@ std::optional<spec::Spec> load_of_run(const Arguments& arguments) {
 
 void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
   const std::string text = diagnostics.render();
-  if (!text.empty() && !(good && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
+  if (!text.empty() && !(good && arguments.has("--quiet"))) runtime::print_error(text);
 }
 
 namespace {
@@ -257,7 +258,7 @@ runtime::Corpus opened(const spec::Spec& spec, bool quiet) {
 
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
-    if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
+    if (!quiet) runtime::print_error(fmt::format("note: {}: {}\n", decision.pass, decision.text));
   runtime::Corpus corpus = opened(spec, quiet);
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;
@@ -317,10 +318,10 @@ void note_found_rate(const spec::Spec& spec, const std::string& verb) {
 
 void note_unsampled_replies(const spec::Spec& spec, const std::string& verb) {
   if (!spec::has_objective(spec)) return;
-  fmt::print(stderr,
-             "note: hydrac {} samples no replies: it times the part of a step that trains, in which {} of {} "
-             "micro-batches are those of replies\n",
-             verb, spec::sampled_micro_batches(spec), spec::micro_batches_of_step(spec));
+  runtime::print_error(fmt::format(
+      "note: hydrac {} samples no replies: it times the part of a step that trains, in which {} of {} "
+      "micro-batches are those of replies\n",
+      verb, spec::sampled_micro_batches(spec), spec::micro_batches_of_step(spec)));
 }
 
 void print_found_late(diag::Diagnostics& diagnostics) {
@@ -332,7 +333,7 @@ void print_found_late(diag::Diagnostics& diagnostics) {
       source << file.rdbuf();
     diagnostics.add_source(diagnostic.where.file, source.str());
   }
-  fmt::print(stderr, "{}", diagnostics.render());
+  runtime::print_error(diagnostics.render());
 }
 
 passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {

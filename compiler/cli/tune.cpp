@@ -18,6 +18,7 @@
 #include "runtime/cpu/gemm.h"
 #include "runtime/cuda/monitor.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/log/signal.h"
 #include "runtime/log/units.h"
 #include "spec/fit_keys.h"
@@ -110,7 +111,7 @@ tune::LockFile existing_lock(const std::string& path) {
   diag::Diagnostics diagnostics;
   std::optional<tune::LockFile> lock = tune::read_lock(path, diagnostics);
   if (!lock) {
-    fmt::print(stderr, "{}", diagnostics.render());
+    runtime::print_error(diagnostics.render());
     throw Reported{kBadInput};
   }
   return std::move(*lock);
@@ -314,15 +315,13 @@ int tune_verb(const Arguments& arguments) {
   const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));
   tune::LockFile lock = existing_lock(path);
   if (const std::string others = tune::used_by_others(*base); !others.empty())
-    fmt::print(stderr,
-               "note: other processes use this GPU, {}: differences that drown in what they do to the time "
-               "of a step "
-               "are not taken\n",
-               others);
+    runtime::print_error(fmt::format(
+        "note: other processes use this GPU, {}: differences that drown in what they do to the time of a "
+        "step are not taken\n",
+        others));
   const spec::OpenKeys open = open_keys(*base);
   complete_for_planning(*base, memory_option(arguments));
   const tune::Machine machine = tune::this_machine(*base);
-  runtime::ignore_write_signals();
   runtime::install_stop_handlers();
 
   // Counters of energy tick too seldom for parts of a step.
@@ -338,7 +337,7 @@ int tune_verb(const Arguments& arguments) {
              [&](const Found& so_far) { progress.show(so_far, bench.now()); });
   progress.end_line();
   if (found.round.seconds == 0) {
-    fmt::print(stderr, "stopped before anything was measured; {} stays as it was\n", path);
+    runtime::print_error(fmt::format("stopped before anything was measured; {} stays as it was\n", path));
     return runtime::kExitStopped;
   }
   const tune::Candidate best = completed(found.best, *base, open);

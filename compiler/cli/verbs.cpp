@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/source_kind.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 
 namespace hydrac::cli {
 
@@ -246,17 +247,17 @@ const std::vector<Verb>& verbs() {
 
 namespace {
 
-void print_help(std::FILE* out) {
-  fmt::print(out,
-             "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
-             "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
-  for (const Verb& verb : verbs()) fmt::print(out, "  {:<12} {}\n", verb.name, verb.help);
-  fmt::print(
-      out,
+std::string help_text() {
+  std::string text =
+      "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
+      "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n";
+  for (const Verb& verb : verbs()) text += fmt::format("  {:<12} {}\n", verb.name, verb.help);
+  text +=
       "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
-      "options; `hydrac keys` every key of a spec.\n"
-      "Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
-      runtime::kExitCodesFrom2);
+      "options; `hydrac keys` every key of a spec.\n";
+  text += fmt::format("Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
+                      runtime::kExitCodesFrom2);
+  return text;
 }
 
 void print_help(const Verb& verb) {
@@ -307,8 +308,7 @@ bool looks_like_spec(const std::string& word) {
 int run_checked(const Verb& verb, const Arguments& arguments) {
   if (verb.name == "run" || verb.name == "quickstart") return verb.run(arguments);
   const auto failed = [&](const std::string& message) {
-    std::fputs(fmt::format("hydrac: {} failed: {}\n", verb.name, runtime::safe_message(message)).c_str(),
-               stderr);
+    runtime::print_error(fmt::format("hydrac: {} failed: {}\n", verb.name, runtime::safe_message(message)));
     return runtime::kExitRunFailed;
   };
   try {
@@ -322,11 +322,11 @@ int run_checked(const Verb& verb, const Arguments& arguments) {
 
 int run_words(std::vector<std::string> words) {
   if (words.empty()) {
-    print_help(stderr);
+    runtime::print_error(help_text());
     return kBadInput;
   }
   if (words[0] == "--help" || words[0] == "-h" || (words[0] == "help" && words.size() == 1)) {
-    print_help(stdout);
+    fmt::print("{}", help_text());
     return kFine;
   }
   // `hydrac help VERB` is `hydrac VERB --help`.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,11 +16,24 @@ namespace hydrac {
 
 namespace {
 
-// What a child does with its outputs before it starts.
+// What a child does before it starts: where its outputs go, and the signals that this program ignores
+// (runtime/log/signal.h) end it as they end any program.
 class Redirections {
  public:
-  Redirections() { posix_spawn_file_actions_init(&actions_); }
-  ~Redirections() { posix_spawn_file_actions_destroy(&actions_); }
+  Redirections() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGXFSZ);
+    posix_spawnattr_setsigdefault(&attributes_, &usual);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Redirections() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
   Redirections(const Redirections&) = delete;
   Redirections& operator=(const Redirections&) = delete;
 
@@ -28,9 +42,11 @@ class Redirections {
   }
   void to(int file, int output) { posix_spawn_file_actions_adddup2(&actions_, file, output); }
   const posix_spawn_file_actions_t* get() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
 
  private:
   posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
 };
 
 std::string read_to_end(int file) {
@@ -71,8 +87,8 @@ Ended run_program(std::vector<std::string> words, Says says) {
   if (listens) redirections.to(pipe[1], STDOUT_FILENO);
   if (says == Says::all_to_caller) redirections.to(pipe[1], STDERR_FILENO);
   pid_t child = 0;
-  const int error =
-      posix_spawnp(&child, arguments[0], redirections.get(), nullptr, arguments.data(), environ);
+  const int error = posix_spawnp(&child, arguments[0], redirections.get(), redirections.attributes(),
+                                 arguments.data(), environ);
   if (listens) close(pipe[1]);
   Ended ended;
   if (error == 0 && listens) ended.said = read_to_end(pipe[0]);

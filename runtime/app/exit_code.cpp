@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,14 +16,15 @@
 #include "runtime/base/quote.h"
 #include "runtime/data/mapping_faults.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
+#include "runtime/log/signal.h"
 
 namespace hydrac::runtime {
 
 namespace {
 
-// std::fputs: fmt::print throws where stderr cannot be written.
 void say(std::string_view program, std::string_view what, std::string_view message) {
-  std::fputs(fmt::format("{}: {}: {}\n", program, what, safe_message(message)).c_str(), stderr);
+  print_error(fmt::format("{}: {}: {}\n", program, what, safe_message(message)));
 }
 
 // A closed standard stream is replaced, so that no file that is opened later gets its number. Each is opened
@@ -34,7 +36,15 @@ void fill_standard_streams() {
   }
 }
 
+// Of standard output. The error of a write may be lost in its buffers.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+// Behind `| head` a program ends without a word, as the signal would have ended it.
 int report_lost_output(std::string_view program, int error) {
+  if (error == EPIPE || reader_is_gone()) return kExitNobodyReads;
   say(program, "the run failed",
       error == 0 ? "standard output could not be written"
                  : fmt::format("cannot write standard output: {}", std::strerror(error)));
@@ -76,6 +86,7 @@ int code_of(std::string_view program, const std::function<int()>& work) {
 
 int exit_code_of(std::string_view program, const std::function<int()>& work) {
   fill_standard_streams();
+  ignore_write_signals();
   report_mapping_faults(program);
   const int code = code_of(program, work);
   const int error = std::fflush(stdout) == 0 ? 0 : errno;

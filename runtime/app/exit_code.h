@@ -13,7 +13,9 @@ inline constexpr std::string_view kExitCodesFrom2 =
     "before the end: saved, continue with --resume; 130 stopped at once by a second signal";
 
 // Calls `work`. What it throws is printed to stderr, after the program's name, and becomes the exit code:
-// InputError kExitBadInput, all else kExitRunFailed. So does standard output that could not be written.
+// InputError kExitBadInput, all else kExitRunFailed. So does standard output that could not be written;
+// where nobody reads it any more the code is kExitNobodyReads. Writing to a closed pipe, or beyond the limit
+// on file sizes, is an error of that write from here on, and no signal.
 // While it works, a mapped file that another program shortens ends the process with kExitRunFailed and the
 // file's name (see runtime/data/mapping_faults.h).
 int exit_code_of(std::string_view program, const std::function<int()>& work);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/exit_codes.h"
 #include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/train/initial_weights.h"
@@ -119,7 +120,7 @@ std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, St
                     "--no-python PROGRAM, or mpirun -np {0} PROGRAM",
                     count));
   if (const int cores = usable_cores(); here > cores && !quiet && (!started || started->local_rank() == 0))
-    fmt::print(stderr, "note: {} ranks take turns on {} cores\n", here, cores);
+    print_error(fmt::format("note: {} ranks take turns on {} cores\n", here, cores));
   if (started) return std::make_unique<Ranks>(*started, std::vector<std::string>());
   return std::make_unique<Ranks>(own_world(count), own_command());
 }
@@ -159,7 +160,11 @@ int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {
   if (!ranks) return train(nullptr);
   try {
     const int code = train(ranks);
-    ranks->finish();
+    try {
+      ranks->finish();
+    } catch (const RunError&) {
+      if (code != kExitStopped || !ranks->leads()) throw;  // else all is saved, whoever is lost now
+    }
     return code;
   } catch (const std::exception& error) {
     // The end of another rank may look like a fault of this one's GPU. Or all have found the same.

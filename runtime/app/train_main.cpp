@@ -14,7 +14,6 @@
 #include "runtime/app/exit_code.h"
 #include "runtime/app/run_ranks.h"
 #include "runtime/error.h"
-#include "runtime/log/signal.h"
 #include "runtime/train/initial_weights.h"
 
 namespace hydrac::runtime {
@@ -197,7 +196,6 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     }
     TrainSettings changed = settings;
     apply(line, changed);
-    ignore_write_signals();
     const std::unique_ptr<Ranks> started =
         ranks_of_run(changed.ranks, changed.cores, Starts::this_program, line.quiet);
     return end_together(started.get(), [&](Ranks* ranks) {

@@ -59,11 +59,6 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-const fs::path& temporary_folder() {
-  static const TemporaryFolder folder;
-  return folder.path();
-}
-
 // Only the last folder is private; those above it are as any program would make them.
 std::error_code make_private(const fs::path& dir) {
   std::error_code error;
@@ -102,26 +97,26 @@ std::string distrust(const fs::path& dir) {
   return "";
 }
 
+const fs::path& temporary_cache() {
+  static const TemporaryFolder folder;
+  return folder.path();
+}
+
 fs::path cache_dir() {
   const std::optional<fs::path> wanted = wanted_folder();
-  if (!wanted) return temporary_folder();
+  if (!wanted) return temporary_cache();
   const char* advice = "set $HYDRAC_CACHE to a folder of yours that nobody else can write (chmod 700)";
   if (const std::error_code error = make_private(*wanted)) {
-    if (folder_in("HYDRAC_CACHE")) {
-      throw RunError(
-          fmt::format("cannot make the cache folder {}: {}; set $HYDRAC_CACHE to one that can be written",
-                      wanted->string(), error.message()));
-    }
     warn_of_cache(fmt::format("the cache folder {} cannot be made ({}), so nothing is remembered; {}",
                               wanted->string(), error.message(), advice));
-    return temporary_folder();
+    return temporary_cache();
   }
   std::error_code error;
   const fs::path real = fs::canonical(*wanted, error);
   const std::string reason = error ? error.message() : distrust(real);
   if (reason.empty()) return real;
   warn_of_cache(fmt::format("the cache folder {} is not used: {}; {}", wanted->string(), reason, advice));
-  return temporary_folder();
+  return temporary_cache();
 }
 
 }  // namespace hydrac::runtime

@@ -8,9 +8,11 @@ namespace hydrac::runtime {
 // $HYDRAC_CACHE, else $XDG_CACHE_HOME/hydrac, else ~/.cache/hydrac; made, with mode 0700, where it is
 // missing. Code is loaded from it, so it is used only when nobody but this user and root can change what is
 // in it: with a warning, or where there is no home, it is a private temporary folder instead, which is
-// removed when the process ends. Without symbolic links, so that what was checked is what is used. RunError
-// when $HYDRAC_CACHE names a folder that cannot be made.
+// removed when the process ends. Without symbolic links, so that what was checked is what is used.
 std::filesystem::path cache_dir();
+
+// The private temporary folder, made at the first call. RunError where it cannot be made.
+const std::filesystem::path& temporary_cache();
 
 // Why code from `dir`, which exists, must not be trusted: "it belongs to another user (uid 1000)"; "" when
 // it may be.

@@ -107,7 +107,9 @@ void replace_file(const std::filesystem::path& path, std::string_view contents) 
 }
 
 std::optional<std::string> obstacle_to_writing(const std::filesystem::path& folder) {
-  std::filesystem::path there = std::filesystem::absolute(folder).lexically_normal();
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(folder, error).lexically_normal();
+  if (error) return error.message();  // the working folder is gone
   struct stat info {};
   while (::stat(there.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
          there.has_relative_path())

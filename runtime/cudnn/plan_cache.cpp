@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime/cache/cache_warning.h"
 #include "runtime/cache/sealed_file.h"
 #include "runtime/data/hash.h"
-#include "runtime/error.h"
 
 namespace hydrac::runtime::cudnn {
 namespace {
@@ -44,12 +44,8 @@ std::optional<StoredPlan> PlanCache::read(const std::string& key) const {
 
 void PlanCache::write(const std::string& key, const StoredPlan& plan) const {
   if (!on()) return;
-  if (!write_sealed(file(key), fmt::format("{}\n{}\n{}\n{}", kFirstLine, key, plan.engine, plan.json))) {
-    throw RunError(
-        fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
-                    "$HYDRAC_CACHE to a folder that can be written",
-                    folder_.string()));
-  }
+  if (!write_sealed(file(key), fmt::format("{}\n{}\n{}\n{}", kFirstLine, key, plan.engine, plan.json)))
+    warn_of_unwritable_cache(folder_);
 }
 
 }  // namespace hydrac::runtime::cudnn

@@ -28,11 +28,8 @@ void redirect_to_nothing(std::FILE* out) {
   std::clearerr(out);
 }
 
-// std::fputs: fmt::print throws where stderr cannot be written either.
 void tell(const char* what, int error) {
-  const std::string line =
-      "cannot write standard output: " + std::string(std::strerror(error)) + "; " + what + "\n";
-  std::fputs(line.c_str(), stderr);
+  print_error("cannot write standard output: " + std::string(std::strerror(error)) + "; " + what + "\n");
 }
 
 }  // namespace
@@ -48,6 +45,10 @@ void print_text(std::FILE* out, std::string_view text) {
   } else if (!failed_before) {
     tell("going on; what was lost is in no log", error);
   }
+}
+
+void print_error(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace hydrac::runtime

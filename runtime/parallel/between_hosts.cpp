@@ -27,14 +27,15 @@ void Ranks::share_board() {
 
 void Ranks::give_board() {
   const int file = SharedBoard::create(size());
+  Newcomers newcomers(listener_);
   for (int left = world_.local_size() - 1; left > 0;) {
-    if (watch_once(listener_.file(), kMillisecondsToLook)) {
-      const std::optional<RankSocket> socket = listener_.accept();
+    if (watch_once(newcomers.file(), kMillisecondsToLook)) {
+      const auto arrival = newcomers.next();
       const std::optional<Hello> hello =
-          socket ? Hello::parse(socket->receive().text) : std::optional<Hello>();
+          arrival ? recognize(arrival->socket, arrival->message) : std::optional<Hello>();
       const bool is_ours =
           hello && std::ranges::find(own_host().ranks, hello->rank) != own_host().ranks.end();
-      if (is_ours && socket->send(RankMessage::Kind::board, "", file)) --left;
+      if (is_ours && arrival->socket.send(RankMessage::Kind::board, "", file)) --left;
     }
     if (failure().empty()) continue;
     ::close(file);
@@ -70,6 +71,7 @@ void Ranks::throw_what_is_heard(const std::string& otherwise) {
 void Ranks::link_hosts() {
   if (!leads_host()) return;
   std::vector<int> connections = connect_to_hosts();
+  Newcomers newcomers(tcp_listener_);
   const double began = monotonic_seconds();
   const auto is_missing = [&](size_t host) {
     return static_cast<int>(host) != own_host_ && connections[host] < 0;
@@ -77,7 +79,7 @@ void Ranks::link_hosts() {
   for (size_t host = 0; host < connections.size();) {
     if (!is_missing(host)) {
       ++host;
-    } else if (!watch_once(tcp_listener_.file(), kMillisecondsToLook) || !accept_link(connections)) {
+    } else if (!watch_once(newcomers.file(), kMillisecondsToLook) || !take_link(newcomers, connections)) {
       if (!failure().empty()) throw_failure();
       if (monotonic_seconds() - began > kConnecting)
         throw RunError(fmt::format("host {} did not connect to host {} within {:.0f} s",
@@ -112,14 +114,13 @@ std::vector<int> Ranks::connect_to_hosts() {
 }
 
 // False: what came is not another host of this run.
-bool Ranks::accept_link(std::vector<int>& connections) {
-  std::optional<RankSocket> socket = tcp_listener_.accept();
-  if (!socket) return false;
-  const RankMessage message = socket->receive();
-  if (message.kind != RankMessage::Kind::link) return false;
+bool Ranks::take_link(Newcomers& newcomers, std::vector<int>& connections) {
+  std::optional<Newcomers::Arrival> arrival = newcomers.next();
+  if (!arrival || arrival->message.kind != RankMessage::Kind::link) return false;
   for (size_t host = static_cast<size_t>(own_host_) + 1; host < connections.size(); ++host) {
-    if (connections[host] >= 0 || message.text != fmt::format("{} {}", roster_.secret, host)) continue;
-    connections[host] = socket->release();
+    const std::string expected = fmt::format("{} {}", roster_.secret, host);
+    if (connections[host] >= 0 || arrival->message.text != expected) continue;
+    connections[host] = arrival->socket.release();
     return true;
   }
   return false;

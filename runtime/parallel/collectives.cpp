@@ -62,6 +62,7 @@ int Ranks::member(RankGroup group, int i) const {
 }
 
 void Ranks::meet_here() {
+  const Waiting waiting(*this);
   if (!board_->barrier()) throw_failure();
 }
 
@@ -75,6 +76,7 @@ void Ranks::meet(const Reads& reads) {
       const Host& host = roster_.hosts[static_cast<size_t>(other)];
       return {crossing(own_host(), host, reads), crossing(host, own_host(), reads)};
     };
+    const Waiting waiting(*this);
     bool is_done = false;
     try {
       is_done = links_->exchange(with, [this] { return board_->failed(); });

@@ -20,7 +20,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr std::string_view kProtocol = "hydrac ranks 1";
+constexpr std::string_view kProtocol = "hydrac ranks 2";
 constexpr size_t kMostName = 255;
 
 std::vector<std::string> parts_of(const std::string& text, char separator) {
@@ -45,13 +45,6 @@ bool is_name(const std::string& text) {
          });
 }
 
-std::string new_secret() {
-  unsigned char bytes[16];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    throw RunError(fmt::format("no random numbers: {}", std::strerror(errno)));
-  return fmt::format("{:02x}", fmt::join(std::span(bytes), ""));
-}
-
 std::optional<Host> parse_host(const std::string& line, int ranks) {
   const std::vector<std::string> parts = parts_of(line, ' ');
   Host host;
@@ -67,6 +60,13 @@ std::optional<Host> parse_host(const std::string& line, int ranks) {
 
 }  // namespace
 
+std::string new_secret() {
+  unsigned char bytes[16];
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    throw RunError(fmt::format("no random numbers: {}", std::strerror(errno)));
+  return fmt::format("{:02x}", fmt::join(std::span(bytes), ""));
+}
+
 std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
@@ -77,13 +77,13 @@ std::string host_name() {
 }
 
 std::string Hello::text() const {
-  return fmt::format("{}\n{}\n{} {} {}\n{} {} {}\n{} {} {}", kProtocol, run, rank, ranks, process, host,
-                     local_rank, local_ranks, name, address, port);
+  return fmt::format("{}\n{}\n{} {} {}\n{} {} {}\n{} {} {}\n{}", kProtocol, run, rank, ranks, process, host,
+                     local_rank, local_ranks, name, address, port, token);
 }
 
 std::optional<Hello> Hello::parse(const std::string& text) {
   const std::vector<std::string> lines = parts_of(text, '\n');
-  if (lines.size() != 5 || lines[0] != kProtocol) return std::nullopt;
+  if (lines.size() != 6 || lines[0] != kProtocol) return std::nullopt;
   const std::vector<std::string> numbers = parts_of(lines[2], ' '), local = parts_of(lines[3], ' '),
                                  place = parts_of(lines[4], ' ');
   if (numbers.size() != 3 || local.size() != 3 || place.size() != 3) return std::nullopt;
@@ -92,6 +92,7 @@ std::optional<Hello> Hello::parse(const std::string& text) {
   hello.host = local[0];
   hello.name = place[0];
   hello.address = place[1];
+  hello.token = lines[5];
   const bool is_sound = read_number(numbers[0], 0, kMostRanks - 1, hello.rank) &&
                         read_number(numbers[1], 1, kMostRanks, hello.ranks) &&
                         read_number(numbers[2], 1, INT32_MAX, hello.process) &&

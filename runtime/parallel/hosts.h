@@ -6,6 +6,9 @@
 
 namespace hydrac::runtime {
 
+// 128 random bits in hexadecimal digits, which nobody guesses. RunError.
+std::string new_secret();
+
 // This machine's name, without characters that texts between ranks give a meaning to.
 std::string host_name();
 
@@ -19,6 +22,7 @@ struct Hello {
   std::string name;     // of the host
   std::string address;  // of the host, as others reach it
   int port = 0;         // at which a host's first rank waits for the other hosts'
+  std::string token;    // World::token
 
   std::string text() const;
   // nullopt: not a rank of this version of the protocol.

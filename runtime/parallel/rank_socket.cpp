@@ -1,10 +1,12 @@
 #include "runtime/parallel/rank_socket.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +20,6 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr size_t kMostText = 8000, kMostFrame = 256 << 10;
-
-// What no rank needs so long for once it has connected, also where its machine does much else.
-constexpr int kSecondsOfAMessage = 20;
 
 // In front of a message's text on TCP.
 struct FrameStart {
@@ -44,8 +43,8 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-int new_socket() {
-  const int file = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+int new_socket(int flags = 0) {
+  const int file = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
   if (file < 0) throw RunError(fmt::format("cannot make a socket: {}", std::strerror(errno)));
   return file;
 }
@@ -69,7 +68,7 @@ RankSocket& RankSocket::operator=(RankSocket&& other) noexcept {
 }
 
 RankSocket RankSocket::listen(const std::string& meeting) {
-  RankSocket socket(new_socket());
+  RankSocket socket(new_socket(SOCK_NONBLOCK));
   const Address address(meeting);
   if (::bind(socket.file_, address.get(), address.bytes) != 0 || ::listen(socket.file_, SOMAXCONN) != 0)
     throw InputError(
@@ -111,7 +110,6 @@ RankSocket RankSocket::listen_tcp(const Endpoint& endpoint) {
 
 RankSocket RankSocket::of_tcp(int connection) {
   fail_after_silence(connection);
-  limit_reads(connection, kSecondsOfAMessage);
   RankSocket socket(connection);
   socket.is_tcp_ = true;
   return socket;
@@ -129,28 +127,30 @@ bool RankSocket::send_frame(RankMessage::Kind kind, std::string_view text) const
   return true;
 }
 
-// What is no message is the end of the connection, as is one that comes too slowly.
-RankMessage RankSocket::receive_frame() const {
-  const auto read_all = [&](void* to, size_t size) {
-    for (size_t done = 0; done < size;) {
-      const ssize_t bytes = ::recv(file_, static_cast<char*>(to) + done, size - done, 0);
-      if (bytes == 0 || (bytes < 0 && errno != EINTR)) return bytes == 0 ? ECONNRESET : errno;
-      if (bytes > 0) done += static_cast<size_t>(bytes);
-    }
-    return 0;
-  };
+// Reads no further than the message's end. What is no message is the end of the connection.
+std::optional<RankMessage> RankSocket::receive_frame(std::string& begun, size_t most) const {
   RankMessage received;
   FrameStart start;
-  int error = read_all(&start, sizeof start);
-  if (error == 0 && start.bytes > kMostFrame) return received;
-  if (error == 0) {
-    received.text.resize(start.bytes);
-    error = read_all(received.text.data(), start.bytes);
+  for (;;) {
+    size_t whole = sizeof start;
+    if (begun.size() >= whole) {
+      std::memcpy(&start, begun.data(), sizeof start);
+      if (start.bytes > most) return received;
+      whole += start.bytes;
+    }
+    if (begun.size() >= sizeof start && begun.size() == whole) break;
+    char piece[4096];
+    const ssize_t bytes = ::recv(file_, piece, std::min(sizeof piece, whole - begun.size()), MSG_DONTWAIT);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && errno == EAGAIN) return std::nullopt;
+    if (bytes <= 0) {
+      if (bytes < 0 && errno != ECONNRESET) received.text = std::strerror(errno);
+      return received;
+    }
+    begun.append(piece, static_cast<size_t>(bytes));
   }
-  if (error == 0)
-    received.kind = static_cast<RankMessage::Kind>(start.kind);
-  else
-    received.text = error == ECONNRESET || error == EAGAIN ? "" : std::strerror(error);
+  received.kind = static_cast<RankMessage::Kind>(start.kind);
+  received.text = begun.substr(sizeof start);
   return received;
 }
 
@@ -179,7 +179,24 @@ bool RankSocket::send(RankMessage::Kind kind, std::string_view text, int file) c
 }
 
 RankMessage RankSocket::receive() const {
-  if (is_tcp_) return receive_frame();
+  std::string begun;
+  pollfd ready{file_, POLLIN, 0};
+  while (::poll(&ready, 1, -1) < 0 && errno == EINTR) {
+  }
+  const double deadline = monotonic_seconds() + kSecondsOfAMessage;
+  for (;;) {
+    if (std::optional<RankMessage> message = receive_part(begun, kMostFrame)) return *message;
+    const double left = deadline - monotonic_seconds();
+    if (left <= 0) return {};
+    ::poll(&ready, 1, static_cast<int>(left * 1e3) + 1);
+  }
+}
+
+std::optional<RankMessage> RankSocket::receive_part(std::string& begun, size_t most) const {
+  return is_tcp_ ? receive_frame(begun, most) : receive_packet();
+}
+
+std::optional<RankMessage> RankSocket::receive_packet() const {
   std::string text(kMostText + 1, '\0');
   iovec part{text.data(), text.size()};
   msghdr message{};
@@ -190,9 +207,10 @@ RankMessage RankSocket::receive() const {
   message.msg_controllen = sizeof control;
   ssize_t bytes = 0;
   // An end that was closed before it had read all is said once, in front of what it had sent.
-  while ((bytes = ::recvmsg(file_, &message, MSG_CMSG_CLOEXEC)) < 0 &&
+  while ((bytes = ::recvmsg(file_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 &&
          (errno == EINTR || errno == ECONNRESET)) {
   }
+  if (bytes < 0 && errno == EAGAIN) return std::nullopt;
   RankMessage received;
   if (bytes <= 0) return received;
   received.kind = static_cast<RankMessage::Kind>(text[0]);

@@ -20,10 +20,14 @@ struct RankMessage {
     failed = 'f',   // a rank cannot go on: why
     refused = 'i',  // likewise, because its input cannot be used
     done = 'd',     // a rank has finished and is going to leave
+    pulse = 'p',    // rank 0 asks whether a rank goes on, and the rank answers: Pulse
   } kind = Kind::closed;
   std::string text;
   int file = -1;  // the receiver's
 };
+
+// What no message takes longer for than this once it has begun, also where a machine does much else.
+inline constexpr double kSecondsOfAMessage = 20;
 
 class RankSocket {
  public:
@@ -38,7 +42,7 @@ class RankSocket {
   static RankSocket listen(const std::string& meeting);
   // Tries for `seconds`. RunError when nobody listens.
   static RankSocket connect(const std::string& meeting, double seconds);
-  // Of another user's process: none.
+  // None where nobody has come, and of another user's process. Does not wait.
   std::optional<RankSocket> accept() const;
 
   // Likewise where ranks of other hosts come.
@@ -47,7 +51,11 @@ class RankSocket {
 
   // False when the other end is gone; text beyond a few KiB (of TCP: 256) is cut.
   bool send(RankMessage::Kind kind, std::string_view text = "", int file = -1) const;
-  RankMessage receive() const;  // waits
+  // Waits for a message. One that has begun and is not whole some seconds later is the end of the connection.
+  RankMessage receive() const;
+  // The message once it is whole, without waiting; `begun` keeps what has come of it. One of more than `most`
+  // bytes is the end of the connection.
+  std::optional<RankMessage> receive_part(std::string& begun, size_t most) const;
 
   int file() const { return file_; }
   // Whoever takes the file closes it.
@@ -55,7 +63,8 @@ class RankSocket {
 
  private:
   bool send_frame(RankMessage::Kind kind, std::string_view text) const;
-  RankMessage receive_frame() const;
+  std::optional<RankMessage> receive_frame(std::string& begun, size_t most) const;
+  std::optional<RankMessage> receive_packet() const;
 
   int file_ = -1;
   bool is_tcp_ = false;

@@ -10,6 +10,7 @@
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
+#include "runtime/parallel/newcomers.h"
 
 namespace hydrac::runtime {
 
@@ -59,6 +60,7 @@ std::string Ranks::name(int rank) const {
 Hello Ranks::own_hello() const {
   Hello hello;
   hello.run = world_.meeting;
+  hello.token = world_.token;
   hello.rank = rank();
   hello.ranks = size();
   hello.process = ::getpid();
@@ -128,13 +130,13 @@ void Ranks::welcome_others() {
       if (peers_[i].socket.file() < 0) ranks.push_back(static_cast<int>(i) + 1);
     return ranks;
   };
-  const RankSocket& door = world_.host ? tcp_listener_ : listener_;
+  Newcomers newcomers(door());
   const double began = monotonic_seconds();
   while (!missing().empty()) {
     require_progress(missing(), monotonic_seconds() - began);
-    pollfd knocks{door.file(), POLLIN, 0};
-    if (::poll(&knocks, 1, kMillisecondsBetweenLooks) <= 0) continue;
-    if (std::optional<RankSocket> socket = door.accept()) admit(std::move(*socket));
+    pollfd knocks{newcomers.file(), POLLIN, 0};
+    ::poll(&knocks, 1, kMillisecondsBetweenLooks);
+    if (auto arrival = newcomers.next()) admit(std::move(arrival->socket), arrival->message);
   }
   if (world_.host) {
     std::vector<Hello> all = {own_hello()};
@@ -167,22 +169,38 @@ void Ranks::require_progress(const std::vector<int>& missing, double waited) {
   throw RunError(text);
 }
 
-// Who is no rank of this run is sent away. RunError: a rank that contradicts the run.
-void Ranks::admit(RankSocket socket) {
-  const RankMessage message = socket.receive();
-  const std::optional<Hello> hello =
-      message.kind == Kind::hello ? Hello::parse(message.text) : std::optional<Hello>();
+// Of who is sent away; a port that strangers try again and again fills no log.
+void Ranks::note_stranger(const RankSocket& socket, const char* why) {
+  constexpr int kMostNotes = 3;
+  if (world_.host && ++strangers_ <= kMostNotes)
+    ::dprintf(world_.errors, "note: what connected from %s %s%s\n", other_address_of(socket.file()).c_str(),
+              why, strangers_ == kMostNotes ? "; others like it are not mentioned" : "");
+}
+
+// Who it is, if it is a rank of this run. Another one is told no more of this run than it knows.
+std::optional<Hello> Ranks::recognize(const RankSocket& socket, const RankMessage& message) {
+  std::optional<Hello> hello = message.kind == Kind::hello ? Hello::parse(message.text) : std::nullopt;
   if (!hello) {
-    if (world_.host)
-      ::dprintf(world_.errors, "note: what connected from %s is no rank of this version of hydrac\n",
-                other_address_of(socket.file()).c_str());
-    return;
-  }
-  if (hello->run != world_.meeting) {
+    note_stranger(socket, "is no rank of this version of hydrac");
+  } else if (hello->token != world_.token) {
+    note_stranger(socket, "has another HYDRAC_RENDEZVOUS_TOKEN, or is of another run");
+    socket.send(Kind::failed,
+                fmt::format("the rank 0 that is there has another HYDRAC_RENDEZVOUS_TOKEN, or is "
+                            "of another run; this one is {}",
+                            hello->run));
+    hello.reset();
+  } else if (hello->run != world_.meeting) {
     socket.send(Kind::failed, fmt::format("rank 0 of another run is there, {}: this one is {}",
                                           world_.meeting, hello->run));
-    return;
+    hello.reset();
   }
+  return hello;
+}
+
+// Who is no rank of this run is sent away. RunError: a rank that contradicts the run.
+void Ranks::admit(RankSocket socket, const RankMessage& message) {
+  const std::optional<Hello> hello = recognize(socket, message);
+  if (!hello) return;
   const std::string who =
       world_.host ? fmt::format("rank {} on host {} ({})", hello->rank, hello->name, hello->address)
                   : fmt::format("rank {}", hello->rank);
@@ -198,15 +216,12 @@ void Ranks::admit(RankSocket socket) {
     socket.send(Kind::failed, problem);
     throw RunError(problem);
   }
-  *peer = {std::move(socket), *hello};
+  peer->socket = std::move(socket);
+  peer->hello = *hello;
 }
 
 // Rank 0 may compile for minutes before it answers.
 void Ranks::join_rank_0() {
-  while (world_.host) {
-    pollfd answer{to_rank_0_.file(), POLLIN, 0};
-    if (::poll(&answer, 1, -1) > 0) break;
-  }
   const RankMessage message = to_rank_0_.receive();
   if (message.kind == Kind::failed) throw RunError(message.text);
   if (message.kind == Kind::refused) throw InputError(message.text);

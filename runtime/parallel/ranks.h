@@ -21,7 +21,9 @@
 
 #include "runtime/parallel/host_links.h"
 #include "runtime/parallel/hosts.h"
+#include "runtime/parallel/newcomers.h"
 #include "runtime/parallel/owned_slots.h"
+#include "runtime/parallel/pulse.h"
 #include "runtime/parallel/rank_group.h"
 #include "runtime/parallel/rank_socket.h"
 #include "runtime/parallel/shared_board.h"
@@ -113,7 +115,16 @@ class Ranks {
   struct Peer {  // of rank 0
     RankSocket socket;
     Hello hello;
-    bool done = false;
+    SeenRank seen;
+    bool is_asked = false;  // for its pulse
+  };
+  // While it lives this rank waits for others.
+  struct Waiting {
+    explicit Waiting(Ranks& ranks);
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    Ranks& ranks_;
   };
   // What rank `to` reads of what rank `from` has written into the board.
   using Reads = std::function<std::span<std::byte>(int from, int to)>;
@@ -123,7 +134,10 @@ class Ranks {
   Hello own_hello() const;
   void welcome_others();
   void require_progress(const std::vector<int>& missing, double waited);
-  void admit(RankSocket socket);
+  const RankSocket& door() const { return world_.host ? tcp_listener_ : listener_; }  // of rank 0
+  void admit(RankSocket socket, const RankMessage& message);
+  std::optional<Hello> recognize(const RankSocket& socket, const RankMessage& message);
+  void note_stranger(const RankSocket& socket, const char* why);
   void join_rank_0();
   void open_board(int file);
   std::string local_meeting() const;
@@ -135,7 +149,7 @@ class Ranks {
   [[noreturn]] void throw_what_is_heard(const std::string& otherwise);
   void link_hosts();
   std::vector<int> connect_to_hosts();
-  bool accept_link(std::vector<int>& connections);
+  bool take_link(Newcomers& newcomers, std::vector<int>& connections);
 
   bool leads_host() const { return !world_.host || world_.host->rank == 0; }
   const Host& own_host() const { return roster_.hosts[static_cast<size_t>(own_host_)]; }
@@ -163,12 +177,23 @@ class Ranks {
   Failure heard() const;
   void note_failure(const Failure& failure);
   void tell_who_knocks(const Failure& failure);
+  bool speaks_without_rank_0() const;
+  void lose_rank_0(const std::string& how);
   void end_late();
+
+  // pulse.cpp: who is there and does not go on.
+  Pulse own_pulse() const;
+  void take_pulses();
+  void look_at_others(double passed);
+  void look_at_rank_0(double passed);
+  void mention(const Trouble& trouble);
+  std::string names(const std::vector<int>& ranks) const;
 
   const World world_;
   StartedRanks started_;
   RankSocket listener_, tcp_listener_, to_rank_0_;
   std::vector<Peer> peers_;  // rank 1 first
+  int strangers_ = 0;        // that were sent away
   Roster roster_;            // of several hosts
   int own_host_ = 0;
   std::unique_ptr<SharedBoard> board_;
@@ -182,6 +207,12 @@ class Ranks {
   std::atomic<bool> ending_{false};
   std::atomic<bool> all_done_{false};
   std::atomic<bool> knows_{false};  // this rank's work has got to an error, and is coming to its end
+  std::atomic<bool> is_done_{false};
+  std::atomic<double> waits_since_{0}, longest_wait_{0};
+
+  // Of the watcher.
+  double looked_ = 0, stopping_seconds_ = 0, silence_of_rank_0_ = 0, next_mention_ = 0;
+  std::vector<int> mentioned_;
   mutable std::mutex mutex_;
   Failure failure_;  // guarded
 };

@@ -100,6 +100,11 @@ std::string StartedRanks::why(int rank, double seconds) {
   return child.end;
 }
 
+void StartedRanks::kill(int rank) {
+  if (why(rank, 0).empty() && rank >= 1 && rank <= static_cast<int>(children_.size()))
+    ::kill(children_[static_cast<size_t>(rank) - 1].process, SIGKILL);
+}
+
 bool StartedRanks::refused(int rank) const {
   return rank >= 1 && rank <= static_cast<int>(children_.size()) &&
          children_[static_cast<size_t>(rank) - 1].code == kExitBadInput;

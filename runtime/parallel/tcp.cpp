@@ -44,7 +44,7 @@ void set_option(int file, int level, int option, int value) {
 
 // -1, with errno.
 int listener_of(const addrinfo& at) {
-  const int file = ::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int file = ::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (file < 0) return -1;
   set_option(file, SOL_SOCKET, SO_REUSEADDR, 1);  // the port of a run that has ended
   if (at.ai_family == AF_INET6) set_option(file, IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -195,11 +195,6 @@ void fail_after_silence(int connection) {
 void wait_for_slow_readers(int connection) {
   set_option(connection, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
-}
-
-void limit_reads(int connection, int seconds) {
-  const timeval limit{.tv_sec = seconds, .tv_usec = 0};
-  ::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
 }  // namespace hydrac::runtime

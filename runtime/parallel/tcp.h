@@ -17,7 +17,8 @@ struct Endpoint {
 std::optional<Endpoint> parse_endpoint(std::string_view text);
 
 // A socket that listens: at an address at this one alone, at a name at all of this host's, because a host's
-// own name may mean its loopback interface. Port 0: one that is free. The caller closes it. InputError.
+// own name may mean its loopback interface. Port 0: one that is free. Accepting from it does not wait. The
+// caller closes it. InputError.
 int listen_at(const Endpoint& endpoint);
 int port_of(int listener);
 
@@ -36,7 +37,5 @@ void fail_after_silence(int connection);
 // For much data: sent at once, and as slowly as the other end reads it. Undoes part of fail_after_silence(),
 // for which a process that reads nothing is as good as gone.
 void wait_for_slow_readers(int connection);
-// A read fails when so many seconds bring nothing.
-void limit_reads(int connection, int seconds);
 
 }  // namespace hydrac::runtime

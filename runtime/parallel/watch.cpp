@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/exit_codes.h"
 #include "runtime/log/monotonic.h"
+#include "runtime/parallel/newcomers.h"
 #include "runtime/parallel/ranks.h"
 
 namespace hydrac::runtime {
@@ -21,6 +22,8 @@ namespace {
 constexpr double kGrace = 3;           // where its work does not know that
 constexpr double kGraceOfAnEnd = 15;   // where it does, and has only to clean up
 constexpr double kGraceOfAChild = 10;  // for a rank that was started here, whose socket is closed
+
+constexpr int kMillisecondsBetweenPulses = 1000;
 
 RankMessage::Kind kind_of(bool is_input) {
   return is_input ? RankMessage::Kind::refused : RankMessage::Kind::failed;
@@ -40,16 +43,19 @@ std::string cause_of(const RankMessage& end) {
 }  // namespace
 
 void Ranks::watch() {
-  while (!ending_ && !all_done_ && failure().empty()) watch_once(wake_, -1);
+  while (!ending_ && !all_done_ && failure().empty()) {
+    watch_once(wake_, kMillisecondsBetweenPulses);
+    take_pulses();
+  }
   if (!failure().empty()) end_late();
 }
 
-// Hears what comes from other ranks within so many milliseconds (-1: waits for it). Whether `file` can be
-// read, which ends the wait too.
+// Hears what comes from other ranks within so many milliseconds. Whether `file` can be read, which ends the
+// wait too.
 bool Ranks::watch_once(int file, int milliseconds) {
   std::vector<pollfd> files = {{file, POLLIN, 0}};
   if (leads()) {
-    for (const Peer& peer : peers_) files.push_back({peer.done ? -1 : peer.socket.file(), POLLIN, 0});
+    for (const Peer& peer : peers_) files.push_back({peer.seen.done ? -1 : peer.socket.file(), POLLIN, 0});
   } else {
     files.push_back({to_rank_0_.file(), POLLIN, 0});
   }
@@ -66,30 +72,44 @@ bool Ranks::watch_once(int file, int milliseconds) {
 void Ranks::hear(int peer) {
   if (!leads()) {
     const RankMessage message = to_rank_0_.receive();
-    if (message.kind == RankMessage::Kind::done) {
+    if (message.kind == RankMessage::Kind::pulse) {
+      silence_of_rank_0_ = 0;
+      to_rank_0_.send(RankMessage::Kind::pulse, own_pulse().text());
+    } else if (message.kind == RankMessage::Kind::done) {
       all_done_ = true;
     } else if (says_why(message)) {
       note_failure({message.text, message.kind == RankMessage::Kind::refused});
     } else {
-      note_failure({fmt::format("{} {}; the other ranks end too", name(0), cause_of(message))});
-      // Who would say it is gone.
-      const bool speaks = world_.host ? leads_host() : rank() == 1;
-      if (speaks) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
+      lose_rank_0(cause_of(message));
     }
     return;
   }
   Peer& other = peers_[static_cast<size_t>(peer)];
   const RankMessage message = other.socket.receive();
   const std::string who = fmt::format("{} (process {})", name(peer + 1), other.hello.process);
-  if (message.kind == RankMessage::Kind::done) {
-    other.done = true;
-    all_done_ = std::ranges::all_of(peers_, &Peer::done);
+  if (message.kind == RankMessage::Kind::pulse) {
+    other.is_asked = false;
+    other.seen.pulse = Pulse::parse(message.text).value_or(Pulse());
+    other.seen.silence = 0;
+  } else if (message.kind == RankMessage::Kind::done) {
+    other.seen.done = true;
+    all_done_ = std::ranges::all_of(peers_, [](const Peer& one) { return one.seen.done; });
   } else if (says_why(message)) {
     note_failure({fmt::format("{}: {}", who, message.text), message.kind == RankMessage::Kind::refused});
   } else {
     const std::string why = started_.why(peer + 1, kGraceOfAChild);
     note_failure({fmt::format("{} {}; the other ranks end too", who, why.empty() ? cause_of(message) : why)});
   }
+}
+
+bool Ranks::speaks_without_rank_0() const {
+  return world_.host ? leads_host() : rank() == 1;
+}
+
+// Who would say it is gone.
+void Ranks::lose_rank_0(const std::string& how) {
+  note_failure({fmt::format("{} {}; the other ranks end too", name(0), how)});
+  if (speaks_without_rank_0()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
 }
 
 // The first one counts: what follows is its consequence.
@@ -151,11 +171,17 @@ void Ranks::fail(const std::exception& error) noexcept {
 
 // Those who wait for rank 0 before a run begins.
 void Ranks::tell_who_knocks(const Failure& failure) {
-  const RankSocket& door = world_.host ? tcp_listener_ : listener_;
-  for (pollfd knocks{door.file(), POLLIN, 0}; ::poll(&knocks, 1, 0) > 0;) {
-    const std::optional<RankSocket> socket = door.accept();
-    if (!socket) return;
-    socket->send(kind_of(failure.is_input), failure.why);
+  constexpr int kMostKnocks = 4 * kMostRanks;  // strangers may go on and on
+  try {
+    Newcomers newcomers(door());
+    pollfd knocks{newcomers.file(), POLLIN, 0};
+    for (int i = 0; i < kMostKnocks; ++i) {
+      if (::poll(&knocks, 1, 0) <= 0) break;
+      const auto arrival = newcomers.next();
+      if (arrival && recognize(arrival->socket, arrival->message))
+        arrival->socket.send(kind_of(failure.is_input), failure.why);
+    }
+  } catch (const RunError&) {  // the door is closed: nobody waits
   }
 }
 
@@ -169,6 +195,7 @@ void Ranks::refuse_together(const std::string& why) {
 
 void Ranks::finish() {
   any(false);  // all are there
+  is_done_ = true;
   if (!leads()) to_rank_0_.send(RankMessage::Kind::done);
   watcher_.join();
   if (!failure().empty()) throw_failure();

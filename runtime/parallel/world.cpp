@@ -25,6 +25,16 @@ std::optional<std::string> variable(const char* name) {
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
 }
 
+// A stranger who finds the port does not know it.
+std::string token_of_environment() {
+  constexpr size_t kMost = 255;
+  const std::string token = variable("HYDRAC_RENDEZVOUS_TOKEN").value_or("");
+  if (token.size() > kMost || token.find('\n') != std::string::npos)
+    throw InputError(fmt::format(
+        "the environment variable HYDRAC_RENDEZVOUS_TOKEN must be one line of at most {} bytes", kMost));
+  return token;
+}
+
 int number(const char* name, int least, int most) {
   const std::string text = variable(name).value_or("");
   int value = 0;
@@ -41,6 +51,7 @@ World world_of(const char* launcher, const char* rank, const char* size, std::st
   world.rank = number(rank, 0, world.size - 1);
   world.launcher = launcher;
   world.meeting = std::move(meeting);
+  world.token = token_of_environment();
   return world;
 }
 
@@ -101,6 +112,7 @@ World world_of_torchrun() {
       fmt::format("{}:{} {}", variable("MASTER_ADDR").value_or("localhost"),
                   variable("MASTER_PORT").value_or("29500"), variable("TORCHELASTIC_RUN_ID").value_or("")));
   if (own) world.errors = number(kStartedByRank0, 0, 1 << 20);
+  if (world.token.empty()) world.token = variable("TORCHELASTIC_RUN_ID").value_or("");
   if (!variable("LOCAL_WORLD_SIZE")) return world;
   const int local = number("LOCAL_WORLD_SIZE", 1, world.size);
   if (local == world.size) return world;
@@ -163,6 +175,7 @@ World own_world(int size) {
   world.size = size;
   world.meeting = fmt::format("localhost:{} ", ::getpid());
   world.launcher = "hydrac";
+  world.token = new_secret();
   return world;
 }
 
@@ -174,6 +187,7 @@ std::vector<std::string> environment_of(const World& world, int rank, int errors
           "MASTER_ADDR=localhost",
           fmt::format("MASTER_PORT={}", ::getpid()),
           "TORCHELASTIC_RUN_ID=",
+          fmt::format("HYDRAC_RENDEZVOUS_TOKEN={}", world.token),
           fmt::format("{}={}", kStartedByRank0, errors)};
 }
 

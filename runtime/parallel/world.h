@@ -21,6 +21,7 @@ struct HostPlace {
 struct World {
   int rank = 0, size = 1;
   std::string meeting;            // that all ranks of this run know, and no other run
+  std::string token;              // a secret of the run's ranks; "" where no environment has one
   std::string launcher;           // "torchrun", "mpirun", "srun", "hydrac"
   int errors = 2;                 // a descriptor of the standard error of whoever started the run
   std::optional<HostPlace> host;  // absent: all ranks are on this host

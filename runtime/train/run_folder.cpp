@@ -98,11 +98,12 @@ int lock_folder(const fs::path& run_dir) {
 }
 
 // Whether `run_dir` still names the open folder, which another process may have moved before it was locked.
+// A folder that cannot be looked at (a network file system, for a moment) has not been moved.
 bool still_named(int fd, const fs::path& run_dir) {
   struct stat open {};
   struct stat named {};
-  return ::fstat(fd, &open) == 0 && ::stat(run_dir.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
-         open.st_ino == named.st_ino;
+  if (::stat(run_dir.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR && errno != ELOOP;
+  return ::fstat(fd, &open) != 0 || (open.st_dev == named.st_dev && open.st_ino == named.st_ino);
 }
 
 [[noreturn]] void no_run(const fs::path& run_dir) {

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_files.h"
@@ -121,7 +122,7 @@ void compare_choices(const Checkpoint& checkpoint, const StepProgram& program, b
   if (exact)
     throw InputError(problem +
                      "\nrun it where they are the same, or without --exact to continue all the same");
-  fmt::print(stderr, "warning: {}\n", safe_message(problem));
+  print_error(fmt::format("warning: {}\n", safe_message(problem)));
 }
 
 RecordedChoices check_run(const TrainOptions& options) {

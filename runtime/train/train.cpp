@@ -69,6 +69,7 @@ class Trainer {
   bool is_stopping_place() const;
   void keep(MetricsRecord record);
   void save();
+  void save_alone();
   bool wants_sample() const {
     return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
   }
@@ -225,7 +226,19 @@ void Trainer::find_learning_rate() {
 // step needs them all.
 bool Trainer::all_go_on() {
   const bool stop = stop_requested() || output_.was_moved();
-  return options_.ranks ? !options_.ranks->any(stop) : !stop;
+  if (!options_.ranks) return !stop;
+  try {
+    return !options_.ranks->any(stop);
+  } catch (const RunError&) {
+    if (stop_requested()) save_alone();
+    throw;
+  }
+}
+
+// Where a run ends because one of its ranks is lost: between two steps rank 0 may have all that is saved.
+void Trainer::save_alone() {
+  const bool is_between_steps = pipeline_ && pipeline_->begun() == step_;
+  if (leads() && is_between_steps && !program_.shares_state() && saved_step_.value_or(0) != step_) save();
 }
 
 void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {

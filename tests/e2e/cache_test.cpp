@@ -122,6 +122,17 @@ TEST_F(Cache, FoldersOfBuildsThatWereKilledAreRemoved) {
               entry.path().filename() != "build-running");
 }
 
+// Nobody can write into /proc, nor root.
+TEST_F(Cache, AFolderThatCannotBeWrittenIsDoneWithout) {
+  const Outcome outcome = run({"output.dir=runs/second"}, {{"HYDRAC_CACHE", "/proc/sys"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(
+      outcome.err,
+      "warning: the cache folder /proc/sys cannot be written, so nothing new is remembered: is the disk "
+      "full or the folder read-only? $HYDRAC_CACHE names another\n");
+  expect_as_first("runs/second");
+}
+
 // The choice between libraries is by timing, so it may fall out either way in a fresh cache.
 TEST_F(Cache, AResumedRunRepeatsTheRecordedChoiceWhateverTheCacheSays) {
   const fs::path file = place_ / "cache/blas-choices";

@@ -1,6 +1,9 @@
 // Runs that go wrong: what they print says where, and what they leave can be continued.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <regex>
 
 #include "tests/e2e/cli.h"
@@ -122,6 +125,35 @@ TEST(Fault, ARunThatCannotPrintTrainsAllTheSame) {
             std::string::npos)
       << outcome.err;
   EXPECT_TRUE(fs::exists(place / "runs/base/checkpoint-12/manifest.json"));
+}
+
+// What `command` of sh ends with; in it "$HYDRAC" is the program, and 3 a pipe that nobody reads any more.
+int ended_in_shell(const Workplace& place, const std::string& command) {
+  const std::string script = fmt::format(
+      "cd '{}' && export HYDRAC='{}' HYDRAC_CACHE='{}' && rm -f gone && mkfifo gone && "
+      "{{ : <gone & exec 3>gone; wait; {}; }}",
+      place.path().string(), hydrac_program(), shared_cache().string(), command);
+  return WEXITSTATUS(std::system(script.c_str()));
+}
+
+// A width of 32 is a warning, which comes before all else.
+TEST(Fault, ARunWhoseErrorsNobodyReadsTrainsAllTheSame) {
+  const Workplace place;
+  for (const char* outputs : {">/dev/null 2>/dev/full", ">/dev/null 2>&-", ">&3 2>&3", ">&- 2>&-"}) {
+    fs::remove_all(place / "runs");
+    EXPECT_EQ(ended_in_shell(place, std::string("\"$HYDRAC\" base.yaml model.hidden_size=32 ") + outputs), 0)
+        << outputs;
+    EXPECT_TRUE(fs::exists(place / "runs/base/checkpoint-12/manifest.json")) << outputs;
+  }
+}
+
+// As any other program does.
+TEST(Fault, AVerbWhoseResultNobodyReadsEndsWithoutAWord) {
+  const Workplace place;
+  for (const char* verb : {"keys", "check base.yaml", "--help"}) {
+    EXPECT_EQ(ended_in_shell(place, std::string("\"$HYDRAC\" ") + verb + " >&3 2>err"), 141) << verb;
+    EXPECT_EQ(slurp(place / "err"), "") << verb;
+  }
 }
 
 }  // namespace

@@ -88,6 +88,29 @@ TEST(FullDisk, ExportSaysWhatItCouldNotWrite) {
   EXPECT_FALSE(fs::exists(place / "model.hydrac-tmp"));
 }
 
+// What is in the way of a second try would be a file without a reply.
+TEST(FullDisk, SampleLeavesNoFileWithoutReplies) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml", "train.max_steps=2"}).code, 0);
+  std::string prompts;
+  for (int i = 0; i < 40; ++i) prompts += "{\"prompt\": \"line " + std::to_string(i) + "\"}\n";
+  spill(place / "prompts.jsonl", prompts);
+  const Words sample = {"sample",           "runs/base", "-q",     "--threads",    "1",
+                        "--max-new-tokens", "4",         "--file", "prompts.jsonl"};
+  ASSERT_EQ(place.run(with(sample, {"-o", "first.jsonl"})).code, 0);  // its kernels are compiled
+  const Words words = with(sample, {"-o", "replies.jsonl"});
+  {
+    const FileLimit limit(10);
+    EXPECT_EQ(place.run(words).code, 3);
+  }
+  EXPECT_FALSE(fs::exists(place / "replies.jsonl"));
+  const Outcome outcome = limited(place, words);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err, std::string("hydrac: sample failed: cannot write replies.jsonl") + kTooLarge);
+  const std::string whole = slurp(place / "first.jsonl"), left = slurp(place / "replies.jsonl");
+  EXPECT_TRUE(left.ends_with("}]}\n") && whole.starts_with(left) && left.size() < whole.size()) << left;
+}
+
 TEST(FullDisk, EmitLeavesNoHalfFolder) {
   const Workplace place;
   const Outcome outcome = limited(place, {"emit", "base.yaml", "-o", "new/program"});

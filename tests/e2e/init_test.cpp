@@ -106,6 +106,22 @@ TEST(Init, NeverReplacesAFileUnasked) {
   EXPECT_NE(slurp(place / "char.yaml"), "mine\n");
 }
 
+TEST(Init, NeverReplacesWhatItReads) {
+  const Workplace place;
+  write_text(place);
+  fs::create_symlink("text.txt", place / "link.txt");
+  const std::string before = slurp(place / "text.txt");
+  for (const char* file : {"text.txt", "./text.txt", "link.txt"}) {
+    const Outcome refused =
+        place.run({"init", "--for", "cpu", "--task", "char", "--data", "*.txt", "-o", file, "--force"});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.err, std::string("hydrac: error: ") + file +
+                               " is what --data names, and stays as it is; -o FILE names another\n");
+  }
+  EXPECT_EQ(slurp(place / "text.txt"), before);
+  EXPECT_TRUE(fs::is_symlink(place / "link.txt"));
+}
+
 TEST(Init, SaysWhatIsWrong) {
   const Workplace place;
   write_text(place);

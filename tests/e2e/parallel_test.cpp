@@ -302,6 +302,27 @@ TEST_F(Ends, WithRank0AllRanksEnd) {
   EXPECT_NE(slurp(place_ / "runs/base/rank-1.log").find("rank 0 ended without a word"), std::string::npos);
 }
 
+// Rank 1 is named, and the first signal to rank 0 ends the run: saved, if rank 1 was stopped after it had
+// agreed to end, else in the middle of a step or before one.
+TEST_F(Ends, ARankThatIsStoppedIsNamedAndHoldsNobodyUp) {
+  start();
+  ASSERT_EQ(::kill(rank_1_, SIGSTOP), 0);
+  process_->send(SIGTERM);
+  const Outcome stopped = process_->finish();
+  const std::string who = fmt::format("rank 1 (process {})", rank_1_);
+  EXPECT_NE(stopped.err.find(fmt::format("note: {} has not answered for ", who)), std::string::npos)
+      << stopped.err;
+  const std::string end = fmt::format(
+      "the run was asked to stop, and {} does not answer\nthe newest checkpoint is runs/base/checkpoint-{}\n",
+      who, newest());
+  if (stopped.code == 4)
+    EXPECT_TRUE(stopped.out.ends_with("; --resume continues it\n")) << stopped.out;
+  else
+    EXPECT_TRUE(stopped.code == 3 && stopped.err.ends_with(end)) << stopped.code << stopped.err;
+  EXPECT_TRUE(rank_1_ends());
+  expect_same_as_one(newest());
+}
+
 TEST(Parallel, LaunchersStartRanksToo) {
   const Workplace place;
   std::map<std::string, std::string> environment = {

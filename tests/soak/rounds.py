@@ -1,4 +1,5 @@
 """The kinds of rounds: each disturbs one run in its way and has it resumed to its end."""
+import errno
 import glob
 import os
 import shutil
@@ -7,7 +8,8 @@ import subprocess
 import time
 
 import damage
-from workplace import LONGEST, STOPPED, TWO_RANKS, Finding
+import rank_rounds
+from workplace import STOPPED, Finding, expect
 
 IDENTICAL, REFUSED = "identical", "refused"
 
@@ -85,11 +87,6 @@ class Round:
         moved_aside = glob.glob(runs + ".*")
         for folder in (self.cache, self.cache + "-fresh", self.tokens, runs, *moved_aside):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def expect(ended, codes, what):
-    if ended.code not in codes:
-        raise Finding(f"{what} ended with {ended}")
 
 
 def kill(round):
@@ -191,53 +188,57 @@ def fresh_cache(round):
     return round.resume(round.cache + "-fresh")
 
 
-def processes_of(parent):
-    """The process, and those it started that still run."""
-    found = [parent]
-    for stat in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(stat) as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[1]) == parent and fields[0] != "Z":
-            found.append(int(stat.split("/")[2]))
-    return found
+def other_data(round):
+    """A killed run that finds other bytes in its data, for training or for validation, is not resumed."""
+    place, random = round.place, round.random
+    if random.random() < 0.5:
+        spec, keys = "soak.yaml", {"data.path": "corpus.txt"}
+    else:
+        spec, keys = "soak-series.yaml", {"data.path": "series.csv", "data.val_path": "later.csv"}
+    copies = {key: f"{round.name}-{file}" for key, file in keys.items()}
+    for key, file in keys.items():
+        shutil.copy(place.path(file), place.path(copies[key]))
+    round.words += tuple(f"{key}={file}" for key, file in copies.items())
+    round.interrupt(signal.SIGKILL, spec=spec)
+    if not round.has_checkpoint():
+        expect(place.finish(round.start(spec=spec)), (0,), "an undisturbed run")
+    changed = place.path(random.choice(sorted(copies.values())))
+    round.done.append(change_a_digit(changed, random))
+    place.count("resumes with other data")
+    ended = place.finish(round.start("--resume", spec=spec))
+    for file in copies.values():
+        os.unlink(place.path(file))
+    if ended.code != 2 or "data" not in ended.err:
+        raise Finding(f"a run went on with other data: {ended}")
+    return REFUSED
 
 
-def is_running(process):
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def change_a_digit(path, random):
+    """The file stays of its kind, and as long."""
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    at = random.choice([i for i, byte in enumerate(content) if byte in b"0123456789"])
+    content[at] = ord("0") + (content[at] - ord("0") + random.randint(1, 9)) % 10
+    with open(path, "wb") as file:
+        file.write(content)
+    return f"{path}: another digit at {at}"
 
 
-def killed_rank(round):
-    """One of two ranks is killed, which ends the other, and a single process takes over."""
-    process = round.start(*TWO_RANKS)
-    after = round.moment()
-    time.sleep(after)
-    ranks = processes_of(process.pid)
-    killed = round.random.choice(ranks)
-    if process.poll() is None:
-        try:
-            os.kill(killed, signal.SIGKILL)
-        except ProcessLookupError:  # rank 1 is at its end, and rank 0 has seen that
-            pass
-    ended = round.place.finish(process)
-    round.done.append(f"killed one of {len(ranks)} ranks after {after:.3f} s: {ended}")
-    expect(ended, (0, 3, -signal.SIGKILL), "a run without one of its ranks")
-    if ended.code == 3 and f"rank 1 (process {killed}) was killed by signal 9" not in ended.err:
-        if "rank 1 was killed by signal 9 (Killed) before the run began" not in ended.err:
-            raise Finding(f"the end of rank 1 was not named: {ended}")
-    if ended.code != 0:
-        round.place.count("killed ranks")
-    end = time.monotonic() + LONGEST
-    while any(is_running(rank) for rank in ranks):
-        if time.monotonic() > end:
-            raise Finding(f"of the ranks {ranks} some go on without {killed}")
-        time.sleep(0.02)
+CALLS = ["write", "read", "close", "fsync", "fstat", "stat", "rename", "mkdir", "unlink", "flock", "mmap", "open"]
+
+
+def failing_call(round):
+    """One system call of a run fails. It goes on, or ends and says why; what was saved is whole."""
+    call, number = round.random.choice(CALLS), int(1.01 ** round.random.uniform(0, 450))
+    error = round.random.choice([errno.EIO, errno.ENOSPC, errno.EACCES, errno.ENOMEM, errno.EMFILE, errno.EINTR])
+    environment = {"LD_PRELOAD": round.place.failing_calls(), "FAILING_CALL": f"{call} {number} {error}"}
+    environment["OMP_WAIT_POLICY"] = "passive"  # without it hydrac sets it and starts itself again
+    ended = round.place.finish(round.start(environment=environment))
+    round.done.append(f"{call} number {number} failed with {errno.errorcode[error]}: {ended}")
+    expect(ended, (0, 2, 3), "a run of which a system call failed")
+    if ended.code != 0 and not ended.err.strip():
+        raise Finding("a run of which a system call failed does not say why it ended")
+    round.place.count("failing calls", ended.code != 0)
     return round.resume()
 
 
@@ -250,7 +251,9 @@ KINDS = {
     "damaged checkpoint": damaged_checkpoint,
     "fresh choices": fresh_choices,
     "fresh cache": fresh_cache,
-    "killed rank": killed_rank,
+    "other data": other_data,
+    "failing call": failing_call,
+    **rank_rounds.KINDS,
 }
 
 

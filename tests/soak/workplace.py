@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -36,6 +37,12 @@ train:
 sample:
   max_new_tokens: 0
 """
+SERIES_SPEC = """name: soak-series
+target: cpu
+model: {input: series, head: regression, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, norm: layernorm, hidden_act: gelu, position: learned}
+data: {path: series.csv, target: [y], val_path: later.csv}
+train: {sequence_len: 16, micro_batch_size: 2, max_steps: 60, eval_steps: 15, save_steps: 3, log_steps: 1}
+"""
 # The same steps by two processes.
 TWO_RANKS = ["parallel.data=2", "train.gradient_accumulation_steps=1"]
 LIBRARIES = ["onednn", "openblas"]
@@ -51,6 +58,17 @@ LONGEST = 300
 
 class Finding(Exception):
     """What must not happen."""
+
+
+def expect(ended, codes, what):
+    if ended.code not in codes:
+        raise Finding(f"{what} ended with {ended}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Ended:
@@ -92,6 +110,12 @@ class Workplace:
             corpus.writelines(f"line {i}: the fox jumps over {i * i % 97} dogs\n" for i in range(200))
         with open(self.path("soak.yaml"), "w") as spec:
             spec.write(SPEC)
+        for name in ("series.csv", "later.csv"):
+            with open(self.path(name), "w") as series:
+                series.write("a,y\n")
+                series.writelines(f"{i * i % 97},{i % 7 + i / 100}\n" for i in range(200))
+        with open(self.path("soak-series.yaml"), "w") as spec:
+            spec.write(SERIES_SPEC)
         first = self.path("cache-first")
         self.undisturbed("first", first)
         ended = self.run("of-ranks", first, *TWO_RANKS)  # its kernels are compiled here, once
@@ -111,19 +135,27 @@ class Workplace:
             print("soak: both libraries give the same bits here, so a wrong choice would not be seen")
         print(f"soak: an undisturbed run takes {self.seconds:.1f} s; libraries: {', '.join(self.caches)}", flush=True)
 
+    def failing_calls(self):
+        """The library that lets system calls fail, compiled once."""
+        library = self.path("failing_calls.so")
+        if not os.path.exists(library):
+            source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "failing_calls.c")
+            subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        return library
+
     def undisturbed(self, name, cache):
         ended = self.run(name, cache)
         if ended.code != 0:
             raise Finding(f"an undisturbed run ended with {ended}")
         return self.end_of(name)
 
-    def start(self, name, cache, *words, environment=None, limit=None, out=subprocess.PIPE):
+    def start(self, name, cache, *words, environment=None, limit=None, out=subprocess.PIPE, spec="soak.yaml"):
         """Starts a run in runs/<name>; `limit`: bytes that each of its files may have."""
 
         def limit_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-        command = [self.hydrac, "run", "soak.yaml", f"output.dir=runs/{name}", "--threads", "1", *words]
+        command = [self.hydrac, "run", spec, f"output.dir=runs/{name}", "--threads", "1", *words]
         variables = {**os.environ, "HYDRAC_CACHE": cache, **(environment or {})}
         return subprocess.Popen(command, cwd=self.top, env=variables, stdin=subprocess.DEVNULL, stdout=out,
                                 stderr=subprocess.PIPE, text=True, errors="replace",

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/cache/cache_dir.h"
+#include "runtime/cache/cache_warning.h"
 #include "runtime/cache/sealed_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
@@ -118,26 +120,40 @@ std::optional<std::string> compile_once(const CxxCompiler& compiler, Effort effo
   return std::nullopt;
 }
 
-// The code of the library, which the cache now has too.
+std::string compile_in(const fs::path& folder, const CxxCompiler& compiler, Effort effort,
+                       const std::string& source, const fs::path& kept) {
+  for (int attempt = 0; attempt < 3; ++attempt)
+    if (std::optional<std::string> code = compile_once(compiler, effort, sources_of(source), folder, kept))
+      return std::move(*code);
+  throw runtime::RunError(
+      fmt::format("files in the cache folder {} change while they are compiled: is the disk failing? Set "
+                  "$HYDRAC_CACHE to a folder on another",
+                  folder.string()));
+}
+
+// Whether it takes a file of the size of a library.
+bool can_be_written(const fs::path& folder) {
+  const fs::path probe = folder / fmt::format("probe-{}", ::getpid());
+  const bool written = runtime::write_whole(probe, std::string(size_t{4} << 20, ' '), /*durable=*/false);
+  ::unlink(probe.c_str());
+  return written;
+}
+
+// The code of the library, which the cache now has too, where that can be written.
 Code build(const CxxCompiler& compiler, Effort effort, const std::string& source, const fs::path& cache_dir,
            const fs::path& library) {
   fs::path kept = library;
   kept.replace_extension(".cpp");
   runtime::write_whole(kept, source, /*durable=*/false);  // for people
-  std::optional<std::string> code;
-  for (int attempt = 0; !code && attempt < 3; ++attempt)
-    code = compile_once(compiler, effort, sources_of(source), cache_dir, kept);
-  if (!code) {
-    throw runtime::RunError(
-        fmt::format("files in the cache folder {} change while they are compiled: is the disk failing? Set "
-                    "$HYDRAC_CACHE to a folder on another",
-                    cache_dir.string()));
+  Code code{{}, library};
+  try {
+    code.bytes = compile_in(cache_dir, compiler, effort, source, kept);
+  } catch (const std::exception&) {
+    if (can_be_written(cache_dir)) throw;
+    code.bytes = compile_in(runtime::temporary_cache(), compiler, effort, source, kept);
   }
-  if (runtime::write_sealed(library, *code)) return {std::move(*code), library};
-  throw runtime::RunError(
-      fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
-                  "$HYDRAC_CACHE to a folder that can be written",
-                  cache_dir.string()));
+  if (!runtime::write_sealed(library, code.bytes)) runtime::warn_of_unwritable_cache(cache_dir);
+  return code;
 }
 
 // Code of the same source by whatever compiler, the newest first.
@@ -161,15 +177,16 @@ std::optional<Code> code_of_any_compiler(const fs::path& cache_dir, const std::s
 // Two libraries must not share a name, and the descriptor is part of it, so it stays open.
 void* load(const Code& code) {
   const int fd = ::memfd_create("hydrac-kernels", MFD_CLOEXEC);
-  std::string name = fd >= 0 ? fmt::format("/proc/self/fd/{}", fd) : "";
-  for (std::string_view rest = code.bytes; fd >= 0 && !rest.empty();) {
+  std::string_view rest = code.bytes;
+  while (fd >= 0 && !rest.empty()) {
     const ssize_t written = ::write(fd, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw runtime::RunError("cannot load generated code: there is no memory for it");
+    if (written < 0) break;
     rest.remove_prefix(static_cast<size_t>(written));
   }
-  void* handle = fd >= 0 ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  // Where the system forbids code in memory or has no /proc.
+  const std::string name = fmt::format("/proc/self/fd/{}", fd);
+  void* handle = fd >= 0 && rest.empty() ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  // Where the system forbids code in memory, or so much of it (ulimit -f), or has no /proc.
   if (!handle) handle = dlopen(code.file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* reason = dlerror();

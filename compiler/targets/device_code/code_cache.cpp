@@ -11,9 +11,9 @@
 #include <chrono>
 #include <sstream>
 
+#include "runtime/cache/cache_warning.h"
 #include "runtime/cache/sealed_file.h"
 #include "runtime/data/hash.h"
-#include "runtime/error.h"
 #include "targets/device_code/nvrtc.h"
 
 namespace hydrac::device_code {
@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using runtime::Hash64;
 using runtime::read_sealed;
 using runtime::read_whole;
-using runtime::RunError;
 using runtime::write_sealed;
 using runtime::write_whole;
 
@@ -98,13 +97,8 @@ DeviceCode compile_cached(const CompileRequest& request, const fs::path& cache_d
   }
   code = compile(request);
   if (!write_whole(base.string() + ".cu", request.source, /*durable=*/false) ||
-      !write_whole(image_path, code.image) || !write_sealed(base.string() + ".txt", entry_text(code))) {
-    throw RunError(
-        fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
-                    "$HYDRAC_CACHE to a "
-                    "folder that can be written",
-                    cache_dir.string()));
-  }
+      !write_whole(image_path, code.image) || !write_sealed(base.string() + ".txt", entry_text(code)))
+    runtime::warn_of_unwritable_cache(cache_dir);
   return code;
 }
 

@@ -245,6 +245,35 @@ TEST(Hosts, WhoIsNoRankIsSentAway) {
   }
 }
 
+// More than rank 0 keeps, one of which says a byte now and then. None has a word for the rank that comes
+// last.
+TEST(Hosts, StrangersKeepNoRankOut) {
+  const std::vector<World> worlds = worlds_of({{0, 1}, {2}});
+  const auto rank_0 = started(worlds[0], kNothing);
+  std::vector<int> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(connected_to(worlds[0].host->rendezvous));
+  ASSERT_EQ(::send(strangers.back(), "h", 1, 0), 1);
+  const auto rank_1 = started(worlds[1], kNothing), rank_2 = started(worlds[2], kNothing);
+  for (const auto& rank : {&rank_0, &rank_1, &rank_2}) EXPECT_EQ((*rank)->read(), "well");
+  for (const int stranger : strangers) ::close(stranger);
+}
+
+// Who knows all of a run but its secret is none of its ranks, and does not end it.
+TEST(Hosts, ARankWithoutTheTokenIsSentAway) {
+  std::vector<World> worlds = worlds_of({{0}, {1}});
+  for (World& world : worlds) world.token = "secret";
+  const auto rank_0 = started(worlds[0], kNothing);
+  World other = worlds[1];
+  other.token = "guessed";
+  const std::string told = started(other, kNothing)->read();
+  EXPECT_TRUE(told.starts_with("! the rank 0 that is there has another HYDRAC_RENDEZVOUS_TOKEN, or is of"))
+      << told;
+  EXPECT_EQ(told.find("secret"), std::string::npos);
+  const auto rank_1 = started(worlds[1], kNothing);
+  EXPECT_EQ(rank_0->read(), "well");
+  EXPECT_EQ(rank_1->read(), "well");
+}
+
 // Which is none of ours, and goes; ours waits for its own ranks.
 TEST(Hosts, ARankOfAnotherRunIsSentAway) {
   const std::vector<World> worlds = worlds_of({{0}, {1}});
@@ -306,11 +335,11 @@ TEST(HostLinks, RefuseWhatIsNotExpected) {
 }
 
 TEST(Hello, IsReadAsItWasWrittenAndNothingElseIs) {
-  const Hello hello{"run 7", 3, 4, 99, "1", 1, 2, "node-1", "10.0.0.1", 2000};
+  const Hello hello{"run 7", 3, 4, 99, "1", 1, 2, "node-1", "10.0.0.1", 2000, "a secret"};
   const auto read = Hello::parse(hello.text());
   ASSERT_TRUE(read);
   EXPECT_EQ(read->text(), hello.text());
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"ranks 1", "ranks 2"},
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"ranks 2", "ranks 1"},
                                                                                  {"3 4 99", "3 4"},
                                                                                  {"3 4 99", "-1 4 99"},
                                                                                  {"3 4 99", "3 400000 99"},

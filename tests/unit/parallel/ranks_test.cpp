@@ -2,13 +2,16 @@
 #include "runtime/parallel/ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 
 #include "runtime/error.h"
+#include "runtime/log/signal.h"
 #include "runtime/parallel/hosts.h"
 #include "tests/unit/support/on_ranks.h"
 
@@ -278,6 +281,57 @@ TEST(Ranks, ARankThatIsBusyEndsByItself) {
   }
 }
 
+// It never comes to the next meeting, and nothing ends it but SIGKILL.
+TEST(Ranks, WhoIsAskedToStopDoesNotWaitForARankThatIsStopped) {
+  for (const int stopped : {0, 1}) {
+    const auto told = on_ranks(3, [&](Ranks& ranks, int pipe) {
+      const std::vector<std::string> processes = ranks.gather(std::to_string(::getpid()));
+      const pid_t process = std::stoi(processes[static_cast<size_t>(stopped)]);
+      install_stop_handlers();
+      if (ranks.rank() == stopped) ::raise(SIGSTOP);
+      if (ranks.rank() == 2) ::raise(SIGTERM);
+      try {
+        ranks.any(false);
+      } catch (const RunError&) {
+        if (ranks.rank() == 2) ::kill(process, SIGKILL);
+        throw;
+      }
+      tell(pipe, "went on");
+    });
+    EXPECT_EQ(told[static_cast<size_t>(stopped)], "");
+    EXPECT_TRUE(told[2].starts_with(stopped == 0 ? "! rank 0 does not answer, and the run was asked to stop"
+                                                 : "! the run was asked to stop, and rank 1 (process "))
+        << told[2];
+    EXPECT_TRUE(told[1 - stopped].starts_with("! ")) << told[1 - stopped];
+  }
+}
+
+TEST(Ranks, ThatHangAreThoseThatWorkWhileOthersHaveWaitedLong) {
+  const Pulse works, waits{.waits = 40}, waits_long{.waits = 50, .waits_long = true};
+  const auto trouble = [](const std::vector<Pulse>& pulses, double silence_of_last) {
+    std::vector<SeenRank> ranks;
+    for (const Pulse& pulse : pulses) ranks.push_back({pulse, 0, false});
+    ranks.back().silence = silence_of_last;
+    const Trouble found = trouble_of(ranks);
+    return fmt::format("{} {} {}", fmt::join(found.ranks, ","), found.is_silent ? "silent" : "late",
+                       found.seconds);
+  };
+  EXPECT_EQ(trouble({works, works, works}, 0), " late 0");
+  EXPECT_EQ(trouble({waits, works, waits}, 0), " late 0");  // no longer than usual
+  EXPECT_EQ(trouble({waits_long, works, waits}, 0), "1 late 50");
+  EXPECT_EQ(trouble({works, waits, waits_long}, 5), "0 late 50");
+  EXPECT_EQ(trouble({waits_long, works, works}, 12), "2 silent 12");
+  EXPECT_FALSE(is_long_wait(29, 0));
+  EXPECT_TRUE(is_long_wait(31, 0));
+  EXPECT_FALSE(is_long_wait(200, 100));
+}
+
+TEST(Ranks, PulsesAreReadAsTheyWereWritten) {
+  const Pulse pulse{1.5, true, false};
+  EXPECT_EQ(Pulse::parse(pulse.text()).value().text(), pulse.text());
+  EXPECT_FALSE(Pulse::parse("1.5 1"));
+}
+
 class Environment : public testing::Test {
  protected:
   void SetUp() override { clear(); }
@@ -321,6 +375,7 @@ class Environment : public testing::Test {
                              "SLURM_STEP_NODELIST",
                              "SLURM_JOB_NODELIST",
                              "HYDRAC_RENDEZVOUS",
+                             "HYDRAC_RENDEZVOUS_TOKEN",
                              "HYDRAC_ADDRESS",
                              "HYDRAC_STARTED_BY_RANK_0"})
       ::unsetenv(name);
@@ -353,6 +408,27 @@ TEST_F(Environment, OfLaunchersIsUnderstood) {
   found = world_of_environment();
   EXPECT_EQ(std::make_tuple(found->rank, found->size, found->meeting, found->launcher),
             std::make_tuple(0, 8, "here:1234 none", "torchrun"));
+}
+
+// Also where rank 0 starts the others itself.
+TEST_F(Environment, HasTheTokenOfARun) {
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  EXPECT_EQ(world_of_environment()->token, "");
+  set("TORCHELASTIC_RUN_ID", "run-7");
+  EXPECT_EQ(world_of_environment()->token, "run-7");
+  set("HYDRAC_RENDEZVOUS_TOKEN", "secret");
+  EXPECT_EQ(world_of_environment()->token, "secret");
+  set("HYDRAC_RENDEZVOUS_TOKEN", "two\nlines");
+  EXPECT_EQ(refusal<InputError>(),
+            "the environment variable HYDRAC_RENDEZVOUS_TOKEN must be one line of at most 255 bytes");
+  const World own = own_world(2);
+  EXPECT_NE(own.token, own_world(2).token);
+  for (const std::string& entry : environment_of(own, 1, 2)) {
+    const size_t equals = entry.find('=');
+    set(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str());
+  }
+  EXPECT_EQ(world_of_environment()->token, own.token);
 }
 
 TEST_F(Environment, ThatContradictsItselfIsRefused) {

@@ -1,0 +1,39 @@
+// Who is there and does not go on. Rank 0 asks each rank for its pulse every second, which the thread that
+// watches answers: a rank that is stopped does not, and one that hangs works while others wait.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrac::runtime {
+
+struct Pulse {
+  double waits = 0;         // seconds that it has waited for other ranks so far; 0: it works
+  bool waits_long = false;  // far longer than ever before
+  bool stops = false;       // a signal has asked it to stop
+
+  std::string text() const;
+  static std::optional<Pulse> parse(const std::string& text);
+};
+
+// Of a rank that has waited for so many seconds, and for `longest` at most before.
+bool is_long_wait(double seconds, double longest);
+
+struct SeenRank {
+  Pulse pulse;         // its last one
+  double silence = 0;  // seconds since it was asked, while it has not answered
+  bool done = false;   // it has left
+};
+
+struct Trouble {
+  std::vector<int> ranks;  // that the others wait for; empty: there is none
+  bool is_silent = false;  // they do not answer; else they do, and work
+  double seconds = 0;      // for which they have been silent, or waited for
+};
+
+// `ranks`: all of a run.
+Trouble trouble_of(const std::vector<SeenRank>& ranks);
+
+inline constexpr double kSilenceOfARank = 10;  // seconds: a watching thread answers also on a busy machine
+
+}  // namespace hydrac::runtime
