@@ -24,7 +24,7 @@ constexpr int32_t no = kIgnoredTarget;
 std::string rendered(const char* name, const std::vector<ChatMessage>& messages) {
   std::string text;
   for (const ChatPiece& piece : ChatTemplate::named(name).render(messages))
-    text += piece.is_reply ? "<" + piece.text + ">" : piece.text;
+    text += piece.kind == ChatPiece::Kind::reply ? "<" + piece.text + ">" : piece.text;
   return text;
 }
 
