@@ -9,7 +9,7 @@ namespace hydrac::spec {
 
 namespace {
 
-using Kind = JinjaPart::Kind;
+using PartKind = JinjaPart::Kind;
 using Tokens = std::vector<std::string>;  // a text in quotes begins with " and has no end quote
 
 constexpr std::string_view kSpace = " \t\n\r";
@@ -171,7 +171,7 @@ class FormMaker {
 
   void add_text(std::string_view text) {
     if (text.empty()) return;
-    if (parts_.empty() || parts_.back().kind != Kind::text) parts_.push_back({Kind::text, ""});
+    if (parts_.empty() || parts_.back().kind != PartKind::text) parts_.push_back({PartKind::text, ""});
     parts_.back().text += text;
   }
 
@@ -187,7 +187,7 @@ class FormMaker {
       if (part.size() == 1 && is_text(part[0]))
         add_text(std::string_view(part[0]).substr(1));
       else if (!part.empty() && part[0] != "raise_exception")
-        parts_.push_back({Kind::output, joined(part)});
+        parts_.push_back({PartKind::output, joined(part)});
       part.clear();
     };
     for (const std::string& token : all) {
@@ -216,7 +216,7 @@ class FormMaker {
         tokens[0] == "for" && tokens.size() == 4 && (tokens[3] == "messages" || tokens[3] == "loop_messages");
     if (opens_messages) message_ = tokens[1];
     if (tokens[0] == "endif" && drop_empty_branch()) return;
-    parts_.push_back({Kind::statement, joined(renamed(tokens))});
+    parts_.push_back({PartKind::statement, joined(renamed(tokens))});
     if (tokens[0] == "endif") drop_generation_prompt();
   }
 
@@ -224,7 +224,7 @@ class FormMaker {
   // nothing is left of the `if`.
   bool drop_empty_branch() {
     const auto last_begins_with = [&](const char* word) {
-      return !parts_.empty() && parts_.back().kind == Kind::statement && parts_.back().text.starts_with(word);
+      return !parts_.empty() && parts_.back().kind == PartKind::statement && parts_.back().text.starts_with(word);
     };
     if (last_begins_with("else")) parts_.pop_back();
     if (!last_begins_with("if ")) return false;
@@ -247,7 +247,7 @@ class FormMaker {
     bool has_else = false;
     for (size_t at = parts_.size(); at-- > 0;) {
       const JinjaPart& part = parts_[at];
-      if (part.kind != Kind::statement) continue;
+      if (part.kind != PartKind::statement) continue;
       depth += (part.text == "endif") - part.text.starts_with("if ");
       has_else |= depth == 1 && (part.text == "else" || part.text.starts_with("elif "));
       if (depth > 0) continue;

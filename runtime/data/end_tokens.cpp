@@ -38,6 +38,9 @@ class TokenList {
     }
     return std::nullopt;
   }
+  bool is_added(int32_t id) const {
+    return std::ranges::any_of(added_, [&](const json& token) { return json_field(token, "id") == id; });
+  }
   std::optional<int32_t> find(const std::string& text) const {
     const auto added = find_added(text);
     return added ? added : id_of(json_field(vocab_, text.c_str()));
@@ -149,7 +152,9 @@ EndTokens end_tokens_of(const json& tokenizer, const EndDeclarations& declared) 
   for (const char* name : {"generation_config.json", "config.json"}) {
     for (const int32_t id : declared_ids(declared, name, tokens)) ends.add(id);
   }
-  if (!ends.document && !ends.all.empty()) ends.document = ends.all[0];
+  for (const int32_t id : ends.all) {
+    if (!ends.document && tokens.is_added(id)) ends.document = id;
+  }
   for (const std::string_view name : kCommonNames) {
     if (!ends.document) ends.document = tokens.find_added(name);
   }
