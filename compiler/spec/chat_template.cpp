@@ -28,19 +28,25 @@ struct KnownTemplate {
 };
 
 const std::vector<KnownTemplate>& known_templates() {
-  const std::string turn = "{{'<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n'}}";
+  const std::string turn =
+      "{{'<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n'}}";
   const std::string qwens =
-      "{{'<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n'}}";
+      "{{'<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+      "assistant.<|im_end|>\\n'}}";
   const std::string header =
-      "'<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + '<|eot_id|>'";
+      "'<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + "
+      "'<|eot_id|>'";
   const std::string each = "{% for message in messages %}", end = "{% endfor %}";
   static const std::vector<KnownTemplate> known = {
       {ChatFormat::chatml, each + turn + end},
       {ChatFormat::qwen,
-       "{% if messages[0].role == 'system' %}{{'<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n'}}"
-       "{% else %}" + qwens + "{% endif %}" + each +
+       "{% if messages[0].role == 'system' %}{{'<|im_start|>system\\n' + messages[0].content + "
+       "'<|im_end|>\\n'}}"
+       "{% else %}" +
+           qwens + "{% endif %}" + each +
            "{% if (message.role == 'user') or (message.role == 'system' and not loop.first) or "
-           "(message.role == 'assistant' and not message.tool_calls) %}" + turn + "{% endif %}" + end},
+           "(message.role == 'assistant' and not message.tool_calls) %}" +
+           turn + "{% endif %}" + end},
       {ChatFormat::qwen,
        each + "{% if loop.first and messages[0].role != 'system' %}" + qwens + "{% endif %}" + turn + end},
       {ChatFormat::llama3,
@@ -48,8 +54,10 @@ const std::vector<KnownTemplate>& known_templates() {
            " %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{content}}" + end},
       {ChatFormat::llama3, "{{bos_token}}" + each + "{{" + header + "}}" + end},
       {ChatFormat::mistral,
-       "{{bos_token}}" + each + "{% if message.role == 'user' %}{{'[INST]' + message.content + '[/INST]'}}"
-       "{% elif message.role == 'assistant' %}{{message.content + eos_token}}{% endif %}" + end},
+       "{{bos_token}}" + each +
+           "{% if message.role == 'user' %}{{'[INST]' + message.content + '[/INST]'}}"
+           "{% elif message.role == 'assistant' %}{{message.content + eos_token}}{% endif %}" +
+           end},
   };
   return known;
 }
@@ -87,7 +95,8 @@ const FormatText& text_of(ChatFormat format) {
        {"<|im_start|>", "<|im_end|>"},
        {}},
       {ChatFormat::chatml,
-       "<|im_start|>system\n...<|im_end|>\n<|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n...<|im_end|>\n",
+       "<|im_start|>system\n...<|im_end|>\n<|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n...<|im_"
+       "end|>\n",
        {"<|im_start|>", "<|im_end|>"},
        {}},
       {ChatFormat::llama3,
@@ -104,7 +113,8 @@ const FormatText& text_of(ChatFormat format) {
   return *std::ranges::find(kTexts, format, &FormatText::format);
 }
 
-constexpr ChatFormat kFormats[] = {ChatFormat::qwen, ChatFormat::chatml, ChatFormat::llama3, ChatFormat::mistral};
+constexpr ChatFormat kFormats[] = {ChatFormat::qwen, ChatFormat::chatml, ChatFormat::llama3,
+                                   ChatFormat::mistral};
 
 std::optional<std::string> contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -118,7 +128,8 @@ std::optional<std::string> template_in(const json& config) {
   if (field.is_string()) return field.get<std::string>();
   if (!field.is_array()) return std::nullopt;
   for (const json& entry : field) {
-    if (entry.is_object() && entry.value("name", json()) == "default" && entry.value("template", json()).is_string())
+    if (entry.is_object() && entry.value("name", json()) == "default" &&
+        entry.value("template", json()).is_string())
       return entry["template"].get<std::string>();
   }
   return std::nullopt;
@@ -202,7 +213,8 @@ ChatFormat OwnChatTemplate::nearest() const {
   size_t fewest = 0;
   for (const ChatFormat format : kFormats) {
     const auto writes = [&](std::string_view marker) {
-      return std::ranges::any_of(texts_, [&](const std::string& text) { return text.find(marker) != text.npos; });
+      return std::ranges::any_of(texts_,
+                                 [&](const std::string& text) { return text.find(marker) != text.npos; });
     };
     if (!std::ranges::all_of(text_of(format).markers, writes)) continue;
     const auto others = static_cast<size_t>(std::ranges::count_if(texts_, [&](const std::string& text) {
@@ -234,11 +246,13 @@ std::string OwnChatTemplate::difference_from(ChatFormat format) const {
   });
   const bool is_more = others.size() > kMost;
   if (is_more) others.resize(kMost);
-  if (!others.empty()) found.push_back(fmt::format("it writes {}{}", fmt::join(others, ", "), is_more ? ", ..." : ""));
+  if (!others.empty())
+    found.push_back(fmt::format("it writes {}{}", fmt::join(others, ", "), is_more ? ", ..." : ""));
   if (!missing.empty()) found.push_back(fmt::format("it never writes {}", fmt::join(missing, ", ")));
   if (trims != of.trims)
     found.push_back(fmt::format("it {} white space around what is said", trims ? "cuts" : "keeps"));
-  if (found.empty() && same() == ChatFormat::qwen) found.emplace_back("it begins with a system message of its own");
+  if (found.empty() && same() == ChatFormat::qwen)
+    found.emplace_back("it begins with a system message of its own");
   if (found.empty()) found.emplace_back("it writes the same words in a way that hydrac does not know");
   return fmt::format("{}", fmt::join(found, ", and "));
 }

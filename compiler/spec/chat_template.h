@@ -1,5 +1,5 @@
-// The chat template that lies beside a tokenizer.json, and which of hydrac's formats writes the same. It is Jinja,
-// a program that comes with a model, and is compared, not run.
+// The chat template that lies beside a tokenizer.json, and which of hydrac's formats writes the same. It is
+// Jinja, a program that comes with a model, and is compared, not run.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,8 +12,8 @@ namespace hydrac::spec {
 
 class OwnChatTemplate {
  public:
-  // Of the folder of `tokenizer`, the path of a tokenizer.json: chat_template.jinja, else the chat_template of
-  // tokenizer_config.json. Nothing where there is none that can be read.
+  // Of the folder of `tokenizer`, the path of a tokenizer.json: chat_template.jinja, else the chat_template
+  // of tokenizer_config.json. Nothing where there is none that can be read.
   static std::optional<OwnChatTemplate> beside(const std::string& tokenizer);
 
   const std::string& file() const { return file_; }
@@ -21,7 +21,8 @@ class OwnChatTemplate {
   ChatFormat same() const;
   // The format that writes the most like it; none where each writes other special tokens.
   ChatFormat nearest() const;
-  // What it writes otherwise than `format` as far as it can be told without running it, for people: "it writes
+  // What it writes otherwise than `format` as far as it can be told without running it, for people: "it
+  // writes
   // \"...\"".
   std::string difference_from(ChatFormat format) const;
 

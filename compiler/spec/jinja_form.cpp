@@ -61,8 +61,8 @@ Tokens tokens_of(std::string_view code) {
 Tokens simplified(const Tokens& tokens, const std::map<std::string, std::string>& names) {
   Tokens simple;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const bool is_item = tokens[i] == "[" && i + 2 < tokens.size() && is_text(tokens[i + 1]) &&
-                         tokens[i + 2] == "]" && i > 0;
+    const bool is_item =
+        tokens[i] == "[" && i + 2 < tokens.size() && is_text(tokens[i + 1]) && tokens[i + 2] == "]" && i > 0;
     if (is_item) {
       simple.insert(simple.end(), {".", tokens[i + 1].substr(1)});
       i += 2;
@@ -220,11 +220,12 @@ class FormMaker {
     if (tokens[0] == "endif") drop_generation_prompt();
   }
 
-  // Where the last parts are branches of an `if` that write nothing, as those that raise an exception. Whether
-  // nothing is left of the `if`.
+  // Where the last parts are branches of an `if` that write nothing, as those that raise an exception.
+  // Whether nothing is left of the `if`.
   bool drop_empty_branch() {
     const auto last_begins_with = [&](const char* word) {
-      return !parts_.empty() && parts_.back().kind == PartKind::statement && parts_.back().text.starts_with(word);
+      return !parts_.empty() && parts_.back().kind == PartKind::statement &&
+             parts_.back().text.starts_with(word);
     };
     if (last_begins_with("else")) parts_.pop_back();
     if (!last_begins_with("if ")) return false;

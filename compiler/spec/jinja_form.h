@@ -19,9 +19,9 @@ struct JinjaPart {
   bool operator==(const JinjaPart&) const = default;
 };
 
-// `names`: variables that stand for text, such as bos_token. Blocks that write a generation prompt are left out,
-// as apply_chat_template leaves them out in training, and those that only raise exceptions. Whitespace is treated as transformers has Jinja treat it
-// (trim_blocks, lstrip_blocks).
+// `names`: variables that stand for text, such as bos_token. Blocks that write a generation prompt are left
+// out, as apply_chat_template leaves them out in training, and those that only raise exceptions. Whitespace
+// is treated as transformers has Jinja treat it (trim_blocks, lstrip_blocks).
 std::vector<JinjaPart> jinja_form(std::string_view source, const std::map<std::string, std::string>& names);
 
 // What stands in quotes in an expression or statement of the form, but for what functions are given.

@@ -121,8 +121,7 @@ std::optional<int32_t> declared_document_end(const EndDeclarations& declared, co
     if (token.empty()) continue;
     if (const auto id = tokens.find(token)) return id;
     throw InputError(fmt::format("{}: the {} {} is no token of the tokenizer.json beside it",
-                                 shown(declared, name), kTokenKey,
-                                 json(token).dump()));
+                                 shown(declared, name), kTokenKey, json(token).dump()));
   }
   return std::nullopt;
 }

@@ -118,8 +118,8 @@ class BpeTokenizer final : public Tokenizer {
     Place place;
   };
   // `visit` may be empty; else it is called behind each stretch's ids.
-  void encode_from(Place place, std::string_view text, std::vector<int32_t>& out, const ByteProgress& progress,
-                   const std::function<void(const Stretch&)>& visit = {}) const;
+  void encode_from(Place place, std::string_view text, std::vector<int32_t>& out,
+                   const ByteProgress& progress, const std::function<void(const Stretch&)>& visit = {}) const;
   std::string with_marks(std::string_view text, Place place) const;
   size_t encoded_size(std::string_view text, Place place) const;
   void encode_stretch(std::string_view text, Run& run) const;

@@ -37,10 +37,10 @@ bool says_nothing(const json& value) {
 void refuse_unwritten(const json& object, std::span<const char* const> keys) {
   for (const char* key : keys) {
     if (const auto field = object.find(key); field != object.end() && !says_nothing(*field))
-      throw InputError(fmt::format(
-          "hydrac's chat templates do not write \"{}\": leave it out, or write the text that the "
-          "model's own template makes of the record as prompt and completion",
-          key));
+      throw InputError(
+          fmt::format("hydrac's chat templates do not write \"{}\": leave it out, or write the text that the "
+                      "model's own template makes of the record as prompt and completion",
+                      key));
   }
 }
 
@@ -54,8 +54,8 @@ bool is_on(const std::string& key, const json& value) {
 
 // What the message's keys say of whether it is learned.
 std::optional<bool> learned_of(const json& message) {
-  static constexpr const char* kUnwritten[] = {"tool_calls", "function_call", "tool_call_id", "name",
-                                               "reasoning_content", "reasoning", "thinking"};
+  static constexpr const char* kUnwritten[] = {"tool_calls",        "function_call", "tool_call_id", "name",
+                                               "reasoning_content", "reasoning",     "thinking"};
   refuse_unwritten(message, kUnwritten);
   std::optional<bool> learned;
   for (const auto& [key, value] : message.items()) {
@@ -122,12 +122,11 @@ void ItemEncoder::append(std::string_view text, bool is_context, Item& item) con
 
 void ItemEncoder::encode_messages(const json& list, Item& item) const {
   if (format_.chat_template == "none")
-    throw InputError(fmt::format(
-        "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
-        "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same{}{}",
-        format_.template_hint.empty() ? "" : "; ", format_.template_hint));
-  const std::vector<ChatPiece> pieces =
-      ChatTemplate::named(format_.chat_template).render(messages_of(list));
+    throw InputError(
+        fmt::format("\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
+                    "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same{}{}",
+                    format_.template_hint.empty() ? "" : "; ", format_.template_hint));
+  const std::vector<ChatPiece> pieces = ChatTemplate::named(format_.chat_template).render(messages_of(list));
   std::string text;
   std::vector<size_t> ends;
   for (const ChatPiece& piece : pieces) ends.push_back((text += piece.text).size());

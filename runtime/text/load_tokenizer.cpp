@@ -38,8 +38,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view text, const std::str
   throw InputError(fmt::format("{}: \"hydrac_tokenizer\" is neither \"byte\" nor \"char\"", shown_as));
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path,
-                                          const std::string& turn_end) {
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path, const std::string& turn_end) {
   const std::string shown_as = path.generic_string();
   const auto file = MappedFile::open(path, shown_as);
   if (file->bytes().empty()) throw InputError(fmt::format("{}: it is empty", shown_as));

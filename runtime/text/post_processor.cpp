@@ -63,12 +63,12 @@ class Reader {
         ++texts;
         continue;
       }
-      const std::string token =
-          json_string(json_container(piece, "SpecialToken", json::value_t::object, shown_as_), "id", "",
-                      shown_as_);
+      const std::string token = json_string(
+          json_container(piece, "SpecialToken", json::value_t::object, shown_as_), "id", "", shown_as_);
       const json& known = json_container(processor, "special_tokens", json::value_t::object, shown_as_);
-      for (const json& id : json_container(json_container(known, token.c_str(), json::value_t::object, shown_as_),
-                                           "ids", json::value_t::array, shown_as_))
+      for (const json& id :
+           json_container(json_container(known, token.c_str(), json::value_t::object, shown_as_), "ids",
+                          json::value_t::array, shown_as_))
         (texts == 0 ? before : behind).push_back(id_in(id));
     }
     if (texts != 1) fail("\"single\" does not have its text once");
@@ -84,7 +84,8 @@ class Reader {
 
 PostProcessor read_post_processor(const json& root, const std::string& shown_as) {
   Reader reader(shown_as);
-  if (const json& processor = json_field(root, "post_processor"); !processor.is_null()) reader.read(processor);
+  if (const json& processor = json_field(root, "post_processor"); !processor.is_null())
+    reader.read(processor);
   return reader.take();
 }
 

@@ -15,8 +15,8 @@ namespace hydrac::runtime {
 
 struct GenerateOptions {
   // What the text continues, encoded as a prompt by itself. When that gives no ids, the model is shown the
-  // tokenizer's end_of_text(), where a new document begins; without one a line break, and where the vocabulary
-  // has none, token 0.
+  // tokenizer's end_of_text(), where a new document begins; without one a line break, and where the
+  // vocabulary has none, token 0.
   std::string prompt;
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain

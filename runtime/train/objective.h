@@ -29,7 +29,7 @@ struct ObjectiveSettings {
   int64_t sequence_len = 0;                       // T
   RewardCommand reward = {};  // what a reply is worth; no words: what it adds to the diversity of its set
   ReplyEncoder encoder;
-  SampleOptions sampling;           // its seed is that of all replies
+  SampleOptions sampling;  // its seed is that of all replies
 };
 
 // Of a step's replies, means over those of all ranks.

@@ -24,7 +24,8 @@ std::string StopStrings::finish() {
 }
 
 bool StopStrings::name(std::string_view token) const {
-  return std::ranges::any_of(strings_, [&](const std::string& stop) { return stop.find(token) != std::string::npos; });
+  return std::ranges::any_of(strings_,
+                             [&](const std::string& stop) { return stop.find(token) != std::string::npos; });
 }
 
 std::string StopStrings::release(size_t bytes) {

@@ -12,7 +12,6 @@ model.from, is the same model. Exit 1 where something differs, 77 where Python's
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 

@@ -207,8 +207,9 @@ TEST(PostProcessor, StandsAroundAPrompt) {
   EXPECT_EQ(prompt("null"), (Ids{3}));
   EXPECT_EQ(prompt(R"({"type": "ByteLevel"})"), (Ids{3}));
   EXPECT_EQ(prompt(begins.c_str()), (Ids{4, 3}));
-  EXPECT_EQ(prompt((R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" + begins + "]}").c_str()),
-            (Ids{4, 3}));
+  EXPECT_EQ(
+      prompt((R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" + begins + "]}").c_str()),
+      (Ids{4, 3}));
   EXPECT_EQ(prompt(R"({"type": "RobertaProcessing", "cls": ["c", 2], "sep": ["<|endoftext|>", 4]})"),
             (Ids{2, 3, 4}));
   json file = small_file();

@@ -44,8 +44,9 @@ TEST(EndTokens, AreThoseThatTheFolderDeclares) {
          4, {4});
   expect({{"config.json", R"({"eos_token_id": 4})"}}, 4, {4});
   expect({{"config.json", R"({"eos_token_id": [5, 4]})"}}, 5, {5, 4});
-  expect({{"config.json", R"({"eos_token_id": 3})"}, {"generation_config.json", R"({"eos_token_id": [4, 5]})"}},
-         4, {4, 5, 3});
+  expect(
+      {{"config.json", R"({"eos_token_id": 3})"}, {"generation_config.json", R"({"eos_token_id": [4, 5]})"}},
+      4, {4, 5, 3});
   expect({{"generation_config.json", R"({"eos_token_id": [4, 3]})"},
           {"tokenizer_config.json", R"({"eos_token": "[EOS]"})"}},
          2, {2, 4, 3});
@@ -79,8 +80,9 @@ TEST(EndTokens, OfAnotherTypeAreErrors) {
             "m/config.json: \"eos_token_id\" is neither a whole number nor a list of them");
   EXPECT_EQ(error("generation_config.json", R"({"eos_token_id": [1, null]})"),
             "m/generation_config.json: \"eos_token_id\" is neither a whole number nor a list of them");
-  EXPECT_EQ(error("tokenizer_config.json", R"({"eos_token": 2})"),
-            "m/tokenizer_config.json: \"eos_token\" is neither a token nor an object with one as \"content\"");
+  EXPECT_EQ(
+      error("tokenizer_config.json", R"({"eos_token": 2})"),
+      "m/tokenizer_config.json: \"eos_token\" is neither a token nor an object with one as \"content\"");
   EXPECT_EQ(error("tokenizer_config.json", R"({"eos_token": "</s>"})"),
             "m/tokenizer_config.json: the eos_token \"</s>\" is no token of the tokenizer.json beside it");
   EXPECT_EQ(error("config.json", "[]"), "m/config.json: it is not a JSON object");

@@ -111,13 +111,15 @@ TEST(ItemEncoder, LearnsWhatMessagesSayOfThemselves) {
   const std::string start = "|\n|<|im_start|>|as|s|is|t|ant|\n";
   for (const json& off : {json{{"weight", 0}}, json{{"train", false}}, json{{"loss", false}}}) {
     const json messages = {turn("user", "a"), turn("assistant", "b", off), turn("assistant", "c")};
-    EXPECT_EQ(learned(messages, replies), "|a|<|im_end|>" + start + "|b|<|im_end|>" + start + "|<c>|<<|im_end|>>|\n")
+    EXPECT_EQ(learned(messages, replies),
+              "|a|<|im_end|>" + start + "|b|<|im_end|>" + start + "|<c>|<<|im_end|>>|\n")
         << off;
     const std::string with_all = encoded(*qwen, all, {{"messages", messages}});
     EXPECT_NE(with_all.find("|<a>"), std::string::npos) << with_all;
     EXPECT_NE(with_all.find("|b|<|im_end|>|<\n>"), std::string::npos) << with_all;
   }
-  const json on = {turn("user", "a", {{"train", true}}), turn("assistant", "b", {{"weight", 1}, {"name", nullptr}})};
+  const json on = {turn("user", "a", {{"train", true}}),
+                   turn("assistant", "b", {{"weight", 1}, {"name", nullptr}})};
   EXPECT_NE(learned(on, replies).find("|<b>|<<|im_end|>>"), std::string::npos);
   EXPECT_NE(encoded(*qwen, replies, {{"messages", on}}).find("|<a>|<<|im_end|>>|\n"), std::string::npos);
 }
@@ -151,11 +153,12 @@ TEST(ItemEncoder, RefusesWhatNoTemplateWrites) {
   EXPECT_EQ(message({{"train", true}, {"weight", 0}}),
             "message 1: \"weight\" says that it is not learned, and another key the opposite");
   // What says nothing is not there.
-  EXPECT_NO_THROW(encoded(*qwen, {.chat_template = "chatml"},
-                          {{"messages", {turn("assistant", "b", {{"tool_calls", json::array()},
-                                                                 {"id", nullptr},
-                                                                 {"reasoning_content", ""}})}},
-                           {"tools", nullptr}}));
+  EXPECT_NO_THROW(
+      encoded(*qwen, {.chat_template = "chatml"},
+              {{"messages",
+                {turn("assistant", "b",
+                      {{"tool_calls", json::array()}, {"id", nullptr}, {"reasoning_content", ""}})}},
+               {"tools", nullptr}}));
 }
 
 // A completion goes on from its prompt: no space is put before it, as it is before a text.
@@ -199,8 +202,9 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
             "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
             "data.chat_template "
             "is chatml, llama3, mistral or qwen, whichever writes the same");
-  EXPECT_TRUE(why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}, {.template_hint = "llama3 is the nearest"})
-                  .ends_with(", whichever writes the same; llama3 is the nearest"));
+  EXPECT_TRUE(
+      why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}, {.template_hint = "llama3 is the nearest"})
+          .ends_with(", whichever writes the same; llama3 is the nearest"));
   EXPECT_EQ(input_error([&] { ItemEncoder(*tokenizer, chatml); }),
             "data.chat_template: chatml is made of <|im_start|>, which is no token of the tokenizer");
 }

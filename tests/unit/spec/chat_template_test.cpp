@@ -16,7 +16,8 @@ class ChatTemplates : public testing::Test {
     folder_.write("tokenizer_config.json", config.dump());
     return *OwnChatTemplate::beside(folder_.path("tokenizer.json"));
   }
-  OwnChatTemplate of(const std::string& jinja, const std::string& bos = "<s>", const std::string& eos = "</s>") {
+  OwnChatTemplate of(const std::string& jinja, const std::string& bos = "<s>",
+                     const std::string& eos = "</s>") {
     return with({{"chat_template", jinja}, {"bos_token", bos}, {"eos_token", {{"content", eos}}}});
   }
   Folder folder_;
@@ -31,9 +32,11 @@ TEST_F(ChatTemplates, AreKnownHoweverTheyAreWritten) {
   for (const std::string& chatml :
        {kChatMl,
         // Quotes, names, a line end that is one, layout, and what only prepares the generation prompt.
-        "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}" + kChatMl,
-        std::string("{% for m in messages %}{{\"<|im_start|>\" + m.role + \"\n\" + m.content + '<|im_end|>\n'}}"
-                    "{% endfor %}"),
+        "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}" +
+            kChatMl,
+        std::string(
+            "{% for m in messages %}{{\"<|im_start|>\" + m.role + \"\n\" + m.content + '<|im_end|>\n'}}"
+            "{% endfor %}"),
         std::string("{%- for message in messages %}\n    {{- '<|im_start|>' + message.role + '\\n' }}\n"
                     "    {{- message.content -}}\n    <|im_end|>\n{% endfor %}\n"),
         std::string("{# ChatML #}\n{% for message in messages %}\n<|im_start|>{{ message['role'] }}\n"
@@ -60,18 +63,22 @@ TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
     EXPECT_EQ(own.nearest(), nearest) << jinja;
     EXPECT_EQ(own.difference_from(nearest == ChatFormat::none ? ChatFormat::chatml : nearest), difference);
   };
-  expect("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-         "{{ '<|im_start|>system\\nYou are Smol.<|im_end|>\\n' }}{% endif %}" +
-             kTurn + "{% endfor %}",
-         ChatFormat::chatml, "it writes \"<|im_start|>system\\nYou are Smol.<|im_end|>\\n\"");
-  expect("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + "
-         "'<|im_end|>\\n'}}{% endfor %}",
-         ChatFormat::chatml, "it cuts white space around what is said");
+  expect(
+      "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+      "{{ '<|im_start|>system\\nYou are Smol.<|im_end|>\\n' }}{% endif %}" +
+          kTurn + "{% endfor %}",
+      ChatFormat::chatml, "it writes \"<|im_start|>system\\nYou are Smol.<|im_end|>\\n\"");
+  expect(
+      "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + "
+      "'<|im_end|>\\n'}}{% endfor %}",
+      ChatFormat::chatml, "it cuts white space around what is said");
   // What is written for tools is none of a conversation without them.
-  expect("{% if tools %}{{ 'Tools:' }}{% endif %}{% for message in messages %}{% if message.role == 'assistant' %}"
-         "{{ '<think>' }}{% endif %}" +
-             kTurn + "{% endfor %}",
-         ChatFormat::chatml, "it writes \"<think>\"");
+  expect(
+      "{% if tools %}{{ 'Tools:' }}{% endif %}{% for message in messages %}{% if message.role == 'assistant' "
+      "%}"
+      "{{ '<think>' }}{% endif %}" +
+          kTurn + "{% endfor %}",
+      ChatFormat::chatml, "it writes \"<think>\"");
   expect("{% for message in messages %}{{ bos_token + message.role + message.content }}{% endfor %}",
          ChatFormat::none, "it writes \"<s>\", and it never writes <|im_start|>, <|im_end|>");
   expect("{% for message in messages | reject('x') %}" + kTurn + "{% endfor %}", ChatFormat::chatml,
@@ -79,10 +86,11 @@ TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
 }
 
 TEST_F(ChatTemplates, AreTheFoldersDefault) {
-  EXPECT_EQ(with({{"chat_template",
-                   {{{"name", "tool_use"}, {"template", "x"}}, {{"name", "default"}, {"template", kChatMl}}}}})
-                .same(),
-            ChatFormat::chatml);
+  EXPECT_EQ(
+      with({{"chat_template",
+             {{{"name", "tool_use"}, {"template", "x"}}, {{"name", "default"}, {"template", kChatMl}}}}})
+          .same(),
+      ChatFormat::chatml);
   folder_.write("chat_template.jinja", "{{ messages }}");
   const auto own = OwnChatTemplate::beside(folder_.path("tokenizer.json"));
   EXPECT_EQ(own->same(), ChatFormat::none);
@@ -101,8 +109,9 @@ TEST_F(ChatTemplates, ThatAreKnownNeedNoKey) {
 
 // Unterminated and odd Jinja is never known, and never an error.
 TEST_F(ChatTemplates, MayBeAnything) {
-  for (const char* jinja : {"", "{", "{%", "{{ 'a", "{# ", "{% if %}", "{% endif %}", "{% else %}{% endif %}", "{{}}",
-                            "{{ ( }}", "{% for %}", "{%- -%}", "{{ '\\' }}", "{% endfor %}{% elif x %}"})
+  for (const char* jinja :
+       {"", "{", "{%", "{{ 'a", "{# ", "{% if %}", "{% endif %}", "{% else %}{% endif %}", "{{}}", "{{ ( }}",
+        "{% for %}", "{%- -%}", "{{ '\\' }}", "{% endfor %}{% elif x %}"})
     EXPECT_EQ(of(jinja).same(), ChatFormat::none) << jinja;
 }
 

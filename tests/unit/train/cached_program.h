@@ -234,8 +234,7 @@ class BytesWithEnd final : public Tokenizer {
 // The same where two of these texts end early: at the third token of the second, and at the text of the
 // fourth one of the third.
 struct EarlyEnds {
-  EarlyEnds(const GenerateOptions& from, const Texts& texts)
-      : options(from), tokenizer(texts.ids[1].at(2)) {
+  EarlyEnds(const GenerateOptions& from, const Texts& texts) : options(from), tokenizer(texts.ids[1].at(2)) {
     options.stop = {std::string(1, static_cast<char>(texts.ids[2].at(3)))};
   }
   GenerateOptions options;
