@@ -82,7 +82,7 @@ constexpr LongTemplate kLongTemplates[] = {
 struct FormatText {
   ChatFormat format;
   std::string_view all;                   // a conversation, with ... for what is said
-  std::vector<std::string_view> markers;  // special tokens by which its templates are told
+  std::vector<std::string_view> markers;  // which its templates write, and no other's but chatml's
   Names names;
   bool trims = false;  // white space around what is said
 };
@@ -92,7 +92,7 @@ const FormatText& text_of(ChatFormat format) {
       {ChatFormat::qwen,
        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
        "<|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n...<|im_end|>\n<|im_start|>system\n...",
-       {"<|im_start|>", "<|im_end|>"},
+       {"<|im_start|>", "<|im_end|>", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
        {}},
       {ChatFormat::chatml,
        "<|im_start|>system\n...<|im_end|>\n<|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n...<|im_"
@@ -113,12 +113,11 @@ const FormatText& text_of(ChatFormat format) {
   return *std::ranges::find(kTexts, format, &FormatText::format);
 }
 
-constexpr ChatFormat kFormats[] = {ChatFormat::qwen, ChatFormat::chatml, ChatFormat::llama3,
-                                   ChatFormat::mistral};
-
 std::optional<std::string> contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  std::error_code error;
+  std::ifstream file;
+  if (fs::is_regular_file(path, error)) file.open(path, std::ios::binary);
+  if (!file.is_open()) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
@@ -148,7 +147,8 @@ Names names_in(const json& config) {
 // Whether a branch or loop is entered for tools or their calls alone.
 bool is_for_tools(const std::string& statement) {
   if (statement.find("tool") == std::string::npos) return false;
-  return statement.find("not ") == std::string::npos || statement.ends_with("tools is not none");
+  const auto says = [&](const char* words) { return statement.find(words) != std::string::npos; };
+  return !says("not ") || says("tools is not none") || says("not tools is none");
 }
 
 // What a template may write by itself, without what only tools bring about.
@@ -209,22 +209,16 @@ ChatFormat OwnChatTemplate::same() const {
 
 ChatFormat OwnChatTemplate::nearest() const {
   if (const ChatFormat known = same(); known != ChatFormat::none) return known;
-  ChatFormat nearest = ChatFormat::none;
-  size_t fewest = 0;
-  for (const ChatFormat format : kFormats) {
-    const auto writes = [&](std::string_view marker) {
-      return std::ranges::any_of(texts_,
-                                 [&](const std::string& text) { return text.find(marker) != text.npos; });
-    };
-    if (!std::ranges::all_of(text_of(format).markers, writes)) continue;
-    const auto others = static_cast<size_t>(std::ranges::count_if(texts_, [&](const std::string& text) {
-      return text_of(format).all.find(text) == std::string_view::npos;
-    }));
-    if (nearest != ChatFormat::none && others > fewest) continue;
-    nearest = format;
-    fewest = others;
+  for (const ChatFormat format :
+       {ChatFormat::qwen, ChatFormat::chatml, ChatFormat::llama3, ChatFormat::mistral}) {
+    if (std::ranges::all_of(text_of(format).markers, [&](std::string_view m) { return writes(m); }))
+      return format;
   }
-  return nearest;
+  return ChatFormat::none;
+}
+
+bool OwnChatTemplate::writes(std::string_view marker) const {
+  return std::ranges::any_of(texts_, [&](const std::string& text) { return text.find(marker) != text.npos; });
 }
 
 std::string OwnChatTemplate::difference_from(ChatFormat format) const {
@@ -237,8 +231,7 @@ std::string OwnChatTemplate::difference_from(ChatFormat format) const {
       others.push_back(other);
   }
   for (const std::string_view marker : of.markers) {
-    if (std::ranges::none_of(texts_, [&](const std::string& text) { return text.find(marker) != text.npos; }))
-      missing.emplace_back(marker);
+    if (!writes(marker)) missing.push_back(in_quotes(marker));
   }
   const bool trims = std::ranges::any_of(form_, [](const JinjaPart& part) {
     return part.kind != JinjaPart::Kind::text &&
@@ -251,8 +244,6 @@ std::string OwnChatTemplate::difference_from(ChatFormat format) const {
   if (!missing.empty()) found.push_back(fmt::format("it never writes {}", fmt::join(missing, ", ")));
   if (trims != of.trims)
     found.push_back(fmt::format("it {} white space around what is said", trims ? "cuts" : "keeps"));
-  if (found.empty() && same() == ChatFormat::qwen)
-    found.emplace_back("it begins with a system message of its own");
   if (found.empty()) found.emplace_back("it writes the same words in a way that hydrac does not know");
   return fmt::format("{}", fmt::join(found, ", and "));
 }

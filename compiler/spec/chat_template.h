@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "spec/enums.h"
@@ -28,6 +29,7 @@ class OwnChatTemplate {
 
  private:
   OwnChatTemplate(std::string file, std::vector<JinjaPart> form);
+  bool writes(std::string_view marker) const;
 
   std::string file_;
   std::vector<JinjaPart> form_;

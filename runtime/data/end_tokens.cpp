@@ -70,14 +70,16 @@ std::string shown(const EndDeclarations& declared, const std::string& name) {
   return (std::filesystem::path(declared.folder) / name).string();
 }
 
+json parsed_object(const std::string& text, const std::string& shown_as) {
+  json root = parse_json(text, shown_as);
+  if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
+  return root;
+}
+
 // A file that a folder need not have; null then.
 json parsed(const EndDeclarations& declared, const std::string& name) {
   const auto file = declared.files.find(name);
-  if (file == declared.files.end()) return nullptr;
-  const std::string shown_as = shown(declared, name);
-  json root = parse_json(file->second, shown_as);
-  if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
-  return root;
+  return file == declared.files.end() ? nullptr : parsed_object(file->second, shown(declared, name));
 }
 
 // A string, or an object with it as "content"; empty where nothing is declared.
@@ -168,7 +170,7 @@ EndTokens end_tokens_of(const json& tokenizer, const EndDeclarations& declared) 
 std::string generation_config(const std::string& text, const EndTokens& ends, const std::string& shown_as) {
   using Json = nlohmann::ordered_json;
   std::vector<int64_t> ids;
-  if (!text.empty()) ids = ids_in(parse_json(text, shown_as), shown_as);
+  if (!text.empty()) ids = ids_in(parsed_object(text, shown_as), shown_as);
   const auto is_declared = [&](int32_t id) { return std::ranges::find(ids, id) != ids.end(); };
   if (!text.empty() && std::ranges::all_of(ends.all, is_declared)) return text;
   Json config = text.empty() ? Json::object() : Json::parse(text);

@@ -83,8 +83,9 @@ std::map<std::string, std::string> tokenizer_files(const std::string& path, cons
                                    {"clean_up_tokenization_spaces", false}};
   if (!ends.document_text.empty()) config["eos_token"] = ends.document_text;
   files.emplace("tokenizer_config.json", config.dump(2) + "\n");
-  std::string& generation = files["generation_config.json"];
-  generation = generation_config(generation, ends, "generation_config.json");
+  const char* name = "generation_config.json";
+  files[name] =
+      generation_config(files[name], ends, (std::filesystem::path(path).parent_path() / name).string());
   return files;
 }
 

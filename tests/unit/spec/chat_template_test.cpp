@@ -80,9 +80,23 @@ TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
           kTurn + "{% endfor %}",
       ChatFormat::chatml, "it writes \"<think>\"");
   expect("{% for message in messages %}{{ bos_token + message.role + message.content }}{% endfor %}",
-         ChatFormat::none, "it writes \"<s>\", and it never writes <|im_start|>, <|im_end|>");
+         ChatFormat::none, "it writes \"<s>\", and it never writes \"<|im_start|>\", \"<|im_end|>\"");
   expect("{% for message in messages | reject('x') %}" + kTurn + "{% endfor %}", ChatFormat::chatml,
          "it writes the same words in a way that hydrac does not know");
+}
+
+// Which begins with a system message where a conversation has none.
+TEST_F(ChatTemplates, OfQwenDifferFromChatMl) {
+  EXPECT_EQ(of(kChatMl).difference_from(ChatFormat::qwen),
+            "it never writes \"You are Qwen, created by Alibaba Cloud. You are a helpful assistant.\"");
+  const OwnChatTemplate qwen =
+      of("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+         "{{ '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+         "assistant.<|im_end|>\\n' }}{% endif %}" +
+         kTurn + "{% endfor %}");
+  EXPECT_EQ(qwen.same(), ChatFormat::qwen);
+  EXPECT_TRUE(
+      qwen.difference_from(ChatFormat::chatml).starts_with("it writes \"<|im_start|>system\\nYou are Qwen,"));
 }
 
 TEST_F(ChatTemplates, AreTheFoldersDefault) {
