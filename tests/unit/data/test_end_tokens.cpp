@@ -14,7 +14,7 @@ using nlohmann::json;
 using Files = std::map<std::string, std::string>;
 
 // Tokens a, b, [EOS], and the special ones <|endoftext|>, <|im_end|> and <|eot|>.
-const json& small_file() {
+const json& file_with_ends() {
   static const json file = json::parse(R"({
     "added_tokens": [{"id": 3, "content": "<|endoftext|>", "special": true, "normalized": false},
                      {"id": 4, "content": "<|im_end|>", "special": true, "normalized": false},
@@ -25,7 +25,7 @@ const json& small_file() {
 }
 
 EndTokens ends_with(const Files& files, const std::string& turn_end = "") {
-  return end_tokens_of(small_file(), {"m", files, turn_end});
+  return end_tokens_of(file_with_ends(), {"m", files, turn_end});
 }
 
 TEST(EndTokens, AreThoseThatTheFolderDeclares) {
@@ -65,7 +65,7 @@ TEST(EndTokens, EndTurnsToo) {
 
 // Of names that models commonly use, only added tokens count: </s> may be a piece of a web page.
 TEST(EndTokens, WithoutADeclarationAreAddedTokens) {
-  json file = small_file();
+  json file = file_with_ends();
   file["model"]["vocab"]["</s>"] = 6;
   file["added_tokens"] = json::array();
   EXPECT_EQ(end_tokens_of(file, {}).document, std::nullopt);
@@ -91,7 +91,7 @@ TEST(EndTokens, OfAnotherTypeAreErrors) {
 
 TEST(EndTokens, AreReadBesideTheTokenizer) {
   const TempFolder folder;
-  const auto file = folder.write("tokenizer.json", small_file().dump());
+  const auto file = folder.write("tokenizer.json", file_with_ends().dump());
   folder.write("config.json", R"({"eos_token_id": 5})");
   const auto tokenizer = load_tokenizer(file, "<|im_end|>");
   EXPECT_EQ(tokenizer->end_of_text(), 5);
