@@ -60,7 +60,8 @@ void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runt
   };
   const auto found = std::ranges::find_if(prompts, begins_twice);
   if (found != prompts.end())
-    fmt::print(stderr, "note: {}the prompt begins with {} twice, because the tokenizer puts it before every prompt\n",
+    fmt::print(stderr,
+               "note: {}the prompt begins with {} twice, because the tokenizer puts it before every prompt\n",
                found->where.empty() ? "" : found->where + ": ", tokenizer.token_bytes(found->ids[0]));
 }
 

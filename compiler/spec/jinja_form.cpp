@@ -123,11 +123,14 @@ class FormMaker {
   }
 
   // Of the text behind a tag, what that swallows.
-  void trim_begin(std::string& text) const {
+  void trim_begin(std::string& text) {
+    size_t swallowed = 0;
     if (strips_next_)
-      text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
+      swallowed = std::min(text.find_first_not_of(kSpace), text.size());
     else if (trims_line_ && text.starts_with('\n'))
-      text.erase(0, 1);
+      swallowed = 1;
+    begins_line_ |= swallowed > 0 && text[swallowed - 1] == '\n';
+    text.erase(0, swallowed);
   }
 
   // Where the tag that stands first in rest_ closes.
@@ -158,9 +161,10 @@ class FormMaker {
       trim_end(before);
     } else if (kind != '{' && !code.starts_with('+')) {
       const size_t line = before.find_last_not_of(" \t");
-      if (line == std::string::npos || before[line] == '\n') before.erase(line + 1);
+      if (line == std::string::npos ? begins_line_ : before[line] == '\n') before.erase(line + 1);
     }
     add_text(before);
+    begins_line_ = false;
     strips_next_ = code.ends_with('-');
     trims_line_ = kind != '{';
     if (code.starts_with('-') || code.starts_with('+')) code.remove_prefix(1);
@@ -270,6 +274,7 @@ class FormMaker {
   const std::map<std::string, std::string>& names_;
   std::string message_ = "message";
   bool strips_next_ = false, trims_line_ = false;  // what the last tag swallows behind it
+  bool begins_line_ = true;                        // the text before the next tag
   std::vector<JinjaPart> parts_;
 };
 

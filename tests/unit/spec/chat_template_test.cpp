@@ -81,6 +81,11 @@ TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
       ChatFormat::chatml, "it writes \"<think>\"");
   expect("{% for message in messages %}{{ bos_token + message.role + message.content }}{% endfor %}",
          ChatFormat::none, "it writes \"<s>\", and it never writes \"<|im_start|>\", \"<|im_end|>\"");
+  // A space between two tags is one, where a line's indentation is none.
+  expect(
+      "{% for message in messages %}{{'<|im_start|>'}} {% if true %}{{ message['role'] + '\\n' + "
+      "message['content'] + '<|im_end|>\\n'}}{% endif %}{% endfor %}",
+      ChatFormat::chatml, "it writes \"<|im_start|> \"");
   expect("{% for message in messages | reject('x') %}" + kTurn + "{% endfor %}", ChatFormat::chatml,
          "it writes the same words in a way that hydrac does not know");
 }
