@@ -49,10 +49,6 @@ std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
   return prompts;
 }
 
-}  // namespace
-
-namespace {
-
 // A prompt written for a tokenizer that puts no beginning before it.
 void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runtime::Tokenizer& tokenizer) {
   const auto begins_twice = [&](const SamplePrompt& prompt) {
