@@ -10,6 +10,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/input_files.h"
 #include "runtime/data/mapped_file.h"
+#include "runtime/data/read_end_tokens.h"
 #include "runtime/data/token_loader.h"
 #include "runtime/error.h"
 #include "runtime/json/json_input.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "runtime/data/read_end_tokens.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"

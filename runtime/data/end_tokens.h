@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,14 +28,6 @@ struct EndDeclarations {
 // Reads the files beside the tokenizer.json at `path` that may declare end tokens. InputError for one that
 // cannot be read or is no text.
 EndDeclarations end_declarations(const std::string& path, const std::string& turn_end = "");
-
-// `tokenizer`: a parsed tokenizer.json. Documents end with tokenizer_config.json's eos_token (or
-// special_tokens_map.json's), else with the first eos_token_id of generation_config.json or config.json that
-// is an added token (text holds the others), and where none is declared, with an added token of a common
-// name. A text ends with all of these, and with the turn's end. Ids beyond the vocabulary are passed over:
-// nothing draws them. InputError for a declaration of another type, and for an eos_token that the tokenizer
-// does not have.
-EndTokens end_tokens_of(const nlohmann::json& tokenizer, const EndDeclarations& declared);
 
 // generation_config.json with all of `ends` as its eos_token_id; `text` is what it was, empty where there is
 // none. As it was where it says the same.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/data/hash.h"
+#include "runtime/data/read_end_tokens.h"
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data_test.h"
-#include "runtime/data/end_tokens.h"
+#include "runtime/data/read_end_tokens.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/text/tokenizers.h"
 
