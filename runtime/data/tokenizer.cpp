@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "runtime/base/folder_links.h"
@@ -49,6 +50,25 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
+void Tokenizer::do_encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
+                             std::vector<IdsAt>& at) const {
+  const size_t before = ids.size();
+  do_encode(text, ids, {});
+  for (const size_t place : places) at.push_back(ids_at(std::span(ids).subspan(before), place));
+}
+
+IdsAt Tokenizer::ids_at(std::span<const int32_t> ids, size_t place) const {
+  IdsAt at;
+  size_t end = 0;
+  for (const int32_t id : ids) {
+    if (end >= place) break;
+    ++at.begun;
+    end += token_bytes(id).size();
+    if (end <= place) ++at.ended;
+  }
+  return at;
+}
+
 std::string Tokenizer::fingerprint() const {
   return fmt::format("{:016x}", fingerprint_bits());
 }
@@ -57,18 +77,37 @@ std::string bpe_fingerprint(std::string_view json) {
   return fmt::format("{:016x}", Hash64().add("bpe").add(json).value());
 }
 
-std::map<std::string, std::string> files_beside_tokenizer(const std::string& path) {
+std::map<std::string, std::string> files_beside(const std::string& path,
+                                                std::initializer_list<const char*> names) {
   std::map<std::string, std::string> files;
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-                           "generation_config.json"}) {
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path(), file = folder / name;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  for (const char* name : names) {
+    const std::filesystem::path file = folder / name;
     std::error_code error;
     if (!std::filesystem::exists(file, error)) continue;
     require_inside(file, folder.empty() ? "." : folder);
-    const std::string text(MappedFile::open(file, file.string())->bytes());
+    std::string text(MappedFile::open(file, file.string())->bytes());
     require_text(text, file.string(), "UTF-8 text");
-    files.emplace(name, text);
+    files.emplace(name, std::move(text));
   }
+  return files;
+}
+
+std::map<std::string, std::string> tokenizer_files(const std::string& path, const std::string& json,
+                                                   const EndTokens& ends) {
+  std::map<std::string, std::string> files;
+  if (!path.empty())
+    files = files_beside(path, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                                "generation_config.json"});
+  files["tokenizer.json"] = json;
+  // Without the class transformers would take that of the model's family, with its own rules.
+  nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                   {"clean_up_tokenization_spaces", false}};
+  if (!ends.document_text.empty()) config["eos_token"] = ends.document_text;
+  files.emplace("tokenizer_config.json", config.dump(2) + "\n");
+  const char* name = "generation_config.json";
+  files[name] =
+      generation_config(files[name], ends, (std::filesystem::path(path).parent_path() / name).string());
   return files;
 }
 

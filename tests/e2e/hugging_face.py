@@ -203,7 +203,8 @@ def greatest_difference(hydrac, name, checkpoint):
         ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
         ids = tokenizer(prompt)["input_ids"]
         require(ids == ours["tokens"], f"ids of {prompt!r}: {ours['tokens']}, AutoTokenizer's are {ids}")
-        require(tokenizer.decode(ids) == prompt, f"{prompt!r} is decoded as {tokenizer.decode(ids)!r}")
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        require(text == prompt, f"{prompt!r} is decoded as {text!r}")
         with torch.no_grad():
             theirs = model(torch.tensor([ids])).logits[0, -1]
         logits = torch.tensor(ours["logits"])
@@ -263,7 +264,14 @@ def publish(folder, tokenizer_json, model_type, keys, dtype, file_bytes):
     model.to(dtype).save_pretrained(folder, safe_serialization=True, **({"max_shard_size": file_bytes} if file_bytes else {}))
     is_sharded = (folder / "model.safetensors.index.json").exists()
     require(is_sharded == (file_bytes is not None), f"{folder} is{'' if is_sharded else ' not'} in parts")
-    shutil.copy(tokenizer_json, folder / "tokenizer.json")
+    # As Llama's, with a token before each text.
+    root = json.loads(pathlib.Path(tokenizer_json).read_text())
+    begin = root["added_tokens"][0]
+    root["post_processor"] = {
+        "type": "TemplateProcessing", "pair": [],
+        "single": [{"SpecialToken": {"id": begin["content"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "special_tokens": {begin["content"]: {"id": begin["content"], "ids": [begin["id"]], "tokens": [begin["content"]]}}}
+    (folder / "tokenizer.json").write_text(json.dumps(root))
 
 
 def dtype_of(name):
@@ -459,10 +467,12 @@ def run_chat(hydrac, name, tokenizer_json):
     folder = pathlib.Path(hydrac.folder, f"chat-{name}")
     folder.mkdir(exist_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(root))
+    # Which of hydrac's formats this is, it finds out.
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": special[0], "eos_token": special[1], "chat_template": template}))
     (folder / "chat.jsonl").write_text(json.dumps({"messages": CONVERSATION}) + "\n")
     spec = {
         "name": name, "target": "cpu", "model": {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
-        "data": {"path": f"chat-{name}/chat.jsonl", "format": "chat", "chat_template": name, "val_fraction": 0,
+        "data": {"path": f"chat-{name}/chat.jsonl", "format": "chat", "val_fraction": 0,
                  "tokenizer": f"chat-{name}/tokenizer.json"},
         "train": {"sequence_len": 192, "micro_batch_size": 1, "max_steps": 1},
     }
