@@ -18,7 +18,6 @@
 #include "emit/settings.h"
 #include "runtime/encoder/open_encoder.h"
 #include "runtime/error.h"
-#include "runtime/text/text_corpus.h"
 
 namespace hydrac::cli {
 
@@ -77,10 +76,6 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
   const emit::Origin origin{std::filesystem::path(arguments.positional[0]).filename().string(),
                             recorded_overrides(arguments, threads)};
   runtime::TrainSettings settings = train_settings(planned.compiled.spec);
-  // A program that reads shards alone cannot ask a tokenizer.json.
-  if (settings.data.document_mask &&
-      emit::data_kind(settings.data, planned.compiled.spec) == emit::DataKind::shards)
-    settings.data.end_of_text = runtime::open_tokenizer(settings.data)->end_of_text();
   settings.encoder = encoder_folder(planned.compiled.spec);
   if (!settings.encoder.folder.empty())
     settings.encoder.facts = runtime::encoder_facts(settings.encoder.folder);

@@ -13,7 +13,7 @@ class NoText final : public runtime::Tokenizer {
   explicit NoText(int64_t vocabulary) : vocabulary_(vocabulary) {}
   std::string_view token_bytes(int32_t) const override { return ""; }
   int64_t vocab_size() const override { return vocabulary_; }
-  std::optional<int32_t> end_of_text() const override { return std::nullopt; }
+  const runtime::EndTokens& end_tokens() const override { return ends_; }
   bool is_special(int32_t) const override { return true; }
   std::string_view name() const override { return "none"; }
   std::string to_json() const override { return "{}"; }
@@ -22,6 +22,7 @@ class NoText final : public runtime::Tokenizer {
   void do_encode(std::string_view, std::vector<int32_t>&, const ByteProgress&) const override {}
   uint64_t fingerprint_bits() const override { return 0; }
 
+  const runtime::EndTokens ends_;  // none
   int64_t vocabulary_;
 };
 

@@ -49,6 +49,18 @@ std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
   return prompts;
 }
 
+// A prompt written for a tokenizer that puts no beginning before it.
+void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runtime::Tokenizer& tokenizer) {
+  const auto begins_twice = [&](const SamplePrompt& prompt) {
+    return prompt.ids.size() > 1 && prompt.ids[0] == prompt.ids[1] && tokenizer.is_special(prompt.ids[0]);
+  };
+  const auto found = std::ranges::find_if(prompts, begins_twice);
+  if (found != prompts.end())
+    fmt::print(stderr,
+               "note: {}the prompt begins with {} twice, because the tokenizer puts it before every prompt\n",
+               found->where.empty() ? "" : found->where + ": ", tokenizer.token_bytes(found->ids[0]));
+}
+
 }  // namespace
 
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
@@ -68,6 +80,7 @@ std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runti
       throw InputError(fmt::format("{}: {}", prompt.where, error.what()));
     }
   }
+  if (!arguments.has("--quiet")) note_twofold_beginning(prompts, tokenizer);
   return prompts;
 }
 

@@ -20,6 +20,7 @@
 #include "runtime/parallel/world.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
+#include "spec/chat_template.h"
 #include "spec/divisors.h"
 #include "spec/load.h"
 #include "spec/overrides.h"
@@ -145,6 +146,18 @@ runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
   throw std::logic_error("an order of a curriculum without a name");
 }
 
+// What an error about messages without a template says of the model's own.
+std::string template_hint(const spec::Spec& spec) {
+  if (spec.data.format != spec::DataFormat::chat || spec.data.chat_template != spec::ChatFormat::none)
+    return "";
+  const auto own = spec::OwnChatTemplate::beside(spec.data.tokenizer);
+  if (!own) return "";
+  const spec::ChatFormat nearest = own->nearest();
+  if (nearest == spec::ChatFormat::none) return fmt::format("none of them is like {}", own->file());
+  return fmt::format("{} is the nearest to {}, but {}", to_string(nearest), own->file(),
+                     own->difference_from(nearest));
+}
+
 }  // namespace
 
 runtime::DataSettings data_settings(const spec::Spec& spec) {
@@ -157,6 +170,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
   settings.items = spec.data.format == spec::DataFormat::chat;
   settings.chat_template = to_string(spec.data.chat_template);
+  settings.template_hint = template_hint(spec);
   settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
   settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
   if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
@@ -258,6 +272,9 @@ runtime::Corpus opened(const spec::Spec& spec, bool quiet) {
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
     if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
+  if (!quiet && spec.data.chat_template != spec::ChatFormat::none && !spec.is_set("data.chat_template"))
+    fmt::print(stderr, "note: data.chat_template is {}, which writes as the model's own template does\n",
+               to_string(spec.data.chat_template));
   runtime::Corpus corpus = opened(spec, quiet);
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;

@@ -14,6 +14,7 @@
 #include "diag/render.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
+#include "spec/chat_template.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
@@ -58,16 +59,15 @@ nlohmann::json config_of(const fs::path& folder) {
   return config;
 }
 
-// Which of hydrac's chat templates writes the special tokens that the model's tokenizer has; "none" where
-// none does.
+// Which of hydrac's chat templates writes the most like the model's own, or where that has none, the special
+// tokens that its tokenizer has; "none" where none does.
 std::string chat_template_of(const fs::path& folder) {
+  if (const auto own = spec::OwnChatTemplate::beside((folder / "tokenizer.json").string()))
+    return std::string(to_string(own->nearest()));
   const std::string tokenizer = text_of_file(folder / "tokenizer.json");
   const auto has = [&](const char* token) { return tokenizer.find(token) != std::string::npos; };
   if (has("<|eot_id|>") && has("<|start_header_id|>")) return "llama3";
-  if (has("<|im_start|>")) {
-    const std::string own = text_of_file(folder / "tokenizer_config.json");
-    return own.find("You are Qwen, created by Alibaba Cloud") == std::string::npos ? "chatml" : "qwen";
-  }
+  if (has("<|im_start|>")) return "chatml";
   return has("[INST]") ? "mistral" : "none";
 }
 

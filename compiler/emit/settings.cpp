@@ -198,7 +198,6 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
                     ".samples_per_step = {}}};",
                     warmup.start, warmup.steps, warmup.samples_per_step));
   }
-  if (d.end_of_text) out.line(fmt::format("data.end_of_text = {};", *d.end_of_text));
   set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
   if (d.sizes.has_weights) out.line("data.sizes.has_weights = true;");
   set.integer("sizes.num_features", d.sizes.num_features, 0);

@@ -146,22 +146,13 @@ class Preparation {
     file.write(text);
     file.close_durably();
   }
-  void write_tokenizer_file(const std::string& name, const std::string& text) {
-    write(name, text);
-    report_.tokenizer_files.push_back(name);
-  }
   void write_tokenizer() {
     if (kind_ == Kind::bytes) return;  // a spec names it by its word
-    write_tokenizer_file("tokenizer.json", tokenizer_->to_json());
-    if (kind_ == Kind::file) {
-      for (const auto& [name, text] : runtime::files_beside_tokenizer(options_.tokenizer))
-        write_tokenizer_file(name, text);
-    } else if (kind_ == Kind::learned) {
-      write_tokenizer_file(
-          "tokenizer_config.json",
-          fmt::format("{{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  "
-                      "\"clean_up_tokenization_spaces\": false,\n  \"eos_token\": \"{}\"\n}}\n",
-                      kEndOfText));
+    for (const auto& [name, text] :
+         runtime::tokenizer_files(kind_ == Kind::file ? options_.tokenizer : "", tokenizer_->to_json(),
+                                  tokenizer_->end_tokens())) {
+      write(name, text);
+      report_.tokenizer_files.push_back(name);
     }
   }
 

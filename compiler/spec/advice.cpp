@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "diag/render.h"
+#include "spec/chat_template.h"
 #include "spec/check.h"
 #include "targets/target.h"
 
@@ -51,6 +53,22 @@ void advise_recompute(Draft& draft) {
                  "remove it from the list");
 }
 
+void advise_chat_template(Draft& draft) {
+  const char* key = "data.chat_template";
+  const auto& data = draft.spec.data;
+  if (data.format != DataFormat::chat || data.chat_template == ChatFormat::none || !draft.spec.is_set(key))
+    return;
+  const auto own = OwnChatTemplate::beside(data.tokenizer);
+  if (!own || own->same() == data.chat_template) return;
+  draft.report(Kind::chat_template_differs, {key},
+               fmt::format("{} does not write as the model's own template in {} does: {}",
+                           to_string(data.chat_template), diag::printable(own->file()),
+                           own->difference_from(data.chat_template)),
+               own->same() == ChatFormat::none
+                   ? "`hydrac data show SPEC` prints what is trained"
+                   : fmt::format("leave it out: {} does, and is the default", to_string(own->same())));
+}
+
 }  // namespace
 
 void advise(Draft& draft) {
@@ -60,6 +78,7 @@ void advise(Draft& draft) {
   // Whether a key has an effect depends on others: with any of them broken it would be a guess.
   if (!draft.broken.empty()) return;
   advise_recompute(draft);
+  advise_chat_template(draft);
   advise_no_effect(draft);
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/data/source_kind.h"
 #include "spec/batch.h"
+#include "spec/chat_template.h"
 #include "spec/key_table.h"
 #include "spec/optimizer_table.h"
 #include "targets/target.h"
@@ -111,6 +112,10 @@ void Resolver::data() {
                   (data.format == DataFormat::chat ||
                    (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
          });
+  derive("data.chat_template", data.chat_template, {"data.format", "data.tokenizer"}, [&] {
+    const auto own = data.format == DataFormat::chat ? OwnChatTemplate::beside(data.tokenizer) : std::nullopt;
+    return own ? own->same() : ChatFormat::none;
+  });
   derive("data.curriculum.by", data.curriculum.by, {"data.format"},
          [&] { return data.format == DataFormat::chat ? CurriculumOrder::length : CurriculumOrder::file; });
 }

@@ -69,7 +69,6 @@ int train_run(TrainSettings settings, const Corpus& corpus,
     options.identity[kBaseIdentity] = WeightFiles(options.weights).fingerprint();
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());
   options.tokenizer = corpus.tokenizer.get();
-  options.objective.end_tokens = corpus.reply_end;
   const bool leads = !ranks || ranks->leads();
   RecordedChoices recorded = settings.choices;
   if (leads) recorded.add(check_run(options));

@@ -24,7 +24,7 @@ class ByteTokenizer final : public Tokenizer {
     return {&bytes_[static_cast<size_t>(id)], 1};
   }
   int64_t vocab_size() const override { return 256; }
-  std::optional<int32_t> end_of_text() const override { return 0; }
+  const EndTokens& end_tokens() const override { return ends_; }
   bool is_special(int32_t id) const override { return id == 0; }
   std::string_view name() const override { return "byte"; }
   std::string to_json() const override;
@@ -41,6 +41,7 @@ class ByteTokenizer final : public Tokenizer {
 
  private:
   std::array<char, 256> bytes_;
+  const EndTokens ends_{0, "", {0}};
 };
 
 // Byte-level BPE that merges nothing.
@@ -67,17 +68,6 @@ std::string ByteTokenizer::to_json() const {
 }
 
 }  // namespace
-
-std::map<std::string, std::string> tokenizer_files(const std::string& json,
-                                                   std::optional<int32_t> end_of_text) {
-  return {{"tokenizer.json", json},
-          // Without the class transformers would take that of the model's family, with its own rules.
-          {"tokenizer_config.json",
-           "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": "
-           "false\n}\n"},
-          {"generation_config.json", fmt::format("{{\n  \"eos_token_id\": {}\n}}\n",
-                                                 end_of_text ? std::to_string(*end_of_text) : "null")}};
-}
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/token_loader.h"
 #include "runtime/error.h"
+#include "runtime/json/json_input.h"
 
 namespace hydrac::runtime {
 
@@ -55,9 +57,7 @@ bool contains(const TokenRange& range, int32_t token) {
 }
 
 // The token that ends a document. InputError where the data does not say where its documents end.
-int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, const TokenRange& train) {
-  std::optional<int32_t> end = settings.end_of_text;
-  if (!end && tokenizer) end = tokenizer->end_of_text();
+int32_t document_end(const DataSettings& settings, std::optional<int32_t> end, const TokenRange& train) {
   if (!end)
     throw InputError(
         fmt::format("{}: the tokenizer has no token that ends a text, so that documents cannot be "
@@ -75,15 +75,14 @@ int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, c
 }  // namespace
 
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
-                       const LoadTokens& load) {
+                       std::optional<int32_t> end, const LoadTokens& load) {
   const std::shared_ptr<const TokenStore> train = load(settings.path);
   corpus.fingerprint = tokenizer_fingerprint + ", " + token_fingerprint(*train);
   TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
                                                    : TokenDataset::separate(train, load(settings.val_path));
   TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
   options.curriculum = settings.curriculum;
-  if (settings.document_mask)
-    options.document_end = document_end(settings, corpus.tokenizer.get(), dataset.train);
+  if (settings.document_mask) options.document_end = document_end(settings, end, dataset.train);
   options.warmup = settings.sequence_warmup;
   corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
 }
@@ -102,24 +101,27 @@ Corpus open_shards(const DataSettings& settings, bool) {
   Corpus corpus;
   corpus.sizes = settings.sizes;
   std::string fingerprint;
+  EndTokens ends;
   if (settings.tokenizer == "byte") {
     corpus.tokenizer = make_byte_tokenizer();
     complete_vocabulary(corpus.sizes, *corpus.tokenizer);
     fingerprint = corpus.tokenizer->fingerprint();
-    corpus.files = tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text());
+    ends = corpus.tokenizer->end_tokens();
+    corpus.files = tokenizer_files("", corpus.tokenizer->to_json(), ends);
   } else if (settings.tokenizer == "char") {
     throw InputError("data.tokenizer: char makes its vocabulary from text, and token shards have none");
   } else {
     const std::string json(MappedFile::open(settings.tokenizer, settings.tokenizer)->bytes());
     fingerprint = bpe_fingerprint(json);
-    corpus.files = files_beside_tokenizer(settings.tokenizer);
-    corpus.files.merge(tokenizer_files(json, std::nullopt));
+    ends = end_tokens_of(parse_json(json, settings.tokenizer), end_declarations(settings.tokenizer));
+    corpus.files = tokenizer_files(settings.tokenizer, json, ends);
   }
   if (corpus.sizes.vocab_size == 0)
     throw InputError("model.vocab_size: token shards do not say it, so it must be given");
-  fill_token_corpus(corpus, settings, fingerprint, [&](const std::vector<std::string>& patterns) {
-    return open_tokens(settings, patterns, fingerprint, corpus.sizes.vocab_size);
-  });
+  fill_token_corpus(corpus, settings, fingerprint, ends.document,
+                    [&](const std::vector<std::string>& patterns) {
+                      return open_tokens(settings, patterns, fingerprint, corpus.sizes.vocab_size);
+                    });
   return corpus;
 }
 

@@ -41,6 +41,7 @@ struct DataSettings {
   // Tokens: records of JSONL and JSON as items, each packed whole (item_loader.h, text/item_encoder.h).
   bool items = false;
   std::string chat_template = "none";
+  std::string template_hint;  // what an error about messages without a template says beside
   bool replies_only = true;
   bool cut_long_items = false;     // false: they are dropped
   int64_t most_prompt_tokens = 0;  // above 0: every item begins with a prompt, of so many at most
@@ -52,9 +53,8 @@ struct DataSettings {
 
   Curriculum curriculum;  // tokens: easier ones first
 
-  bool document_mask = false;          // tokens: batches say where documents are
-  std::optional<int32_t> end_of_text;  // that ends them, where the program cannot ask the tokenizer
-  SequenceWarmup sequence_warmup;      // tokens that are no items: rows are cut at first
+  bool document_mask = false;      // tokens: batches say where documents are
+  SequenceWarmup sequence_warmup;  // tokens that are no items: rows are cut at first
 
   DataSizes sizes;
   int64_t batch_size = 0;    // B
@@ -68,7 +68,6 @@ struct Corpus {
   std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
   std::string fingerprint;                   // of the data
   DataSizes sizes;                           // none 0 that the data has
-  std::vector<int32_t> reply_end;  // tokens that end a reply in DataSettings::chat_template; may be empty
 };
 
 // Opens a corpus; InputError says what is wrong with it, or where it contradicts the sizes. Says what takes
@@ -79,10 +78,11 @@ using OpenCorpus = std::function<Corpus(const DataSettings& settings, bool quiet
 // only goes into checkpoints: nothing here encodes or decodes with it. Text is an InputError.
 Corpus open_shards(const DataSettings& settings, bool quiet);
 
-// The loader and the fingerprint of a corpus over the tokens that `load` gives for patterns.
+// The loader and the fingerprint of a corpus over the tokens that `load` gives for patterns. `end`: what ends
+// a document.
 using LoadTokens = std::function<std::shared_ptr<const TokenStore>(const std::vector<std::string>& patterns)>;
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
-                       const LoadTokens& load);
+                       std::optional<int32_t> end, const LoadTokens& load);
 
 // Sets sizes.vocab_size where it is 0. Where it is too small for the tokenizer, that is limited if weights
 // say it, and an InputError otherwise.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -14,7 +15,14 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/end_tokens.h"
+
 namespace hydrac::runtime {
+
+// How many ids of a text end at or before a place in it, and how many begin before.
+struct IdsAt {
+  size_t ended = 0, begun = 0;
+};
 
 // Immutable once it is limited; all other members may be called from several threads at once.
 class Tokenizer {
@@ -30,6 +38,15 @@ class Tokenizer {
   // bytes of a long text are done.
   using ByteProgress = std::function<void(size_t bytes_done)>;
   void encode_to(std::string_view text, std::vector<int32_t>& out, const ByteProgress& progress = {}) const;
+
+  // Appends the ids of `text` to `ids`, and what is known of each of `places`, ascending offsets into it in
+  // bytes, to `at`.
+  void encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
+                 std::vector<IdsAt>& at) const;
+
+  // The ids of `text` as a prompt by itself, with the tokens that tokenizer.json's post_processor puts around
+  // one, such as a beginning of text; training data has them only where they are written in it.
+  virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
 
   // Appends the ids of `text` as one that goes on from `ids`, which a tokenizer that puts a space before a
   // text needs to know. Empty `ids`: as encode().
@@ -50,8 +67,10 @@ class Tokenizer {
   int64_t rows() const { return std::min(rows_, vocab_size()); }
   // InputError that names the first of these ids without a row.
   void require_rows(std::span<const int32_t> ids) const;
-  // The id that stands between documents. Bytes use 0, which no text contains; characters have none.
-  virtual std::optional<int32_t> end_of_text() const = 0;
+  // Bytes use 0, which no text contains; characters have none.
+  virtual const EndTokens& end_tokens() const = 0;
+  // The id that stands between documents.
+  std::optional<int32_t> end_of_text() const { return end_tokens().document; }
   // True for control tokens such as <|endoftext|>, which sampled text leaves out.
   virtual bool is_special(int32_t id) const = 0;
 
@@ -70,6 +89,10 @@ class Tokenizer {
   virtual void do_encode_more(std::string_view text, std::vector<int32_t>& ids) const {
     do_encode(text, ids, {});
   }
+  virtual void do_encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
+                            std::vector<IdsAt>& at) const;
+  // Of ids whose token_bytes() are a text, at byte `place` of it.
+  IdsAt ids_at(std::span<const int32_t> ids, size_t place) const;
   virtual uint64_t fingerprint_bits() const = 0;
 
  private:
@@ -79,15 +102,16 @@ class Tokenizer {
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-// What a checkpoint holds of a tokenizer for AutoTokenizer and generate() of transformers: `json` as
-// tokenizer.json, that it is all there is to know, and the token that ends a text.
-std::map<std::string, std::string> tokenizer_files(const std::string& json,
-                                                   std::optional<int32_t> end_of_text);
+// Of the folder that holds the file at `path`: those of `names` that are there, name -> contents. InputError
+// for one that cannot be read or is no text.
+std::map<std::string, std::string> files_beside(const std::string& path,
+                                                std::initializer_list<const char*> names);
 
-// Of the folder that holds the tokenizer.json at `path`: what else there says how texts are made and
-// generated (tokenizer_config.json with the chat template, special_tokens_map.json, chat_template.jinja,
-// generation_config.json), name -> contents. InputError for one that cannot be read or is no text.
-std::map<std::string, std::string> files_beside_tokenizer(const std::string& path);
+// What a checkpoint holds of a tokenizer for AutoTokenizer and generate() of transformers: `json` as
+// tokenizer.json; of the folder it was read from, `path`, what else says how texts are made and generated, as
+// the chat template; and in generation_config.json what ends a text. `path` is empty for hydrac's own.
+std::map<std::string, std::string> tokenizer_files(const std::string& path, const std::string& json,
+                                                   const EndTokens& ends);
 
 // The fingerprint() of the byte-level BPE that this text, a tokenizer.json, describes; known without parsing
 // it.

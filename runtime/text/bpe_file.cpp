@@ -19,10 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// Names under which models know the token between documents.
-constexpr std::string_view kEndOfText[] = {"<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>",
-                                           "</s>", "<eos>"};
-
 // A token in a message: quoted, escaped, not too long.
 std::string quote_token(std::string_view token) {
   const std::string_view head = token.substr(0, 40);
@@ -82,11 +78,7 @@ class Reader {
     read_vocab(vocab);
     for (const json& token : added) read_added_token(token);
     read_merges(json_container(model, "merges", json::value_t::array, shown_as_));
-    for (const std::string_view name : kEndOfText) {
-      for (const AddedToken& token : file_.added) {
-        if (token.content == name && !file_.end_of_text) file_.end_of_text = token.id;
-      }
-    }
+    read_post_processor();
     return std::move(file_);
   }
 
@@ -205,6 +197,16 @@ class Reader {
     file_.tokens[static_cast<size_t>(token.id)] = token.content;
     if (token.special) file_.special[static_cast<size_t>(token.id)] = true;
     file_.added.push_back(std::move(token));
+  }
+
+  void read_post_processor() {
+    file_.post_processor = hydrac::runtime::read_post_processor(root_, shown_as_);
+    for (const auto* list : {&file_.post_processor.before, &file_.post_processor.behind}) {
+      for (const int32_t id : *list) {
+        if (id < 0 || static_cast<size_t>(id) >= file_.tokens.size())
+          fail(fmt::format("the post_processor adds the id {}, and the vocabulary ends before", id));
+      }
+    }
   }
 
   int32_t id_of(std::string_view token, size_t rank) const {

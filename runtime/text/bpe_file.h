@@ -13,6 +13,7 @@
 
 #include "runtime/text/added_tokens.h"
 #include "runtime/text/bpe_merges.h"
+#include "runtime/text/post_processor.h"
 
 namespace hydrac::runtime {
 
@@ -36,7 +37,7 @@ struct BpeFile {
   std::optional<SpaceMarks> space_marks;                // SentencePiece's kind
   std::unordered_map<std::string, int32_t> characters;  // of that kind: the id of each single character
   std::vector<AddedToken> added;
-  std::optional<int32_t> end_of_text;
+  PostProcessor post_processor;
 };
 
 // Throws InputError, beginning with `shown_as`, for what is malformed, contradictory or not supported.

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -37,8 +38,10 @@ std::vector<AddedToken> added_tokens(const BpeFile& file, bool normalized) {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  BpeTokenizer(BpeFile file, PreTokenizer pre_tokenizer, std::string_view text, const std::string& shown_as)
+  BpeTokenizer(BpeFile file, PreTokenizer pre_tokenizer, EndTokens ends, std::string_view text,
+               const std::string& shown_as)
       : file_(std::move(file)),
+        ends_(std::move(ends)),
         raw_tokens_(added_tokens(file_, false)),
         normalized_tokens_(added_tokens(file_, true)),
         pre_tokenizer_(std::move(pre_tokenizer)),
@@ -55,11 +58,12 @@ class BpeTokenizer final : public Tokenizer {
     return file_.tokens[static_cast<size_t>(id)];
   }
   int64_t vocab_size() const override { return static_cast<int64_t>(file_.tokens.size()); }
-  std::optional<int32_t> end_of_text() const override { return file_.end_of_text; }
+  const EndTokens& end_tokens() const override { return ends_; }
   bool is_special(int32_t id) const override {
     check_id(id);
     return file_.special[static_cast<size_t>(id)];
   }
+  std::vector<int32_t> encode_prompt(std::string_view text) const override;
   std::string_view name() const override { return file_.space_marks ? "sentencepiece" : "bpe"; }
   std::string to_json() const override { return text_; }
 
@@ -67,6 +71,8 @@ class BpeTokenizer final : public Tokenizer {
   void do_encode(std::string_view text, std::vector<int32_t>& out,
                  const ByteProgress& progress) const override;
   void do_encode_more(std::string_view text, std::vector<int32_t>& ids) const override;
+  void do_encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
+                    std::vector<IdsAt>& at) const override;
   uint64_t fingerprint_bits() const override { return Hash64().add("bpe").add(text_).value(); }
 
  private:
@@ -105,8 +111,17 @@ class BpeTokenizer final : public Tokenizer {
   }
   // Where a text begins: by itself, or behind others.
   enum class Place { start, behind_added_token, within };
+  // A part of the text that is an added token, or has none.
+  struct Stretch {
+    std::string_view text;
+    const AddedToken* token;
+    Place place;
+  };
+  // `visit` may be empty; else it is called behind each stretch's ids.
   void encode_from(Place place, std::string_view text, std::vector<int32_t>& out,
-                   const ByteProgress& progress) const;
+                   const ByteProgress& progress, const std::function<void(const Stretch&)>& visit = {}) const;
+  std::string with_marks(std::string_view text, Place place) const;
+  size_t encoded_size(std::string_view text, Place place) const;
   void encode_stretch(std::string_view text, Run& run) const;
   void encode_marked(std::string_view text, Run& run) const;
   void append_characters(std::string_view piece, std::vector<int32_t>& ids) const;
@@ -115,6 +130,7 @@ class BpeTokenizer final : public Tokenizer {
   void merge_piece(std::string_view piece, Scratch& scratch) const;
 
   BpeFile file_;
+  EndTokens ends_;
   AddedTokenMatcher raw_tokens_;
   AddedTokenMatcher normalized_tokens_;
   PreTokenizer pre_tokenizer_;
@@ -138,8 +154,50 @@ void BpeTokenizer::do_encode_more(std::string_view text, std::vector<int32_t>& i
   encode_from(place, text, ids, {});
 }
 
+std::vector<int32_t> BpeTokenizer::encode_prompt(std::string_view text) const {
+  std::vector<int32_t> ids = file_.post_processor.before;
+  encode_from(Place::start, text, ids, {});
+  ids.insert(ids.end(), file_.post_processor.behind.begin(), file_.post_processor.behind.end());
+  require_rows(ids);
+  return ids;
+}
+
+void BpeTokenizer::do_encode_at(std::string_view text, std::span<const size_t> places,
+                                std::vector<int32_t>& ids, std::vector<IdsAt>& at) const {
+  const size_t before = ids.size();
+  size_t first = 0;  // id of the stretch
+  auto next = places.begin();
+  encode_from(Place::start, text, ids, {}, [&](const Stretch& stretch) {
+    const auto begin = static_cast<size_t>(stretch.text.data() - text.data());
+    const auto of_stretch = std::span(ids).subspan(before + first);
+    for (; next != places.end() && *next <= begin + stretch.text.size(); ++next) {
+      const std::string_view part = stretch.text.substr(0, *next - begin);
+      IdsAt within{of_stretch.size(), of_stretch.size()};
+      if (part.size() < stretch.text.size())
+        within = stretch.token ? IdsAt{0, part.empty() ? size_t{0} : size_t{1}}
+                               : ids_at(of_stretch, encoded_size(part, stretch.place));
+      at.push_back({first + within.ended, first + within.begun});
+    }
+    first += of_stretch.size();
+  });
+  at.insert(at.end(), static_cast<size_t>(places.end() - next), {first, first});  // of an empty text
+}
+
+std::string BpeTokenizer::with_marks(std::string_view text, Place place) const {
+  const SpaceMarks::Prefix prefix =
+      place == Place::within ? SpaceMarks::Prefix::never : file_.space_marks->prefix;
+  return with_space_marks(text, prefix, place == Place::start);
+}
+
+// Bytes of the tokens that stand for the beginning of a stretch.
+size_t BpeTokenizer::encoded_size(std::string_view text, Place place) const {
+  if (file_.space_marks) return without_space_marks(with_marks(text, place)).size();
+  return file_.nfc ? to_nfc(text).size() : text.size();
+}
+
 void BpeTokenizer::encode_from(Place place, std::string_view text, std::vector<int32_t>& out,
-                               const ByteProgress& progress) const {
+                               const ByteProgress& progress,
+                               const std::function<void(const Stretch&)>& visit) const {
   if (const auto bad = find_malformed_utf8(text)) {
     throw InputError(fmt::format("byte {} is not UTF-8; this tokenizer needs UTF-8 text", *bad));
   }
@@ -150,14 +208,13 @@ void BpeTokenizer::encode_from(Place place, std::string_view text, std::vector<i
     if (token != nullptr) {
       out.push_back(token->id);
     } else if (file_.space_marks) {
-      const SpaceMarks::Prefix prefix =
-          here == Place::within ? SpaceMarks::Prefix::never : file_.space_marks->prefix;
-      encode_marked(with_space_marks(stretch, prefix, here == Place::start), run);
+      encode_marked(with_marks(stretch, here), run);
     } else if (file_.nfc) {
       encode_stretch(to_nfc(stretch), run);
     } else {
       encode_stretch(stretch, run);
     }
+    if (visit) visit({stretch, token, here});
   });
   return_scratch(std::move(scratch));
 }
@@ -252,11 +309,12 @@ void BpeTokenizer::append_characters(std::string_view piece, std::vector<int32_t
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const nlohmann::json& root, std::string_view text,
-                                              const std::string& shown_as) {
+                                              const EndDeclarations& declared, const std::string& shown_as) {
   BpeFile file = read_bpe_file(root, shown_as);
   PreTokenizer pre_tokenizer =
       file.space_marks ? PreTokenizer() : PreTokenizer(json_field(root, "pre_tokenizer"), shown_as);
-  return std::make_unique<BpeTokenizer>(std::move(file), std::move(pre_tokenizer), text, shown_as);
+  return std::make_unique<BpeTokenizer>(std::move(file), std::move(pre_tokenizer),
+                                        end_tokens_of(root, declared), text, shown_as);
 }
 
 }  // namespace hydrac::runtime

@@ -66,6 +66,7 @@ uint64_t token_key(const std::vector<InputFile>& files, const Tokenizer& tokeniz
   Hash64 hash;
   hash.add("token cache 1").add(tokenizer.fingerprint());
   if (tokenizer.rows() < tokenizer.vocab_size()) hash.add(static_cast<uint64_t>(tokenizer.rows()));
+  if (const auto end = tokenizer.end_of_text()) hash.add(static_cast<uint64_t>(*end));
   for (const std::string& word : decides) hash.add(word);
   for (const InputFile& file : files)
     hash.add(file.name).add(MappedFile::open(file.path, file.name)->bytes());

@@ -40,7 +40,7 @@ class CharTokenizer final : public Tokenizer {
     return std::string_view(text_).substr(starts_[i], starts_[i + 1] - starts_[i]);
   }
   int64_t vocab_size() const override { return static_cast<int64_t>(code_points_.size()); }
-  std::optional<int32_t> end_of_text() const override { return std::nullopt; }
+  const EndTokens& end_tokens() const override { return ends_; }
   bool is_special(int32_t) const override { return false; }
   std::string_view name() const override { return "char"; }
   std::string to_json() const override;
@@ -79,6 +79,7 @@ class CharTokenizer final : public Tokenizer {
                                                       : -1;
   }
 
+  const EndTokens ends_;               // none
   std::vector<char32_t> code_points_;  // by id
   std::array<int32_t, kAscii> ascii_;  // id of each ASCII character, -1 for none
   std::string text_;                   // all characters, in order of ids

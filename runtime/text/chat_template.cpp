@@ -20,8 +20,8 @@ void require_role(const ChatMessage& message) {
 // Pieces in order, neighbours of one kind joined.
 class Pieces {
  public:
-  void add(std::string_view text, bool is_reply = false) {
-    if (list_.empty() || list_.back().is_reply != is_reply) list_.push_back({"", is_reply});
+  void add(std::string_view text, ChatPiece::Kind kind = ChatPiece::Kind::frame) {
+    if (list_.empty() || list_.back().kind != kind) list_.push_back({"", kind});
     list_.back().text += text;
   }
   std::vector<ChatPiece> take() { return std::move(list_); }
@@ -41,7 +41,7 @@ class ChatMl : public ChatTemplate {
     begin(messages, pieces);
     for (const ChatMessage& message : messages) {
       require_role(message);
-      add(message.role, message.content, pieces);
+      add(message, pieces);
     }
     return pieces.take();
   }
@@ -51,10 +51,9 @@ class ChatMl : public ChatTemplate {
 
   virtual void begin(std::span<const ChatMessage>, Pieces&) const {}
 
-  static void add(std::string_view role, std::string_view content, Pieces& pieces) {
-    const bool is_reply = role == kAssistant;
-    pieces.add(fmt::format("{}{}\n", kStart, role));
-    pieces.add(fmt::format("{}{}", content, kEnd), is_reply);
+  static void add(const ChatMessage& message, Pieces& pieces) {
+    pieces.add(fmt::format("{}{}\n", kStart, message.role));
+    pieces.add(fmt::format("{}{}", message.content, kEnd), message.kind());
     pieces.add("\n");
   }
 };
@@ -63,7 +62,8 @@ class ChatMl : public ChatTemplate {
 class Qwen final : public ChatMl {
   void begin(std::span<const ChatMessage> messages, Pieces& pieces) const override {
     if (messages.empty() || messages[0].role != kSystem)
-      add(kSystem, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", pieces);
+      add({std::string(kSystem), "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
+          pieces);
   }
 };
 
@@ -89,7 +89,7 @@ class Llama3 final : public ChatTemplate {
     for (const ChatMessage& message : messages) {
       require_role(message);
       pieces.add(fmt::format("{}{}{}\n\n", kHeader, message.role, kHeaderEnd));
-      pieces.add(fmt::format("{}{}", trimmed(message.content), kEnd), message.role == kAssistant);
+      pieces.add(fmt::format("{}{}", trimmed(message.content), kEnd), message.kind());
     }
     return pieces.take();
   }
@@ -117,10 +117,10 @@ class Mistral final : public ChatTemplate {
         throw InputError("the mistral template has no place for a system message: begin the user's with it");
       if (message.role != (i % 2 == 0 ? kUser : kAssistant))
         throw InputError("in the mistral template user and assistant take turns, the user first");
-      if (message.role == kUser)
-        pieces.add(fmt::format("[INST]{}[/INST]", message.content));
-      else
-        pieces.add(fmt::format("{}</s>", message.content), true);
+      const bool is_users = message.role == kUser;
+      if (is_users) pieces.add("[INST]");
+      pieces.add(message.content, message.kind());
+      pieces.add(is_users ? "[/INST]" : "</s>", is_users ? ChatPiece::Kind::frame : message.kind());
     }
     return pieces.take();
   }

@@ -1,6 +1,7 @@
 // Conversations as the text that chat models were trained on. The templates are hydrac's own: the Jinja that
 // a tokenizer_config.json holds is a program, and hydrac runs none that comes with a model.
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,15 +9,25 @@
 
 namespace hydrac::runtime {
 
-struct ChatMessage {
-  std::string role, content;
+// A stretch of a conversation's text, in order.
+struct ChatPiece {
+  enum class Kind {
+    frame,  // the template's own text, and what is said to the model
+    reply,  // what it is to learn to say, with the token that ends it
+    masked  // what it is not to learn in any case
+  };
+  std::string text;
+  Kind kind = Kind::frame;
 };
 
-// A stretch of a conversation's text, in order. `is_reply`: what the assistant says, with the token that ends
-// it.
-struct ChatPiece {
-  std::string text;
-  bool is_reply = false;
+struct ChatMessage {
+  std::string role, content;
+  std::optional<bool> learned = {};  // as the record says; else what the assistant says is
+
+  ChatPiece::Kind kind() const {
+    if (learned) return *learned ? ChatPiece::Kind::reply : ChatPiece::Kind::masked;
+    return role == "assistant" ? ChatPiece::Kind::reply : ChatPiece::Kind::frame;
+  }
 };
 
 class ChatTemplate {

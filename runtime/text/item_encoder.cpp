@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "runtime/error.h"
@@ -24,6 +26,51 @@ std::string text_in(const json& object, const std::string& key) {
   return field->get<std::string>();
 }
 
+// null, and an empty list, object or text: a record of a table has them where it has nothing to say.
+bool says_nothing(const json& value) {
+  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
+}
+
+void refuse_unwritten(const json& object, std::span<const char* const> keys) {
+  for (const char* key : keys) {
+    if (const auto field = object.find(key); field != object.end() && !says_nothing(*field))
+      throw InputError(
+          fmt::format("hydrac's chat templates do not write \"{}\": leave it out, or write the text that the "
+                      "model's own template makes of the record as prompt and completion",
+                      key));
+  }
+}
+
+// Whether the value of weight, train or loss turns learning on.
+bool is_on(const std::string& key, const json& value) {
+  if (key == "weight" && (value == 0 || value == 1)) return value == 1;
+  if (key != "weight" && value.is_boolean()) return value.get<bool>();
+  throw InputError(
+      fmt::format("\"{}\" is {}, not {}", key, value.dump(), key == "weight" ? "0 or 1" : "true or false"));
+}
+
+// What the message's keys say of whether it is learned.
+std::optional<bool> learned_of(const json& message) {
+  static constexpr const char* kUnwritten[] = {"tool_calls",        "function_call", "tool_call_id", "name",
+                                               "reasoning_content", "reasoning",     "thinking"};
+  refuse_unwritten(message, kUnwritten);
+  std::optional<bool> learned;
+  for (const auto& [key, value] : message.items()) {
+    if (key == "role" || key == "content" || says_nothing(value)) continue;
+    if (key != "weight" && key != "train" && key != "loss")
+      throw InputError(fmt::format(
+          "unknown key {}; a message has role and content, and weight, train or loss where it is not "
+          "to be learned",
+          json(key).dump()));
+    const bool on = is_on(key, value);
+    if (learned && *learned != on)
+      throw InputError(fmt::format("\"{}\" says that it is {}learned, and another key the opposite", key,
+                                   on ? "" : "not "));
+    learned = on;
+  }
+  return learned;
+}
+
 std::vector<ChatMessage> messages_of(const json& list) {
   if (!list.is_array() || list.empty()) throw InputError("\"messages\" is no list of messages");
   std::vector<ChatMessage> messages;
@@ -32,7 +79,8 @@ std::vector<ChatMessage> messages_of(const json& list) {
     if (!entry.is_object())
       throw InputError(fmt::format("{} is {}, not an object", which, entry.type_name()));
     try {
-      messages.push_back({text_in(entry, "role"), text_in(entry, "content")});
+      const std::optional<bool> learned = learned_of(entry);
+      messages.push_back({text_in(entry, "role"), text_in(entry, "content"), learned});
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", which, error.what()));
     }
@@ -72,11 +120,25 @@ void ItemEncoder::append(std::string_view text, bool is_context, Item& item) con
 void ItemEncoder::encode_messages(const json& list, Item& item) const {
   if (format_.chat_template == "none")
     throw InputError(
-        "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
-        "data.chat_template is "
-        "chatml, llama3, mistral or qwen, whichever writes the same");
-  for (const ChatPiece& piece : ChatTemplate::named(format_.chat_template).render(messages_of(list)))
-    append(piece.text, format_.replies_only && !piece.is_reply, item);
+        fmt::format("\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
+                    "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same{}{}",
+                    format_.template_hint.empty() ? "" : "; ", format_.template_hint));
+  const std::vector<ChatPiece> pieces = ChatTemplate::named(format_.chat_template).render(messages_of(list));
+  std::string text;
+  std::vector<size_t> ends;
+  for (const ChatPiece& piece : pieces) ends.push_back((text += piece.text).size());
+  // As one text, because a token may hold the end of one piece and the beginning of the next.
+  std::vector<IdsAt> at = {{}};
+  tokenizer_.encode_at(text, ends, item.ids, at);
+  const auto is_learned = [&](ChatPiece::Kind kind) {
+    return kind == ChatPiece::Kind::reply || (kind == ChatPiece::Kind::frame && !format_.replies_only);
+  };
+  item.is_context.resize(item.ids.size(), true);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (is_learned(pieces[i].kind))
+      std::fill(item.is_context.begin() + static_cast<ptrdiff_t>(at[i].ended),
+                item.is_context.begin() + static_cast<ptrdiff_t>(at[i + 1].begun), false);
+  }
 }
 
 void ItemEncoder::check_prompt(const Item& item) const {
@@ -101,6 +163,8 @@ void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) cons
     tokenizer_.require_rows(std::span(item.ids).last(1));
   };
   if (const auto messages = record.find("messages"); messages != record.end()) {
+    static constexpr const char* kUnwritten[] = {"tools", "functions", "documents", "chat_template_kwargs"};
+    refuse_unwritten(record, kUnwritten);
     encode_messages(*messages, item);
   } else if (record.contains("prompt") || record.contains("completion")) {
     const std::string prompt = text_in(record, "prompt"), completion = text_in(record, "completion");

@@ -14,10 +14,13 @@ struct ItemFormat {
   std::string chat_template = "none";  // or as ChatTemplate::named() takes it
   bool replies_only = true;            // of conversations and completions; false: all tokens are learned
   int64_t most_prompt_tokens = 0;      // above 0: a record must have a prompt, of so many tokens at most
+  std::string template_hint = {};      // DataSettings::template_hint
 };
 
 // A record has
-//   messages: [{role, content}, ...]   rendered by the chat template; replies are what the assistant says
+//   messages: [{role, content}, ...]   rendered by the chat template; replies are what the assistant says,
+//   and
+//                                      a message's weight (0, 1), train or loss (true, false) says otherwise
 //   prompt, completion                 the completion is a reply, and ends with the tokenizer's end of text
 //   <text_key>                         all of it is learned, with the end of text
 class ItemEncoder {
@@ -26,8 +29,8 @@ class ItemEncoder {
   ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
 
   // Appends the record's item to `out`. InputError, without the record's place, for a record that is none of
-  // these, an empty reply or completion, a role that the template does not know, text without ids, a prompt
-  // that is missing or too long.
+  // these, an empty reply or completion, a role that the template does not know, what a message or a record
+  // says and no template writes (tool calls, tools), text without ids, a prompt that is missing or too long.
   void encode(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
 
  private:

@@ -40,7 +40,7 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
   const ItemEncoder encoder(tokenizer, format);
   const std::vector<InputFile> files =
       text_files(options, "and data.format: chat reads records: JSONL, or JSON arrays");
-  std::vector<std::string> parts = {"items 1", format.text_key, format.chat_template,
+  std::vector<std::string> parts = {"items 2", format.text_key, format.chat_template,
                                     format.replies_only ? "replies" : "all"};
   // Tokens that are there say that all prompts were as they must be.
   if (format.most_prompt_tokens > 0) parts.push_back(fmt::format("prompts {}", format.most_prompt_tokens));

@@ -38,7 +38,7 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
 // Its loader and fingerprint.
 void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
   const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
-                          settings.most_prompt_tokens};
+                          settings.most_prompt_tokens, settings.template_hint};
   const auto load = [&](const std::vector<std::string>& patterns) {
     return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
   };
@@ -55,8 +55,6 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
                         settings.cut_long_items, settings.document_mask, settings.curriculum});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
-  if (settings.chat_template != "none")
-    corpus.reply_end = corpus.tokenizer->encode(ChatTemplate::named(settings.chat_template).reply_end());
 }
 
 }  // namespace
@@ -68,7 +66,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const DataSettings& settings) {
     options.patterns.insert(options.patterns.end(), settings.val_path.begin(), settings.val_path.end());
     return make_corpus_char_tokenizer(options);
   }
-  return load_tokenizer(settings.tokenizer);
+  const bool has_turns = settings.items && settings.chat_template != "none";
+  return load_tokenizer(
+      settings.tokenizer,
+      has_turns ? std::string(ChatTemplate::named(settings.chat_template).reply_end()) : "");
 }
 
 Corpus open_text(const DataSettings& settings, bool quiet) {
@@ -79,14 +80,14 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   if (settings.items) {
     fill_item_corpus(corpus, settings, quiet);
   } else {
-    fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(),
+    fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(), corpus.tokenizer->end_of_text(),
                       [&](const std::vector<std::string>& patterns) {
                         return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
                       });
   }
-  if (settings.tokenizer != "byte" && settings.tokenizer != "char")
-    corpus.files = files_beside_tokenizer(settings.tokenizer);
-  corpus.files.merge(tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text()));
+  const bool is_ours = settings.tokenizer == "byte" || settings.tokenizer == "char";
+  corpus.files = tokenizer_files(is_ours ? "" : settings.tokenizer, corpus.tokenizer->to_json(),
+                                 corpus.tokenizer->end_tokens());
   return corpus;
 }
 

@@ -20,6 +20,6 @@ std::unique_ptr<Tokenizer> make_char_tokenizer_of_words(const nlohmann::json& ro
 
 // `root`: the parsed tokenizer.json whose text is `text`.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const nlohmann::json& root, std::string_view text,
-                                              const std::string& shown_as);
+                                              const EndDeclarations& declared, const std::string& shown_as);
 
 }  // namespace hydrac::runtime

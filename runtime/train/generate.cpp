@@ -286,11 +286,12 @@ class BatchGenerator {
     text.reply.ids.push_back(id);
     if (options_.log_probabilities) text.reply.log_probabilities.push_back(token.log_probability);
     ++counts_.new_tokens;
-    if (tokenizer_.end_of_text() == id ||
-        std::ranges::find(options_.end_tokens, id) != options_.end_tokens.end())
-      return end(row, TextEnd::end_of_text);
+    if (tokenizer_.end_tokens().contains(id)) return end(row, TextEnd::end_of_text);
     text.ids.push_back(id);
     say(text, text.stops.push(text.decoder.push(id)));
+    if (const std::string_view token = tokenizer_.token_bytes(id);
+        tokenizer_.is_special(id) && text.stops.name(token))
+      say(text, text.stops.push(token, false));
     if (text.stops.stopped()) return end(row, TextEnd::stop);
     end_if_over(row);
   }
@@ -359,8 +360,9 @@ void check_generate_options(const GenerateOptions& options) {
 
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options) {
   check_generate_options(options);
-  if (options.prompt.empty()) return {first_token(tokenizer)};
-  return tokenizer.encode(options.prompt);
+  std::vector<int32_t> ids = tokenizer.encode_prompt(options.prompt);
+  if (ids.empty()) ids.push_back(first_token(tokenizer));
+  return ids;
 }
 
 GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,

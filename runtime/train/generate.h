@@ -14,15 +14,15 @@
 namespace hydrac::runtime {
 
 struct GenerateOptions {
-  // What the text continues. When it is empty, the model is shown the tokenizer's end_of_text, where a new
-  // document begins; without one a line break, and where the vocabulary has none, token 0.
+  // What the text continues, encoded as a prompt by itself. When that gives no ids, the model is shown the
+  // tokenizer's end_of_text(), where a new document begins; without one a line break, and where the
+  // vocabulary has none, token 0.
   std::string prompt;
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
   SampleOptions sampling;
-  std::vector<int32_t> end_tokens = {};  // end a text as the tokenizer's end_of_text does
-  bool log_probabilities = false;        // Reply::log_probabilities
-  bool interruptible = true;             // a signal that asks to stop ends texts; false: it is not looked at
+  bool log_probabilities = false;  // Reply::log_probabilities
+  bool interruptible = true;       // a signal that asks to stop ends texts; false: it is not looked at
 };
 
 // InputError naming the option that is out of its range.
@@ -40,7 +40,7 @@ struct TextRequest {
 
 // Why a text is at its end.
 enum class TextEnd {
-  end_of_text,  // the model ended it, by that token or one of GenerateOptions::end_tokens
+  end_of_text,  // the model ended it, by one of Tokenizer::end_tokens()
   stop,         // one of GenerateOptions::stop
   length,       // max_new_tokens
   context,      // the program's context is full, and its prefill() does not take so many tokens
@@ -50,12 +50,12 @@ std::string_view to_string(TextEnd end);
 
 struct Reply {
   std::string text;               // behind the prompt
-  std::vector<int32_t> ids = {};  // drawn, end_of_text included
+  std::vector<int32_t> ids = {};  // drawn, the one that ends it included
   // Where asked for: of each id the logarithm of its probability at temperature 1, among all ids of the
   // model; NaN where the program found the token without giving its row, and that is not among the largest
   // logits.
   std::vector<double> log_probabilities = {};
-  int64_t new_tokens = 0;  // drawn, end_of_text included
+  int64_t new_tokens = 0;  // drawn, the one that ends it included
   TextEnd end = TextEnd::interrupted;
 };
 
@@ -95,7 +95,7 @@ GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
                               const TextEvents& events);
 
 // Hands the text that follows options.prompt to `emit`, piece by piece. Returns the number of tokens drawn,
-// end_of_text included. The same program, tokenizer and options give the same text.
+// the one that ends it included. The same program, tokenizer and options give the same text.
 int64_t generate(StepProgram& program, const Tokenizer& tokenizer, const GenerateOptions& options,
                  const std::function<void(std::string_view)>& emit);
 

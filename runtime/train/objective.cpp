@@ -133,7 +133,6 @@ std::vector<SampledReply> ReplyObjective::sample(std::span<const std::vector<int
   GenerateOptions options;
   options.max_new_tokens = settings_.max_new_tokens;
   options.sampling = settings_.sampling;
-  options.end_tokens = settings_.end_tokens;
   options.log_probabilities = true;
   options.interruptible = false;
   TextEvents events;

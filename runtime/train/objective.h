@@ -29,8 +29,7 @@ struct ObjectiveSettings {
   int64_t sequence_len = 0;                       // T
   RewardCommand reward = {};  // what a reply is worth; no words: what it adds to the diversity of its set
   ReplyEncoder encoder;
-  SampleOptions sampling;           // its seed is that of all replies
-  std::vector<int32_t> end_tokens;  // that end a reply, beside the tokenizer's end of text
+  SampleOptions sampling;  // its seed is that of all replies
 };
 
 // Of a step's replies, means over those of all ranks.

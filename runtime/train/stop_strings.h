@@ -1,6 +1,7 @@
 // Ends a text before the first of several strings, which may come in pieces.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hydrac::runtime {
@@ -10,18 +11,24 @@ class StopStrings {
   explicit StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {}
 
   // The next piece of the text. Returns what is certain to be before any stop string; what may be the
-  // beginning of one is held back.
-  std::string push(const std::string& piece);
+  // beginning of one is held back. `is_shown`: false for a special token, which a stop string may name and
+  // which is never returned.
+  std::string push(std::string_view piece, bool is_shown = true);
   // What was held back, once nothing follows; nothing where the text has stopped.
   std::string finish();
   bool stopped() const { return stopped_; }
+  // Whether one of them holds `token`, so that a special token must be pushed.
+  bool name(std::string_view token) const;
 
  private:
   // Bytes at the end of `held_` that a stop string may begin with.
   size_t begun() const;
+  // The shown ones of the first `bytes` that are held; they are held no longer.
+  std::string release(size_t bytes);
 
   std::vector<std::string> strings_;
   std::string held_;
+  std::vector<bool> is_shown_;  // of each byte held
   bool stopped_ = false;
 };
 

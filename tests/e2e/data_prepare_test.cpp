@@ -58,8 +58,9 @@ TEST_F(DataPrepare, ReportsAndTrains) {
   const Outcome prepared =
       prepare({"corpus.txt", "more.jsonl", "--vocab-size", "300", "--val-fraction", "0.1"});
   ASSERT_EQ(prepared.code, 0) << prepared.err;
-  EXPECT_EQ(files_below(place_ / "tokens"), (Words{"prepare.json", "tokenizer.json", "tokenizer_config.json",
-                                                   "train-00001.bin", "val-00001.bin"}));
+  EXPECT_EQ(files_below(place_ / "tokens"),
+            (Words{"generation_config.json", "prepare.json", "tokenizer.json", "tokenizer_config.json",
+                   "train-00001.bin", "val-00001.bin"}));
   const nlohmann::json said = report();
   EXPECT_EQ(said["vocab_size"], 300);
   EXPECT_EQ(said["documents"], 3);
@@ -105,6 +106,15 @@ TEST_F(DataPrepare, TakesTheOtherTokenizers) {
   EXPECT_NE(whole.out.find("  val_fraction: 0\n  tokenizer: byte\n"), std::string::npos) << whole.out;
   const auto bytes = static_cast<int64_t>(fs::file_size(place_ / "corpus.txt"));
   EXPECT_EQ(report()["train_tokens"], bytes + 1);
+}
+
+TEST_F(DataPrepare, EndsDocumentsAsTheTokenizersFolderSays) {
+  ASSERT_EQ(prepare({"corpus.txt", "--vocab-size", "270"}, "model").code, 0);
+  fs::remove(place_ / "model/generation_config.json");
+  spill(place_ / "model/tokenizer_config.json", R"({"eos_token": "!"})");  // id 0
+  ASSERT_EQ(prepare({"corpus.txt", "--tokenizer", "model/tokenizer.json", "--val-fraction", "0"}).code, 0);
+  EXPECT_TRUE(slurp(place_ / "tokens/train-00001.bin").ends_with(std::string(2, '\0')));
+  EXPECT_EQ(nlohmann::json::parse(slurp(place_ / "tokens/generation_config.json"))["eos_token_id"], 0);
 }
 
 // "aaaa" has the most common bytes, "xyz" the rarest ones; several shards keep the order.

@@ -386,5 +386,39 @@ TEST_F(Chat, IsRefusedWithItsPlace) {
   refused({"data", "show", "chat.yaml", "-n", "0"}, "-n takes a number of at least 1");
 }
 
+// generate() of transformers reads this, and so does `hydrac sample`.
+TEST_F(Chat, CheckpointsDeclareTheTurnsEnd) {
+  ASSERT_EQ(place_.run({"-q", "chat.yaml", "train.max_steps=1", "train.eval_steps=0"}).code, 0);
+  ASSERT_EQ(place_.run({"export", "-q", "runs/chat", "-o", "out"}).code, 0);
+  for (const char* folder : {"runs/chat/checkpoint-1", "out"}) {
+    const auto config = nlohmann::json::parse(slurp(place_ / folder / "generation_config.json"));
+    EXPECT_EQ(config["eos_token_id"], nlohmann::json({700, 702})) << folder;
+  }
+}
+
+TEST_F(Chat, TakesTheModelsOwnTemplateWhereItIsKnown) {
+  std::string spec = slurp(place_ / "chat.yaml");
+  const std::string key = "chat_template: chatml, ";
+  spill(place_ / "own.yaml", spec.erase(spec.find(key), key.size()));
+  fs::create_directory(place_ / "model");
+  fs::copy_file(fs::path(test::source_dir()) / "tests/unit/data/files/qwen2.tokenizer.json",
+                place_ / "model/tokenizer.json");
+  const Words words = {"data", "show", "own.yaml", "data.tokenizer=model/tokenizer.json"};
+  const std::string turn =
+      "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n'}}{% endfor %}";
+  spill(place_ / "model/chat_template.jinja", "{% for message in messages %}" + turn);
+  const Outcome known = place_.run(words);
+  EXPECT_EQ(known.code, 0);
+  EXPECT_EQ(known.err, "note: data.chat_template is chatml, which writes as the model's own template does\n");
+  EXPECT_NE(known.out.find("<|im_start|>assistant\n«It is 1.<|im_end|>»"), std::string::npos) << known.out;
+  spill(place_ / "model/chat_template.jinja", "Hello{% for message in messages %}" + turn);
+  const Outcome unknown = place_.run(words);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(
+      unknown.err.ends_with(", whichever writes the same; chatml is the nearest to "
+                            "model/chat_template.jinja, but it writes \"Hello\"\n"))
+      << unknown.err;
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

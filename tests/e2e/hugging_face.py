@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -47,7 +46,8 @@ WINDOWS = {"sliding_window": 5, "sliding_window_pattern": 2}
 ROPE_SCALING = {"rope_scaling": {"factor": 8, "original_max_position_embeddings": 16}}
 ALL_BIASES = {"attention_bias": True, "mlp_bias": True}
 
-# name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's
+# name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's;
+# declared: in a folder whose tokenizer_config.json names GPT-2's class, which splits otherwise
 CASES = {
     "gpt2-tied": ("gpt2", GPT2, "byte"),
     "gpt2-untied": ("gpt2", {**GPT2, **UNTIED}, "byte"),
@@ -78,6 +78,7 @@ CASES = {
     "qwen2-byte": ("llama", QWEN2, "byte"),
     "qwen2-prepared": ("llama", QWEN2, "prepared"),
     "llama-prepared": ("llama", LLAMA, "prepared"),
+    "llama-declared": ("llama", LLAMA, "declared"),
     "gpt2-prepared": ("gpt2", GPT2, "prepared"),
     "qwen3-prepared": ("qwen3", QWEN3, "prepared"),
     # LlamaConfig refuses them.
@@ -203,7 +204,8 @@ def greatest_difference(hydrac, name, checkpoint):
         ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
         ids = tokenizer(prompt)["input_ids"]
         require(ids == ours["tokens"], f"ids of {prompt!r}: {ours['tokens']}, AutoTokenizer's are {ids}")
-        require(tokenizer.decode(ids) == prompt, f"{prompt!r} is decoded as {tokenizer.decode(ids)!r}")
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        require(text == prompt, f"{prompt!r} is decoded as {text!r}")
         with torch.no_grad():
             theirs = model(torch.tensor([ids])).logits[0, -1]
         logits = torch.tensor(ours["logits"])
@@ -235,7 +237,11 @@ def run_case(hydrac, name, tokenizer_json):
     family, model, tokenizer = CASES[name]
     if tokenizer == "prepared" and not pathlib.Path(hydrac.folder, tokenizer).exists():
         hydrac("data", "prepare", "-q", "corpus.txt", "-o", tokenizer, "--vocab-size", "290")
-    files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json"}
+    declared = pathlib.Path(hydrac.folder, "declared")
+    declared.mkdir(exist_ok=True)
+    (declared / "tokenizer.json").write_bytes(pathlib.Path(tokenizer_json).read_bytes())
+    (declared / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json", "declared": "declared/tokenizer.json"}
     spec = spec_of(name, model, files.get(tokenizer, tokenizer))
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
     promise = f"# checkpoints are Hugging Face's {family}: transformers loads them\n"
@@ -263,7 +269,14 @@ def publish(folder, tokenizer_json, model_type, keys, dtype, file_bytes):
     model.to(dtype).save_pretrained(folder, safe_serialization=True, **({"max_shard_size": file_bytes} if file_bytes else {}))
     is_sharded = (folder / "model.safetensors.index.json").exists()
     require(is_sharded == (file_bytes is not None), f"{folder} is{'' if is_sharded else ' not'} in parts")
-    shutil.copy(tokenizer_json, folder / "tokenizer.json")
+    # As Llama's, with a token before each text.
+    root = json.loads(pathlib.Path(tokenizer_json).read_text())
+    begin = root["added_tokens"][0]
+    root["post_processor"] = {
+        "type": "TemplateProcessing", "pair": [],
+        "single": [{"SpecialToken": {"id": begin["content"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "special_tokens": {begin["content"]: {"id": begin["content"], "ids": [begin["id"]], "tokens": [begin["content"]]}}}
+    (folder / "tokenizer.json").write_text(json.dumps(root))
 
 
 def dtype_of(name):
@@ -459,10 +472,12 @@ def run_chat(hydrac, name, tokenizer_json):
     folder = pathlib.Path(hydrac.folder, f"chat-{name}")
     folder.mkdir(exist_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(root))
+    # Which of hydrac's formats this is, it finds out.
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": special[0], "eos_token": special[1], "chat_template": template}))
     (folder / "chat.jsonl").write_text(json.dumps({"messages": CONVERSATION}) + "\n")
     spec = {
         "name": name, "target": "cpu", "model": {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
-        "data": {"path": f"chat-{name}/chat.jsonl", "format": "chat", "chat_template": name, "val_fraction": 0,
+        "data": {"path": f"chat-{name}/chat.jsonl", "format": "chat", "val_fraction": 0,
                  "tokenizer": f"chat-{name}/tokenizer.json"},
         "train": {"sequence_len": 192, "micro_batch_size": 1, "max_steps": 1},
     }

@@ -1,10 +1,13 @@
 // Any bytes as a tokenizer file: either an InputError, or a tokenizer whose members hold what tokenizer.h and
 // wordpiece.h say.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/error.h"
 #include "runtime/text/tokenizers.h"
@@ -29,7 +32,16 @@ void use(const Tokenizer& tokenizer) {
     require(id >= 0 && id < tokenizer.vocab_size());
     tokenizer.token_bytes(id);
   }
-  if (const auto end = tokenizer.end_of_text()) require(*end >= 0 && *end < tokenizer.vocab_size());
+  const auto is_token = [&](int32_t id) { return id >= 0 && id < tokenizer.vocab_size(); };
+  require(std::ranges::all_of(tokenizer.encode_prompt(kText), is_token));
+  require(std::ranges::all_of(tokenizer.end_tokens().all, is_token));
+  if (const auto end = tokenizer.end_of_text()) require(tokenizer.end_tokens().contains(*end));
+  std::vector<int32_t> ids;
+  std::vector<hydrac::runtime::IdsAt> at;
+  const size_t places[] = {0, 7, kText.size()};
+  tokenizer.encode_at(kText, places, ids, at);
+  require(ids == tokenizer.encode(kText) && at.size() == std::size(places));
+  for (const auto& [ended, begun] : at) require(ended <= begun && begun <= ids.size());
 }
 
 void use_as_wordpiece(std::string_view file) {

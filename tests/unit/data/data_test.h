@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -12,6 +14,7 @@
 #include "tests/unit/support/source_dir.h"
 
 #include "runtime/error.h"
+#include "runtime/text/tokenizers.h"
 
 namespace hydrac::runtime {
 
@@ -73,5 +76,13 @@ inline std::filesystem::path shared_file(const std::string& name) {
                  name);                                                                                 \
     GTEST_SKIP() << "../shared/data/" << name << " is missing";                                         \
   }
+
+// Qwen's small tokenizer with one token for two line ends, as the large one has it.
+inline std::unique_ptr<Tokenizer> tokenizer_with_line_ends() {
+  nlohmann::json file = nlohmann::json::parse(read_text(test_file("qwen2.tokenizer.json")));
+  file["model"]["vocab"]["ĊĊ"] = 705;
+  file["model"]["merges"].push_back({"Ċ", "Ċ"});
+  return parse_tokenizer(file.dump(), "qwen2");
+}
 
 }  // namespace hydrac::runtime

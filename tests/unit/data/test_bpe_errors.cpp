@@ -193,5 +193,41 @@ TEST(BpeFile, ARunawayPatternIsAnErrorNotAHang) {
   EXPECT_EQ(tokenizer->encode("aac"), (std::vector<int32_t>{0, 0, 2})) << "and the tokenizer still works";
 }
 
+// What transformers shows a model for a text alone: beginning and end as the post-processor puts them.
+TEST(PostProcessor, StandsAroundAPrompt) {
+  const auto prompt = [](const char* processor) {
+    json file = small_file();
+    file["post_processor"] = json::parse(processor);
+    return parse_tokenizer(file.dump(), "t.json")->encode_prompt("ab");
+  };
+  using Ids = std::vector<int32_t>;
+  const std::string begins = R"({"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<b>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "special_tokens": {"<b>": {"id": "<b>", "ids": [4], "tokens": ["<|endoftext|>"]}}})";
+  EXPECT_EQ(prompt("null"), (Ids{3}));
+  EXPECT_EQ(prompt(R"({"type": "ByteLevel"})"), (Ids{3}));
+  EXPECT_EQ(prompt(begins.c_str()), (Ids{4, 3}));
+  EXPECT_EQ(
+      prompt((R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" + begins + "]}").c_str()),
+      (Ids{4, 3}));
+  EXPECT_EQ(prompt(R"({"type": "RobertaProcessing", "cls": ["c", 2], "sep": ["<|endoftext|>", 4]})"),
+            (Ids{2, 3, 4}));
+  json file = small_file();
+  file["post_processor"] = json::parse(begins);
+  const auto tokenizer = parse_tokenizer(file.dump(), "t.json");
+  EXPECT_EQ(tokenizer->encode_prompt(""), (Ids{4}));
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{3})) << "training data has it where it is written";
+}
+
+TEST(PostProcessor, ThatIsMalformedIsAnError) {
+  EXPECT_EQ(error_with(R"({"post_processor": []})"), "t.json: \"post_processor\": it is not an object");
+  EXPECT_EQ(error_with(R"({"post_processor": {"type": "Shuffle"}})"),
+            "t.json: \"post_processor\": the type \"Shuffle\" is not supported");
+  EXPECT_EQ(error_with(R"({"post_processor": {"type": "TemplateProcessing", "single": []}})"),
+            "t.json: \"post_processor\": \"single\" does not have its text once");
+  EXPECT_EQ(error_with(R"({"post_processor": {"type": "BertProcessing", "cls": ["c", 9], "sep": ["s", 4]}})"),
+            "t.json: the post_processor adds the id 9, and the vocabulary ends before");
+}
+
 }  // namespace
 }  // namespace hydrac::runtime

@@ -1,5 +1,7 @@
 // Conversations, completions and texts as training items: what is learned, how they are packed, what is
 // refused.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -24,7 +26,7 @@ constexpr int32_t no = kIgnoredTarget;
 std::string rendered(const char* name, const std::vector<ChatMessage>& messages) {
   std::string text;
   for (const ChatPiece& piece : ChatTemplate::named(name).render(messages))
-    text += piece.is_reply ? "<" + piece.text + ">" : piece.text;
+    text += piece.kind == ChatPiece::Kind::reply ? "<" + piece.text + ">" : piece.text;
   return text;
 }
 
@@ -93,6 +95,72 @@ TEST(ItemEncoder, LearnsRepliesCompletionsAndTexts) {
             "|<|im_start|>|us|er|\n|a|<|im_end|>|\n|<|im_start|>|as|s|is|t|ant|\n|<b>|<<|im_end|>>|\n");
 }
 
+json turn(const char* role, const char* text, json more = json::object()) {
+  more["role"] = role;
+  more["content"] = text;
+  return more;
+}
+
+TEST(ItemEncoder, LearnsWhatMessagesSayOfThemselves) {
+  const auto qwen = load_tokenizer(test_file("qwen2.tokenizer.json"));
+  const auto learned = [&](const json& messages, const ItemFormat& format) {
+    const std::string text = encoded(*qwen, format, {{"messages", messages}});
+    return text.substr(text.find("|a|") == text.npos ? 0 : text.find("|a|"));
+  };
+  const ItemFormat replies{.chat_template = "chatml"}, all{.chat_template = "chatml", .replies_only = false};
+  const std::string start = "|\n|<|im_start|>|as|s|is|t|ant|\n";
+  for (const json& off : {json{{"weight", 0}}, json{{"train", false}}, json{{"loss", false}}}) {
+    const json messages = {turn("user", "a"), turn("assistant", "b", off), turn("assistant", "c")};
+    EXPECT_EQ(learned(messages, replies),
+              "|a|<|im_end|>" + start + "|b|<|im_end|>" + start + "|<c>|<<|im_end|>>|\n")
+        << off;
+    const std::string with_all = encoded(*qwen, all, {{"messages", messages}});
+    EXPECT_NE(with_all.find("|<a>"), std::string::npos) << with_all;
+    EXPECT_NE(with_all.find("|b|<|im_end|>|<\n>"), std::string::npos) << with_all;
+  }
+  const json on = {turn("user", "a", {{"train", true}}),
+                   turn("assistant", "b", {{"weight", 1}, {"name", nullptr}})};
+  EXPECT_NE(learned(on, replies).find("|<b>|<<|im_end|>>"), std::string::npos);
+  EXPECT_NE(encoded(*qwen, replies, {{"messages", on}}).find("|<a>|<<|im_end|>>|\n"), std::string::npos);
+}
+
+// As apply_chat_template gives: the template's line end and the reply's are one token, and learned.
+TEST(ItemEncoder, TokenizesAConversationAsOneText) {
+  const auto qwen = tokenizer_with_line_ends();
+  EXPECT_EQ(encoded(*qwen, {.chat_template = "chatml"}, {{"messages", {turn("assistant", "\nb")}}}),
+            "|<|im_start|>|as|s|is|t|ant|<\n\n>|<b>|<<|im_end|>>|\n");
+}
+
+TEST(ItemEncoder, RefusesWhatNoTemplateWrites) {
+  const auto qwen = load_tokenizer(test_file("qwen2.tokenizer.json"));
+  const auto why = [&](const json& record) {
+    return input_error([&] { encoded(*qwen, {.chat_template = "chatml"}, record); });
+  };
+  const auto message = [&](const json& more) { return why({{"messages", {turn("assistant", "b", more)}}}); };
+  const std::string unwritten =
+      ": leave it out, or write the text that the model's own template makes of the record as prompt and "
+      "completion";
+  for (const char* key : {"tool_calls", "function_call", "reasoning_content", "name"})
+    EXPECT_EQ(message({{key, {{"a", 1}}}}),
+              fmt::format("message 1: hydrac's chat templates do not write \"{}\"{}", key, unwritten));
+  EXPECT_EQ(why({{"messages", {turn("user", "a")}}, {"tools", {1}}}),
+            "hydrac's chat templates do not write \"tools\"" + unwritten);
+  EXPECT_EQ(message({{"wieght", 0}}),
+            "message 1: unknown key \"wieght\"; a message has role and content, and weight, train or loss "
+            "where it is not to be learned");
+  EXPECT_EQ(message({{"weight", 0.5}}), "message 1: \"weight\" is 0.5, not 0 or 1");
+  EXPECT_EQ(message({{"train", 0}}), "message 1: \"train\" is 0, not true or false");
+  EXPECT_EQ(message({{"train", true}, {"weight", 0}}),
+            "message 1: \"weight\" says that it is not learned, and another key the opposite");
+  // What says nothing is not there.
+  EXPECT_NO_THROW(
+      encoded(*qwen, {.chat_template = "chatml"},
+              {{"messages",
+                {turn("assistant", "b",
+                      {{"tool_calls", json::array()}, {"id", nullptr}, {"reasoning_content", ""}})}},
+               {"tools", nullptr}}));
+}
+
 // A completion goes on from its prompt: no space is put before it, as it is before a text.
 TEST(ItemEncoder, ContinuesTextWhereSpacesAreMarks) {
   for (const char* name : {"llama2", "metaspace", "metaspace-split"}) {
@@ -134,6 +202,9 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
             "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
             "data.chat_template "
             "is chatml, llama3, mistral or qwen, whichever writes the same");
+  EXPECT_TRUE(
+      why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}, {.template_hint = "llama3 is the nearest"})
+          .ends_with(", whichever writes the same; llama3 is the nearest"));
   EXPECT_EQ(input_error([&] { ItemEncoder(*tokenizer, chatml); }),
             "data.chat_template: chatml is made of <|im_start|>, which is no token of the tokenizer");
 }

@@ -162,5 +162,30 @@ TEST(StreamDecoder, HoldsBackUnfinishedCharacters) {
   EXPECT_EQ(decoder.finish(), "");
 }
 
+// How many ids end at or before each place, and how many begin before it: a token may hold both sides of one.
+TEST(Tokenizer, SaysWhichIdsArePartsOfAText) {
+  const auto at = [](const Tokenizer& tokenizer, std::string_view text, const std::vector<size_t>& places) {
+    std::vector<int32_t> ids;
+    std::vector<IdsAt> found;
+    tokenizer.encode_at(text, places, ids, found);
+    EXPECT_EQ(ids, tokenizer.encode(text));
+    std::vector<std::pair<size_t, size_t>> pairs;
+    for (const IdsAt& one : found) pairs.emplace_back(one.ended, one.begun);
+    return pairs;
+  };
+  using Pairs = std::vector<std::pair<size_t, size_t>>;
+  EXPECT_EQ(at(*char_tokenizer("aé"), "éa", {0, 1, 2, 3}), (Pairs{{0, 0}, {0, 1}, {1, 1}, {2, 2}}));
+  const auto qwen = tokenizer_with_line_ends();
+  // ["a", "\n\n", <|im_end|>]
+  EXPECT_EQ(at(*qwen, "a\n\n<|im_end|>", {0, 1, 2, 3, 5, 13}),
+            (Pairs{{0, 0}, {1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 3}}));
+  EXPECT_EQ(at(*qwen, "", {0, 0}), (Pairs{{0, 0}, {0, 0}}));
+  // A letter and its accent are composed first: one id less.
+  EXPECT_EQ(at(*qwen, "e\u0301a", {3, 4}), at(*qwen, "\u00e9a", {2, 3}));
+  // A mark for a space stands before the text, and belongs to its first character.
+  const auto llama = load_tokenizer(test_file("llama2.tokenizer.json"));
+  EXPECT_EQ(at(*llama, "a:", {0, 1, 2}).back(), (std::pair<size_t, size_t>{3, 3}));
+}
+
 }  // namespace
 }  // namespace hydrac::runtime

@@ -193,7 +193,8 @@ inline std::vector<TextRequest> some_requests() {
   return {{{'a', 'b'}, 3}, {{'x'}, 4}, {{'c', 'd', 'e'}, 5}, {{'q'}, 6}, {{'a'}, 7}};
 }
 
-inline Texts texts_of(CachedProgram& program, const GenerateOptions& options) {
+inline Texts texts_of(CachedProgram& program, const GenerateOptions& options,
+                      const Tokenizer& tokenizer = *make_byte_tokenizer()) {
   const std::vector<TextRequest> requests = some_requests();
   Texts texts{std::vector<std::vector<int32_t>>(requests.size()), std::vector<TextEnd>(requests.size()),
               std::vector<std::string>(requests.size())};
@@ -203,16 +204,41 @@ inline Texts texts_of(CachedProgram& program, const GenerateOptions& options) {
     texts.ids[request] = reply.ids;
     texts.ends[request] = reply.end;
   };
-  texts.counts = generate_batch(program, *make_byte_tokenizer(), requests, options, events);
+  texts.counts = generate_batch(program, tokenizer, requests, options, events);
   return texts;
 }
 
+// Bytes, one more of which ends a text.
+class BytesWithEnd final : public Tokenizer {
+ public:
+  explicit BytesWithEnd(int32_t end) : bytes_(make_byte_tokenizer()), ends_(bytes_->end_tokens()) {
+    ends_.add(end);
+  }
+  std::string_view token_bytes(int32_t id) const override { return bytes_->token_bytes(id); }
+  int64_t vocab_size() const override { return bytes_->vocab_size(); }
+  const EndTokens& end_tokens() const override { return ends_; }
+  bool is_special(int32_t id) const override { return bytes_->is_special(id); }
+  std::string_view name() const override { return bytes_->name(); }
+  std::string to_json() const override { return bytes_->to_json(); }
+
+ private:
+  void do_encode(std::string_view text, std::vector<int32_t>& out, const ByteProgress&) const override {
+    bytes_->encode_to(text, out);
+  }
+  uint64_t fingerprint_bits() const override { return 0; }
+
+  std::unique_ptr<Tokenizer> bytes_;
+  EndTokens ends_;
+};
+
 // The same where two of these texts end early: at the third token of the second, and at the text of the
 // fourth one of the third.
-inline GenerateOptions ending_early(GenerateOptions options, const Texts& texts) {
-  options.end_tokens = {texts.ids[1].at(2)};
-  options.stop = {std::string(1, static_cast<char>(texts.ids[2].at(3)))};
-  return options;
-}
+struct EarlyEnds {
+  EarlyEnds(const GenerateOptions& from, const Texts& texts) : options(from), tokenizer(texts.ids[1].at(2)) {
+    options.stop = {std::string(1, static_cast<char>(texts.ids[2].at(3)))};
+  }
+  GenerateOptions options;
+  BytesWithEnd tokenizer;
+};
 
 }  // namespace hydrac::runtime

@@ -4,6 +4,7 @@
 
 #include "runtime/log/signal.h"
 #include "runtime/text/tokenizers.h"
+#include "runtime/train/stop_strings.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {
@@ -113,6 +114,21 @@ TEST_F(Generate, EndsBeforeAStopStringThatComesInPieces) {
   options.stop = {""};
   EXPECT_EQ(message_of<InputError>([&] { text(*bytes, options); }),
             "stop holds an empty text, which every text would end before");
+}
+
+// Special tokens are not shown, and yet a stop string may name one.
+TEST(StopStrings, SeeSpecialTokens) {
+  StopStrings stops({"<|im_end|>", "ab<|x|>c"});
+  EXPECT_TRUE(stops.name("<|im_end|>"));
+  EXPECT_TRUE(stops.name("<|x|>"));
+  EXPECT_FALSE(stops.name("<|y|>"));
+  EXPECT_EQ(stops.push("zab"), "z");
+  EXPECT_EQ(stops.push("<|x|>", false), "");
+  EXPECT_EQ(stops.push("d"), "abd") << "it is not the stop string, and its special token is not shown";
+  EXPECT_EQ(stops.push("e"), "e");
+  EXPECT_EQ(stops.push("<|im_end|>", false), "");
+  EXPECT_TRUE(stops.stopped());
+  EXPECT_EQ(stops.finish(), "");
 }
 
 TEST_F(Generate, ManyTextsEndEachForItself) {

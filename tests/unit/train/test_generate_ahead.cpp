@@ -24,10 +24,10 @@ TEST_P(GenerateAhead, GivesTheSameTexts) {
   const Texts expected = texts_of(one, options);
   EXPECT_EQ(texts_of(two, options), expected);
   EXPECT_EQ(two.most_unfinished_steps, GetParam().most_unfinished);
-  const GenerateOptions early = ending_early(options, expected);
-  const Texts ended = texts_of(one, early);
+  const EarlyEnds early(options, expected);
+  const Texts ended = texts_of(one, early.options, early.tokenizer);
   EXPECT_EQ(ended.ends[1], TextEnd::end_of_text);
-  EXPECT_EQ(texts_of(two, early), ended);
+  EXPECT_EQ(texts_of(two, early.options, early.tokenizer), ended);
 }
 
 INSTANTIATE_TEST_SUITE_P(Samplings, GenerateAhead,

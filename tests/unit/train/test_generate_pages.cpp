@@ -22,11 +22,12 @@ struct PagesCase {
 
 class GeneratePages : public testing::TestWithParam<PagesCase> {
  protected:
-  Texts texts_with(int64_t pages, const GenerateOptions& options) {
+  Texts texts_with(int64_t pages, const GenerateOptions& options,
+                   const Tokenizer& tokenizer = *make_byte_tokenizer()) {
     CachedProgram program(GetParam().steps_in_flight, pages);
     program.top = GetParam().top;
     program.knows_sums = GetParam().knows_sums;
-    return texts_of(program, options);
+    return texts_of(program, options, tokenizer);
   }
   const GenerateOptions options_{"", GetParam().max_new_tokens, {}, GetParam().sampling};
 };
@@ -50,10 +51,10 @@ TEST_P(GeneratePages, GiveTheSameTextsHoweverFewThereAre) {
 }
 
 TEST_P(GeneratePages, EndTextsAsTheirOwnTokensDo) {
-  const GenerateOptions options = ending_early(options_, texts_with(0, options_));
-  const Texts expected = texts_with(0, options);
+  const EarlyEnds early(options_, texts_with(0, options_));
+  const Texts expected = texts_with(0, early.options, early.tokenizer);
   EXPECT_EQ(expected.ends[1], TextEnd::end_of_text);
-  EXPECT_EQ(texts_with(7, options), expected);
+  EXPECT_EQ(texts_with(7, early.options, early.tokenizer), expected);
 }
 
 TEST_P(GeneratePages, ThatDoNotHoldOneTextAreTheCallersMistake) {
