@@ -25,7 +25,7 @@ struct Family {
   std::string_view model_type, name;
 };
 
-// Where a model fits more than one, it is the first: Qwen2 with zeros for its one more bias is a Llama too,
+// A model that fits more than one is the first: Qwen2 with zeros for its one more bias is a Llama too,
 // and every Mistral without a window is one, but for what LlamaConfig refuses.
 constexpr auto kFamilies = std::to_array<Family>({{kGpt2, "gpt2", "GPT-2"},
                                                   {kQwen3, "qwen3", "Qwen3"},
@@ -33,7 +33,7 @@ constexpr auto kFamilies = std::to_array<Family>({{kGpt2, "gpt2", "GPT-2"},
                                                   {kLlama, "llama", "Llama"},
                                                   {kMistral, "mistral", "Mistral"}});
 
-// What the classes of transformers have, and what their configurations accept.
+// A property that classes of transformers have, or that their configurations insist on.
 struct FamilyRule {
   unsigned families;
   std::string_view key;

@@ -23,7 +23,7 @@ std::string describe(const HuggingFaceModel& model, bool adapters);
 // All rules as a table in Markdown, which docs/hugging-face.md has.
 std::string hugging_face_rules();
 
-// Whether a tokenizer.json splits, normalizes and decodes text as Qwen2Tokenizer of transformers does, which
+// True if a tokenizer.json splits, normalizes and decodes text as Qwen2Tokenizer of transformers does, which
 // is what AutoTokenizer gives a model of type qwen2 whatever its tokenizer.json says. false for a file that
 // cannot be read.
 bool is_qwen2_tokenizer(const std::string& path);

@@ -157,7 +157,7 @@ void settle_target(Draft& draft, std::string_view machine) {
   }
 }
 
-// Where it decides what a checkpoint is: tokenizer.json may have a million lines.
+// Reads tokenizer.json, which may be large, only if it decides what a checkpoint is.
 void read_tokenizer(Spec& spec) {
   spec.qwen2_tokenizer = true;
   spec.qwen2_tokenizer =

@@ -77,7 +77,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
   };
 }
 
-// Whether a pattern could name JSONL or JSON: not known where it ends in a wildcard.
+// True if a pattern could name JSONL or JSON; one that ends in a wildcard could.
 bool may_name_json(const std::string& pattern) {
   const std::string name = pattern.substr(pattern.rfind('/') + 1);
   const size_t dot = name.find_last_of('.');

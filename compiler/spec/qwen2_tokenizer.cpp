@@ -22,7 +22,7 @@ TokenizerFile read_rules(const std::string& path) {
   return TokenizerFile::parse(file, keep, /*allow_exceptions=*/false);
 }
 
-// Whether the map has what `wanted` has. A key that is missing, null, false or empty is what transformers'
+// True if the map has what `wanted` has. A key that is missing, null, false or empty is what transformers'
 // class has.
 bool fits(const TokenizerFile& map, const TokenizerFile& wanted) {
   if (!map.is_object()) return false;

@@ -36,7 +36,7 @@ struct SpecKeys {
 struct Spec : SpecKeys {
   // What the folder that objective.embed names says; of specs with an objective that embeds by one.
   std::optional<Encoder> encoder;
-  // Whether data.tokenizer is a file that splits text as Qwen2's class of transformers does.
+  // True if data.tokenizer is a file that splits text as Qwen2's class of transformers does.
   bool qwen2_tokenizer = false;
 
   // Where the key at `path` ("train.optimizer.betas") was written; nowhere when it has its default or derived

@@ -1,11 +1,11 @@
-// What a file of data holds, by the end of its name, which may be in capitals.
+// The kind of a data file, by the end of its name, which may be in capitals.
 #pragma once
 #include <algorithm>
 #include <string_view>
 
 namespace hydrac::runtime {
 
-// Whether a name ends in `extension` (".gz"), in letters of either case.
+// True if a name ends in `extension` (".gz"), in letters of either case.
 inline bool has_extension(std::string_view name, std::string_view extension) {
   const auto lower = [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return name.size() >= extension.size() &&

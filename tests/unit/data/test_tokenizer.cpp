@@ -119,7 +119,8 @@ TEST(Tokenizer, NamesTheTokensThatAModelHasNoRowsFor) {
   EXPECT_EQ(tokenizer->rows(), 701);
   EXPECT_EQ(tokenizer->encode("line<|endoftext|>").back(), 700);
   const std::string why =
-      "\"<|im_start|>\" is token 701, and the model has embeddings of tokens 0 to 700 alone: leave it out of the "
+      "\"<|im_start|>\" is token 701, and the model has embeddings of tokens 0 to 700 alone: leave it out of "
+      "the "
       "text, or give the model more rows (resize_token_embeddings of transformers)";
   EXPECT_EQ(input_error([&] { tokenizer->encode("line<|im_start|>"); }), why);
   Ids more = {1};
