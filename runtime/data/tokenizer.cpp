@@ -100,8 +100,9 @@ std::map<std::string, std::string> files_beside(const std::string& path,
 
 namespace {
 
-// `given`, or hydrac's own where it is empty, with the class that takes tokenizer.json as it is. Others, such as that of
-// the model's family, which is taken where none is named, split and normalize text by rules of their own.
+// `given`, or hydrac's own where it is empty, with the class that takes tokenizer.json as it is. Others, such
+// as that of the model's family, which is taken where none is named, split and normalize text by rules of
+// their own.
 std::string tokenizer_config(const std::string& given, const EndTokens& ends, const std::string& shown_as) {
   constexpr const char* key = "tokenizer_class";
   constexpr const char* as_it_is = "PreTrainedTokenizerFast";
