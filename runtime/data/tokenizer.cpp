@@ -12,6 +12,7 @@
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/text_bytes.h"
 #include "runtime/error.h"
+#include "runtime/json/json_input.h"
 
 namespace hydrac::runtime {
 
@@ -31,6 +32,13 @@ void Tokenizer::encode_to(std::string_view text, std::vector<int32_t>& out,
 void Tokenizer::encode_more(std::string_view text, std::vector<int32_t>& ids) const {
   const size_t before = ids.size();
   do_encode_more(text, ids);
+  require_rows(std::span(ids).subspan(before));
+}
+
+void Tokenizer::encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
+                          std::vector<IdsAt>& at) const {
+  const size_t before = ids.size();
+  do_encode_at(text, places, ids, at);
   require_rows(std::span(ids).subspan(before));
 }
 
@@ -93,6 +101,28 @@ std::map<std::string, std::string> files_beside(const std::string& path,
   return files;
 }
 
+namespace {
+
+// `given`, or hydrac's own where it is empty, with the class that takes tokenizer.json as it is. Others, such
+// as that of the model's family, which is taken where none is named, split and normalize text by rules of
+// their own.
+std::string tokenizer_config(const std::string& given, const EndTokens& ends, const std::string& shown_as) {
+  constexpr const char* key = "tokenizer_class";
+  constexpr const char* as_it_is = "PreTrainedTokenizerFast";
+  if (given.empty()) {
+    nlohmann::ordered_json config = {{key, as_it_is}, {"clean_up_tokenization_spaces", false}};
+    if (!ends.document_text.empty()) config["eos_token"] = ends.document_text;
+    return config.dump(2) + "\n";
+  }
+  nlohmann::json changed = parse_json(given, shown_as);
+  if (!changed.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
+  if (changed.value(key, nlohmann::json()) == as_it_is) return given;
+  changed[key] = as_it_is;
+  return changed.dump(2) + "\n";
+}
+
+}  // namespace
+
 std::map<std::string, std::string> tokenizer_files(const std::string& path, const std::string& json,
                                                    const EndTokens& ends) {
   std::map<std::string, std::string> files;
@@ -100,14 +130,12 @@ std::map<std::string, std::string> tokenizer_files(const std::string& path, cons
     files = files_beside(path, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
                                 "generation_config.json"});
   files["tokenizer.json"] = json;
-  // Without the class transformers would take that of the model's family, with its own rules.
-  nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                   {"clean_up_tokenization_spaces", false}};
-  if (!ends.document_text.empty()) config["eos_token"] = ends.document_text;
-  files.emplace("tokenizer_config.json", config.dump(2) + "\n");
-  const char* name = "generation_config.json";
-  files[name] =
-      generation_config(files[name], ends, (std::filesystem::path(path).parent_path() / name).string());
+  const auto complete = [&](const char* name, const auto& completed) {
+    const std::string shown_as = (std::filesystem::path(path).parent_path() / name).string();
+    files[name] = completed(files[name], ends, shown_as);
+  };
+  complete("tokenizer_config.json", tokenizer_config);
+  complete("generation_config.json", generation_config);
   return files;
 }
 

@@ -42,9 +42,7 @@ class Tokenizer {
   // Appends the ids of `text` to `ids`, and what is known of each of `places`, ascending offsets into it in
   // bytes, to `at`.
   void encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
-                 std::vector<IdsAt>& at) const {
-    do_encode_at(text, places, ids, at);
-  }
+                 std::vector<IdsAt>& at) const;
 
   // The ids of `text` as a prompt by itself, with the tokens that tokenizer.json's post_processor puts around
   // one, such as a beginning of text; training data has them only where they are written in it.

@@ -159,6 +159,7 @@ std::vector<int32_t> BpeTokenizer::encode_prompt(std::string_view text) const {
   std::vector<int32_t> ids = file_.post_processor.before;
   encode_from(Place::start, text, ids, {});
   ids.insert(ids.end(), file_.post_processor.behind.begin(), file_.post_processor.behind.end());
+  require_rows(ids);
   return ids;
 }
 

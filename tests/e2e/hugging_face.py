@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -47,7 +46,8 @@ WINDOWS = {"sliding_window": 5, "sliding_window_pattern": 2}
 ROPE_SCALING = {"rope_scaling": {"factor": 8, "original_max_position_embeddings": 16}}
 ALL_BIASES = {"attention_bias": True, "mlp_bias": True}
 
-# name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's
+# name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's;
+# declared: in a folder whose tokenizer_config.json names GPT-2's class, which splits otherwise
 CASES = {
     "gpt2-tied": ("gpt2", GPT2, "byte"),
     "gpt2-untied": ("gpt2", {**GPT2, **UNTIED}, "byte"),
@@ -78,6 +78,7 @@ CASES = {
     "qwen2-byte": ("llama", QWEN2, "byte"),
     "qwen2-prepared": ("llama", QWEN2, "prepared"),
     "llama-prepared": ("llama", LLAMA, "prepared"),
+    "llama-declared": ("llama", LLAMA, "declared"),
     "gpt2-prepared": ("gpt2", GPT2, "prepared"),
     "qwen3-prepared": ("qwen3", QWEN3, "prepared"),
     # LlamaConfig refuses them.
@@ -236,7 +237,11 @@ def run_case(hydrac, name, tokenizer_json):
     family, model, tokenizer = CASES[name]
     if tokenizer == "prepared" and not pathlib.Path(hydrac.folder, tokenizer).exists():
         hydrac("data", "prepare", "-q", "corpus.txt", "-o", tokenizer, "--vocab-size", "290")
-    files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json"}
+    declared = pathlib.Path(hydrac.folder, "declared")
+    declared.mkdir(exist_ok=True)
+    (declared / "tokenizer.json").write_bytes(pathlib.Path(tokenizer_json).read_bytes())
+    (declared / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json", "declared": "declared/tokenizer.json"}
     spec = spec_of(name, model, files.get(tokenizer, tokenizer))
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
     promise = f"# checkpoints are Hugging Face's {family}: transformers loads them\n"

@@ -108,7 +108,8 @@ TEST(TokenizerFiles, SayWhatEndsAText) {
   EXPECT_EQ(json::parse(own.at("tokenizer_config.json"))["eos_token"], "<|endoftext|>");
   const TempFolder folder;
   const std::string path = folder.write("tokenizer.json", "{}");
-  const std::string config = R"({"eos_token": "x", "chat_template": "y"})";
+  const std::string config =
+      R"({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "x", "chat_template": "y"})";
   folder.write("tokenizer_config.json", config);
   folder.write("generation_config.json", R"({"eos_token_id": [3, 9], "top_k": 20})");
   const std::string same = R"({"eos_token_id": [3, 9], "top_k": 20})";
@@ -117,6 +118,19 @@ TEST(TokenizerFiles, SayWhatEndsAText) {
   EXPECT_EQ(eos(more), json({3, 9, 4}));
   EXPECT_EQ(json::parse(more.at("generation_config.json"))["top_k"], 20);
   EXPECT_EQ(more.at("tokenizer_config.json"), config);
+}
+
+TEST(TokenizerFiles, NameTheClassThatTakesTheTokenizerAsItIs) {
+  const TempFolder folder;
+  const std::string path = folder.write("tokenizer.json", "{}");
+  const auto config = [&](const std::string& given) {
+    folder.write("tokenizer_config.json", given);
+    return json::parse(tokenizer_files(path, "{}", {}).at("tokenizer_config.json"));
+  };
+  const json fast = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"add_bos_token", true}};
+  EXPECT_EQ(config(R"({"tokenizer_class": "GPT2Tokenizer", "add_bos_token": true})"), fast);
+  EXPECT_EQ(config(R"({"add_bos_token": true})"), fast);
+  EXPECT_THROW(config("[]"), InputError);
 }
 
 }  // namespace
