@@ -35,6 +35,7 @@ struct DataSettings {
   std::string text_key = "text";
   bool raw_uint16 = false;  // all files are ids of 16 bits without a header: see open_raw_tokens()
   std::string cache_dir;
+  int64_t enough_tokens = 0;  // above 0: text is tokenized until there are so many, and not kept
 
   // Tokens: records of JSONL and JSON as items, each packed whole (item_loader.h, text/item_encoder.h).
   bool items = false;
@@ -66,6 +67,7 @@ struct Corpus {
   std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
   std::string fingerprint;                   // of the data
   DataSizes sizes;                           // none 0 that the data has
+  bool is_cut = false;                       // by DataSettings::enough_tokens: there is more of the data
   std::vector<int32_t> reply_end;  // tokens that end a reply in DataSettings::chat_template; may be empty
 };
 

@@ -24,7 +24,8 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   options.patterns = patterns;
   options.text_key = settings.text_key;
   options.raw_uint16 = settings.raw_uint16;
-  options.cache_dir = settings.cache_dir;
+  options.enough_tokens = settings.enough_tokens;
+  if (options.enough_tokens == 0) options.cache_dir = settings.cache_dir;
   if (!quiet) {
     options.notice = [](const std::string& line) { print_text(stdout, line + "\n"); };
     options.progress = [](const TokenizeProgress& p) {
@@ -40,7 +41,9 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
                           settings.most_prompt_tokens};
   const auto load = [&](const std::vector<std::string>& patterns) {
-    return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
+    CorpusOptions options = corpus_options(settings, patterns, quiet);
+    options.is_cut = &corpus.is_cut;
+    return load_items(options, format, *corpus.tokenizer);
   };
   const std::shared_ptr<const ItemStore> train = load(settings.path);
   const std::span<const MarkedToken> tokens = train->tokens();
@@ -81,7 +84,9 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   } else {
     fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(),
                       [&](const std::vector<std::string>& patterns) {
-                        return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
+                        CorpusOptions options = corpus_options(settings, patterns, quiet);
+                        options.is_cut = &corpus.is_cut;
+                        return load_tokens(options, *corpus.tokenizer);
                       });
   }
   if (settings.tokenizer != "byte" && settings.tokenizer != "char")
