@@ -46,7 +46,7 @@ struct Rule {
   }
 };
 
-// Whether `text` is no path, though the key takes paths.
+// True for a text that is no path, though the key takes paths.
 constexpr bool is_word(const Rule& rule, std::string_view text) {
   return !text.empty() && (text == rule.words[0] || text == rule.words[1]);
 }
