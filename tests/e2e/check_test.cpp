@@ -16,7 +16,7 @@ using test::spill;
 // The refusal of a run and a check of the same words, which is the same one.
 std::string refusal(const Workplace& place, const Words& words) {
   const Outcome check = place.run(with({"check", "base.yaml"}, words));
-  const Outcome run = place.run(with({"run", "-q", "base.yaml"}, words));
+  const Outcome run = place.run(with({"run", "base.yaml"}, words));
   EXPECT_EQ(check.code, 2) << check.out;
   EXPECT_EQ(run.code, 2) << run.out;
   EXPECT_EQ(check.err, run.err);
@@ -42,7 +42,7 @@ TEST(Check, SaysNoToDataThatARunRefuses) {
        "of 1 items to train on none is left"},
       {{"data.path=cut.bin"}, "cut.bin: not a token file"},
       {{"data.val_path=tiny.txt"}, "data.val_path has 11 tokens, but a sequence of 16"},
-      {{"train.sequence_len=4096"}, "the training data has "},
+      {{"train.sequence_len=4096"}, "validate, but a sequence of 4096"},
   };
   for (const auto& [words, said] : cases)
     EXPECT_NE(refusal(place, words).find(said), std::string::npos) << refusal(place, words);
@@ -75,9 +75,9 @@ TEST(Check, SaysNoToWeightsThatARunRefuses) {
 
 TEST(Check, SaysNoToARewardCommandThatAFileNames) {
   const Workplace place;
-  spill(
-      place / "grpo.yaml",
-      "extends: base.yaml\nobjective: {name: grpo, reward: {command: ./reward.py}}\ndata: {format: chat}\n");
+  spill(place / "grpo.yaml",
+        "extends: base.yaml\nobjective: {name: grpo, max_new_tokens: 4, reward: {command: "
+        "./reward.py}}\ndata: {format: chat}\n");
   const Outcome check = place.run({"check", "grpo.yaml"});
   EXPECT_EQ(check.code, 2);
   EXPECT_NE(check.err.find("a file cannot name a program that is run"), std::string::npos) << check.err;
@@ -137,6 +137,7 @@ TEST(Check, RefusesSizesThatCannotBeCounted) {
   const Outcome outcome =
       place.run({"check", "base.yaml", "model.num_hidden_layers=1024", "model.vocab_size=16777216",
                  "model.hidden_size=65536", "train.sequence_len=16777216", "train.micro_batch_size=65536",
+                 "model.num_attention_heads=1024", "model.num_key_value_heads=1024",
                  "model.intermediate_size=1048576"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("the program needs more bytes than 64 bits count [out-of-memory]"),
@@ -170,7 +171,7 @@ TEST(Resume, SaysWhereMoreStepsChangeTheRate) {
   EXPECT_EQ(longer.code, 0) << longer.err;
   EXPECT_EQ(
       longer.err,
-      "note: the schedule is another one now: the learning rate was 3e-05 in step 6, and is 0.000153 in step "
+      "note: the schedule is another one now: the learning rate was 3e-05 in step 6, and is 0.00013 in step "
       "7\n");
   const Outcome same = place.run({"base.yaml", "--resume", "train.max_steps=12"});
   EXPECT_EQ(same.err, "");
