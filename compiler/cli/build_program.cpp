@@ -88,7 +88,9 @@ driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Sp
 }
 
 PlannedProgram planned(const spec::Spec& spec, const driver::CompileOptions& options) {
-  PlannedProgram program{driver::compile(spec, options), driver::memory_limit(spec, options), {}};
+  PlannedProgram program{with_countable_sizes(spec, [&] { return driver::compile(spec, options); }),
+                         driver::memory_limit(spec, options),
+                         {}};
   program.problem = driver::memory_problem(program.compiled, options);
   return program;
 }

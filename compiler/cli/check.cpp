@@ -1,48 +1,124 @@
-// `hydrac check`: the resolved spec, and what it will need.
+// `hydrac check`: whether a run would begin here, what it needs, and with -v the resolved spec.
 #include <fmt/format.h>
+
+#include <filesystem>
+#include <sstream>
 
 #include "cli/build_program.h"
 #include "cli/generation_plan.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
+#include "cli/reply_encoder.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
+#include "cli/run_refusals.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
+#include "driver/prediction.h"
 #include "models/adapter.h"
+#include "runtime/data/input_files.h"
+#include "runtime/error.h"
+#include "runtime/log/units.h"
 #include "spec/hugging_face.h"
 #include "spec/print.h"
 
 namespace hydrac::cli {
 
+namespace {
+
+std::string verdict(const PlannedProgram& planned, const std::string& name) {
+  const int64_t needed = planned.compiled.plan.device_bytes();
+  const driver::MemoryLimit& limit = planned.limit;
+  const char* fits = limit.bytes == 0 ? "may fit" : limit.allows(needed) ? "fits" : "does not fit";
+  return fmt::format("{} {}: it needs {}, and {}\n", name, fits, driver::bytes_text(needed), limit.source);
+}
+
+std::string step_text(const driver::Compiled& c) {
+  const auto& t = c.spec.train;
+  const int64_t micro_batches = t.gradient_accumulation_steps, ranks = c.spec.parallel.data;
+  std::string text = fmt::format("{} of {} {}: {} of {}", runtime::counted(t.max_steps, "step"),
+                                 t.micro_batch_size * micro_batches * ranks * t.sequence_len,
+                                 c.spec.model.input == spec::Input::tokens ? "tokens" : "rows",
+                                 runtime::counted(t.micro_batch_size, "sequence"), t.sequence_len);
+  if (micro_batches > 1) text += fmt::format(", {} times", micro_batches);
+  if (ranks > 1) text += fmt::format(", on each of {} ranks", ranks);
+  const targets::Target& target = *targets::find(c.spec.target);
+  if (driver::rates_of(target, c.spec.optimizations.precision).are_known)
+    text += fmt::format("; {:.3g} ms a step, as predicted", 1e3 * driver::predicted_seconds(c));
+  return text + "\n";
+}
+
+// The end of an answer about training.
+std::string training_text(const driver::Compiled& c) {
+  const spec::Spec& spec = c.spec;
+  std::string text = step_text(c);
+  if (spec.train.optimizer.learning_rate.automatic)
+    text += fmt::format(
+        "a run begins with a range test of up to {} steps, which finds train.optimizer.learning_rate\n",
+        kRangeSteps);
+  if (spec.model.input == spec::Input::tokens)
+    text += describe(spec::hugging_face_model(spec), models::has_adapters(spec)) + "\n";
+  return text;
+}
+
+std::string answer_text(const PlannedProgram& planned, const passes::Log& chosen, bool trains) {
+  std::string text = verdict(planned, planned.compiled.spec.name) + memory_summary(planned.compiled, "");
+  for (const passes::Decision& decision : chosen)
+    text += fmt::format("{}: {}\n", decision.pass, decision.text);
+  return trains ? text + training_text(planned.compiled) : text;
+}
+
+void print_comment(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) fmt::print("# {}\n", line);
+}
+
+std::string data_text(const spec::Spec& spec, const runtime::Corpus& corpus) {
+  uint64_t bytes = 0;
+  const std::vector<runtime::InputFile> files = runtime::expand_patterns(spec.data.path, ".");
+  for (const runtime::InputFile& file : files) bytes += std::filesystem::file_size(file.path);
+  return fmt::format("{} in {}: {}{} an epoch\n", runtime::human_bytes(bytes),
+                     runtime::counted(std::ssize(files), "data file"), corpus.is_cut ? "at least " : "",
+                     runtime::counted(corpus.loader->samples_per_epoch(), "sequence"));
+}
+
+// Refuses the data that a run refuses; otherwise says how much there is. The data of another machine need not
+// be here.
+std::string check_data(const spec::Spec& spec, bool runs_here) {
+  if (!runs_here && !has_data_files(spec)) return "the data is not here, and was not looked at\n";
+  open_reply_encoder(spec);
+  return data_text(spec, look_at_corpus(spec));
+}
+
+}  // namespace
+
 int check_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
-  // Of another machine's cores nothing is known here.
-  if (targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target) require_cores(*spec);
+  const bool runs_here = targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target;
+  const bool trains = !arguments.has("--generate");
+  if (trains) require_own_command(*spec);
+  if (runs_here) trains ? require_places(*spec) : require_cores(*spec);
   leave_training_as_it_is(arguments, *spec);
   const passes::Log chosen = complete_for_planning(*spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
   options.chosen = chosen;
   spec::Spec program = *spec;  // with --generate, that of another one than the spec's own
   options.generation = generation_option(arguments, program);
-  const bool json = arguments.has("--json");
-  if (!json) fmt::print("{}", spec::to_yaml(*spec));
   const PlannedProgram planned = plan_program(program, options);
-  fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
-                        : "\n" + memory_summary(planned.compiled, "# "));
-  if (!json) {
-    for (const passes::Decision& decision : chosen) fmt::print("# {}: {}\n", decision.pass, decision.text);
-  }
-  if (!json && spec->model.input == spec::Input::tokens)
-    fmt::print("# {}\n", describe(spec::hugging_face_model(*spec), models::has_adapters(*spec)));
-  if (!json && spec->train.optimizer.learning_rate.automatic)
-    fmt::print(
-        "# a run begins with a range test of up to {} steps, which finds train.optimizer.learning_rate\n",
-        kRangeSteps);
+  const bool json = arguments.has("--json"), verbose = arguments.has("--verbose");
+  const std::string answer = answer_text(planned, chosen, trains);
+  const auto say = [&](const std::string& text) {
+    if (!json) verbose ? print_comment(text) : fmt::print("{}", text);
+  };
+  if (json) fmt::print("{}", check_json(planned.compiled, planned.limit));
+  say(answer);
+  if (trains) say(check_data(planned.compiled.spec, runs_here));
+  if (verbose && !json) fmt::print("\n{}", spec::to_yaml(*spec));
   require_fit(planned.problem);
+  if (trains) require_weights(planned.compiled);
   return kFine;
 }
 

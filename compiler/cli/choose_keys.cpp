@@ -63,8 +63,10 @@ passes::Log choose_keys(spec::Spec& spec, int64_t memory_bytes) {
   driver::ChosenKeys chosen;
   {
     PlanningProgress progress(driver::fit_space(spec).combinations());
-    chosen = driver::choose_open_keys(planned, options_for(spec, memory_bytes),
+    chosen = with_countable_sizes(spec, [&] {
+      return driver::choose_open_keys(planned, options_for(spec, memory_bytes),
                                       [&](int64_t count) { progress.show(count); });
+    });
   }
   require_fit(chosen.problem);
   spec = std::move(planned);

@@ -10,11 +10,11 @@
 
 #include "cli/starter.h"
 #include "cli/verb.h"
-#include "diag/suggest.h"
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
+#include "spec/other_names.h"
 #include "targets/cuda/machine.h"
 #include "targets/target.h"
 
@@ -71,12 +71,7 @@ std::string target_of(const std::string& word) {
     return gpu.value_or("cpu");
   }
   if (targets::find(word)) return word;
-  std::vector<std::string> names = {"auto", "cuda"};
-  for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
-  const std::string nearest = diag::nearest(word, names);
-  throw InputError(fmt::format(
-      "--for {}: there is no such target; {}", word,
-      nearest.empty() ? "it is " + diag::one_of(names) : fmt::format("did you mean {}?", nearest)));
+  throw InputError(fmt::format("--for {}: there is no such target; {}", word, spec::instead_of_target(word)));
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -131,8 +126,10 @@ int init_verb(const Arguments& arguments) {
   const std::string task = answers.get("--task", fmt::format("What to train: {}", kTasks));
   request.task = task_of(task);
   const bool series = request.task == StarterTask::series;
-  request.target = target_of(answers.get(
-      "--for", "For which hardware: cpu, a GPU as rtx4070 or h100, or auto for this machine", "auto"));
+  const std::string target = answers.get(
+      "--for", "For which hardware: cpu, a GPU as rtx4070 or h100, or auto for this machine", "auto");
+  request.target = target_of(target);
+  request.for_this_machine = target == "auto";
   const bool finetunes = request.task == StarterTask::finetune;
   if (finetunes)
     request.model = answers.get("--model", "The model: a folder as Hugging Face publishes them");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <stdexcept>
 
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -27,6 +28,16 @@ void require_fit(const std::optional<diag::Diagnostic>& problem) {
   diagnostics.report(problem->kind, problem->where, problem->message, problem->suggestion);
   print_found_late(diagnostics);
   throw Reported{kBadInput};
+}
+
+void refuse_sizes(const spec::Spec& spec) {
+  diag::Location place;
+  for (const char* key : {"train.micro_batch_size", "train.global_batch_size", "train.global_batch_tokens"})
+    if (!place.known()) place = spec.where(key);
+  require_fit(diag::Diagnostic{diag::Kind::out_of_memory, place,
+                               "the program needs more bytes than 64 bits count",
+                               "a smaller model, a shorter train.sequence_len or a smaller batch may fit"});
+  throw std::logic_error("a problem that is none");
 }
 
 }  // namespace hydrac::cli

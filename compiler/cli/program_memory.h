@@ -4,6 +4,8 @@
 
 #include "cli/arguments.h"
 #include "diag/diagnostic.h"
+#include "ir/type.h"
+#include "spec/spec.h"
 
 namespace hydrac::cli {
 
@@ -12,5 +14,18 @@ int64_t memory_option(const Arguments& arguments);
 
 // Where there is a problem, prints it and throws Reported.
 void require_fit(const std::optional<diag::Diagnostic>& problem);
+
+// Prints that no machine's memory holds the spec's program, and throws Reported.
+[[noreturn]] void refuse_sizes(const spec::Spec& spec);
+
+// compile(), where sizes that 64 bits cannot count are refused as what does not fit is.
+template <class Compile>
+auto with_countable_sizes(const spec::Spec& spec, Compile compile) {
+  try {
+    return compile();
+  } catch (const ir::SizeOverflow&) {
+    refuse_sizes(spec);
+  }
+}
 
 }  // namespace hydrac::cli

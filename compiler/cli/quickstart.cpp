@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"
+#include "spec/paths.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::cli {
@@ -42,7 +43,7 @@ std::string spec_text(const fs::path& folder, const std::optional<std::string>& 
   std::string text = quickstart_files().front().text;
   text = replaced(text, "@WHAT@", data ? "your text" : "hydrac's own sources");
   text = replaced(text, "@SPEC@", (folder / "quickstart.yaml").string());
-  text = replaced(text, "@DATA@", yaml_quoted(data.value_or((folder / "text.txt").string())));
+  text = replaced(text, "@DATA@", yaml_quoted(data ? spec::path_in(folder, *data) : "text.txt"));
   text = replaced(text, "@PROMPT@", data ? "The " : "// ");
   return replaced(text, "@RUN@", yaml_quoted((folder / "run").string()));
 }

@@ -30,6 +30,7 @@ ReportData spec_data(const Arguments& arguments) {
   options.chosen = complete_for_planning(*spec, memory_option(arguments));
   options.offline = true;
   const PlannedProgram planned = plan_program(*spec, options);
+  require_fit(planned.problem);
   return spec_report(planned.compiled, planned.limit);
 }
 

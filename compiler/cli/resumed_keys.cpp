@@ -1,16 +1,22 @@
 #include "cli/resumed_keys.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "optimizers/optimizer.h"
 #include "runtime/checkpoint/checkpoint_dirs.h"
 #include "runtime/error.h"
 #include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run_files.h"
 #include "spec/batch.h"
 #include "spec/fit_keys.h"
+#include "spec/load.h"
 
 namespace hydrac::cli {
 
@@ -83,6 +89,28 @@ void keep_keys_of_checkpoint(spec::Spec& spec) {
   } catch (const runtime::InputError&) {
     return;  // a damaged checkpoint, which the run passes over or refuses with its reason
   }
+}
+
+void note_changed_rate(const spec::Spec& spec) {
+  const auto checkpoints = runtime::list_checkpoint_dirs(spec.output.dir);
+  const auto newest =
+      std::ranges::find(checkpoints, runtime::CheckpointDir::Kind::complete, &runtime::CheckpointDir::kind);
+  diag::Diagnostics ignored;  // of a spec that trained once
+  const std::string file = runtime::spec_path(spec.output.dir).string();
+  if (newest == checkpoints.end() || !fs::exists(file)) return;
+  const std::optional<spec::Spec> before = spec::load_spec(file, {}, ignored, spec.target);
+  const int64_t step = newest->step;
+  if (!before || step >= spec.train.max_steps) return;
+  const auto last = optimizers::learning_rate_at(*before, step),
+             planned = optimizers::learning_rate_at(*before, step + 1),
+             next = optimizers::learning_rate_at(spec, step + 1);
+  constexpr double kSame = 1e-3;
+  if (!last || !next || std::abs(*next - *planned) <= kSame * std::max(*next, *planned)) return;
+  fmt::print(
+      stderr,
+      "note: the schedule is another one now: the learning rate was {:.3g} in step {}, and is {:.3g} in "
+      "step {}\n",
+      *last, step, *next, step + 1);
 }
 
 }  // namespace hydrac::cli

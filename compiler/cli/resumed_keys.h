@@ -9,4 +9,8 @@ namespace hydrac::cli {
 // where there is no checkpoint, or where it says nothing that the spec takes: the run then says what differs.
 void keep_keys_of_checkpoint(spec::Spec& spec);
 
+// Says where the newest checkpoint of a run that is resumed leaves its schedule, as with more
+// train.max_steps, and both learning rates. The spec's lengths are known.
+void note_changed_rate(const spec::Spec& spec);
+
 }  // namespace hydrac::cli

@@ -8,12 +8,12 @@
 #include "cli/program_memory.h"
 #include "cli/reply_encoder.h"
 #include "cli/resumed_keys.h"
+#include "cli/run_refusals.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "runtime/app/run_ranks.h"
-#include "runtime/checkpoint/file_writer.h"
 #include "runtime/cuda/communicator.h"
 #include "runtime/cuda/device.h"
 #include "runtime/parallel/world.h"
@@ -44,30 +44,6 @@ void require_gpus_of_ranks(const spec::Spec& spec) {
   throw Reported{kBadInput};
 }
 
-// Also said before anything is compiled. What else is wrong with the folder the training loop says.
-void require_output_folder(const spec::Spec& spec) {
-  const std::optional<std::string> obstacle = runtime::obstacle_to_writing(spec.output.dir);
-  if (!obstacle) return;
-  diag::Diagnostics diagnostics;
-  diagnostics.report(diag::Kind::output_not_writable, spec.where("output.dir"),
-                     fmt::format("nothing can be written into {}: {}", spec.output.dir, *obstacle),
-                     "set output.dir to a folder that may be written");
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
-// A spec may come from anywhere; what it runs is for whoever types the command to say.
-void require_own_command(const spec::Spec& spec) {
-  const char* key = "objective.reward.command";
-  if (spec.objective.name != spec::ObjectiveName::grpo || spec.where(key).on_command_line()) return;
-  diag::Diagnostics diagnostics;
-  diagnostics.report(diag::Kind::objective_needs_reward, spec.where(key),
-                     "a file cannot name a program that is run",
-                     "remove it, and give it behind the spec's name: objective.reward.command=./reward.py");
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
 int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks) {
   spec::Spec* const spec = &locked.spec;
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
@@ -76,6 +52,7 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   // Before data is read: tokenizing a corpus takes minutes.
   std::optional<runtime::OpenedEncoder> encoder = open_reply_encoder(*spec);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
+  if (leads && !quiet && resume_option(arguments) != runtime::Resume::never) note_changed_rate(*spec);
   runtime::TrainSettings settings = train_settings(*spec);
   if (encoder) {
     settings.train.objective.encoder = std::move(encoder->encoder);
@@ -111,8 +88,7 @@ int run_verb(const Arguments& arguments) {
   require_own_command(locked->spec);
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);
-  require_cores(locked->spec);
-  require_output_folder(locked->spec);
+  require_places(locked->spec);
   const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
       static_cast<int>(spec::rank_count(locked->spec)), locked->spec.train.cpu_affinity.numbers,
       runtime::Starts::this_program, arguments.has("--quiet"));

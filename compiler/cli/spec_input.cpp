@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -14,18 +13,13 @@
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/app/run_ranks.h"
-#include "runtime/data/input_files.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/parallel/world.h"
-#include "runtime/series/series_corpus.h"
-#include "runtime/text/text_corpus.h"
-#include "spec/chat_template.h"
 #include "spec/divisors.h"
 #include "spec/load.h"
 #include "spec/overrides.h"
-#include "spec/with_data.h"
 #include "targets/cuda/machine.h"
 
 namespace hydrac::cli {
@@ -65,6 +59,7 @@ std::optional<spec::Spec> load_of_run(const Arguments& arguments) {
 
 void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
   const std::string text = diagnostics.render();
+  std::fflush(stdout);  // both may go to one file
   if (!text.empty() && !(good && arguments.has("--quiet"))) runtime::print_error(text);
 }
 
@@ -133,160 +128,6 @@ void require_option(const std::string& option, const std::string& key, const std
   if (!problem.empty()) throw InputError(problem);
 }
 
-namespace {
-
-runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
-  switch (order) {
-    case spec::CurriculumOrder::file:
-      return runtime::CurriculumOrder::file;
-    case spec::CurriculumOrder::length:
-      return runtime::CurriculumOrder::length;
-    case spec::CurriculumOrder::rarity:
-      return runtime::CurriculumOrder::rarity;
-  }
-  throw std::logic_error("an order of a curriculum without a name");
-}
-
-// What an error about messages without a template says of the model's own.
-std::string template_hint(const spec::Spec& spec) {
-  if (spec.data.format != spec::DataFormat::chat || spec.data.chat_template != spec::ChatFormat::none)
-    return "";
-  const auto own = spec::OwnChatTemplate::beside(spec.data.tokenizer);
-  if (!own) return "";
-  const spec::ChatFormat nearest = own->nearest();
-  if (nearest == spec::ChatFormat::none) return fmt::format("none of them is like {}", own->file());
-  return fmt::format("{} is the nearest to {}, but {}", to_string(nearest), own->file(),
-                     own->difference_from(nearest));
-}
-
-}  // namespace
-
-runtime::DataSettings data_settings(const spec::Spec& spec) {
-  runtime::DataSettings settings;
-  settings.path = spec.data.path;
-  settings.val_path = spec.data.val_path;
-  settings.val_fraction = spec.data.val_fraction;
-  settings.tokenizer = spec.data.tokenizer;
-  settings.text_key = spec.data.text_key;
-  settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
-  settings.items = spec.data.format == spec::DataFormat::chat;
-  settings.chat_template = to_string(spec.data.chat_template);
-  settings.template_hint = template_hint(spec);
-  settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
-  settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
-  if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
-  settings.cache_dir = spec.data.cache_dir;
-  settings.target = spec.data.target;
-  settings.features = spec.data.features;
-  settings.shuffle = spec.data.shuffle;
-  if (const auto& c = spec.data.curriculum; c.steps > 0)
-    settings.curriculum = {c.steps, c.start, runtime_order(c.by), spec.train.global_batch_size};
-  settings.document_mask = spec.data.document_mask;
-  if (spec::warms_sequences_up(spec))
-    settings.sequence_warmup = {spec.train.sequence_len, spec.train.sequence_warmup.start,
-                                spec.train.sequence_warmup.steps, spec.train.global_batch_size};
-  settings.classification = spec.model.head == spec::Head::classification;
-  settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels,
-                    spec::begins_with_weights(spec)};
-  settings.batch_size = spec.train.micro_batch_size;
-  settings.sequence_len = spec.train.sequence_len;
-  settings.seed = static_cast<uint64_t>(spec.train.seed);
-  return settings;
-}
-
-namespace {
-
-void set_sizes(spec::Spec& spec, const runtime::DataSizes& sizes) {
-  spec.model.vocab_size = sizes.vocab_size;
-  spec.model.num_features = sizes.num_features;
-  spec.model.num_labels = sizes.num_labels;
-}
-
-}  // namespace
-
-void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer) {
-  const runtime::DataSettings settings = data_settings(spec);
-  runtime::DataSizes sizes = settings.sizes;
-  if (tokenizer)
-    complete_vocabulary(sizes, *tokenizer);
-  else if (sizes.num_features == 0 || sizes.num_labels == 0)
-    complete_from_series(sizes, settings);
-  set_sizes(spec, sizes);
-}
-
-namespace {
-
-void find_missing_tokenizer(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
-  const std::string& tokenizer = spec.data.tokenizer;
-  const bool is_file = spec.model.input == spec::Input::tokens && tokenizer != "byte" && tokenizer != "char";
-  if (is_file && !std::filesystem::exists(tokenizer))
-    diagnostics.report(diag::Kind::unreadable_file, spec.where("data.tokenizer"),
-                       fmt::format("{}: there is no such file", tokenizer),
-                       "a tokenizer is byte, char, or the path of a Hugging Face tokenizer.json");
-}
-
-// Where data cannot be opened: what the spec names and is not there is an error at its key.
-void require_data_files(const spec::Spec& spec) {
-  diag::Diagnostics diagnostics;
-  const auto report = [&](const char* key, const std::string& message) {
-    diagnostics.report(diag::Kind::unreadable_file, spec.where(key), message);
-  };
-  const auto require = [&](const char* key, const std::vector<std::string>& patterns) {
-    try {
-      runtime::expand_patterns(patterns, ".");
-    } catch (const runtime::InputError& error) {
-      report(key, error.what());
-    }
-  };
-  require("data.path", spec.data.path);
-  if (!spec.data.val_path.empty()) require("data.val_path", spec.data.val_path);
-  find_missing_tokenizer(spec, diagnostics);
-  if (!diagnostics.has_errors()) return;
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
-// The same where sizes alone are wanted, for which data is not read but of series and characters.
-void require_sources_of_sizes(const spec::Spec& spec) {
-  if (spec.model.input == spec::Input::series || spec.data.tokenizer == "char")
-    return require_data_files(spec);
-  diag::Diagnostics diagnostics;
-  find_missing_tokenizer(spec, diagnostics);
-  if (!diagnostics.has_errors()) return;
-  print_found_late(diagnostics);
-  throw Reported{kBadInput};
-}
-
-runtime::Corpus opened(const spec::Spec& spec, bool quiet) {
-  const runtime::DataSettings settings = data_settings(spec);
-  try {
-    return spec.model.input == spec::Input::tokens ? open_text(settings, quiet)
-                                                   : open_series(settings, quiet);
-  } catch (const runtime::InputError&) {
-    require_data_files(spec);
-    throw;
-  }
-}
-
-}  // namespace
-
-runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
-  for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
-    if (!quiet) runtime::print_error(fmt::format("note: {}: {}\n", decision.pass, decision.text));
-  if (!quiet && spec.data.chat_template != spec::ChatFormat::none && !spec.is_set("data.chat_template"))
-    runtime::print_error(fmt::format(
-        "note: data.chat_template is {}, which writes as the model's own template does\n",
-        to_string(spec.data.chat_template)));
-  runtime::Corpus corpus = opened(spec, quiet);
-  set_sizes(spec, corpus.sizes);
-  diag::Diagnostics diagnostics;
-  const bool good = complete_with_data(
-      spec, {corpus.loader->samples_per_epoch(), corpus.loader->eval_batches()}, diagnostics);
-  if (!good || !quiet) print_found_late(diagnostics);
-  if (!good) throw Reported{kBadInput};
-  return corpus;
-}
-
 runtime::SampleOptions sample_options(const spec::Spec& spec) {
   runtime::SampleOptions options;
   options.temperature = static_cast<decltype(options.temperature)>(spec.sample.temperature);
@@ -351,6 +192,7 @@ void print_found_late(diag::Diagnostics& diagnostics) {
       source << file.rdbuf();
     diagnostics.add_source(diagnostic.where.file, source.str());
   }
+  std::fflush(stdout);
   runtime::print_error(diagnostics.render());
 }
 
@@ -361,18 +203,6 @@ passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {
   else
     complete_sizes(spec);
   return decisions;
-}
-
-void complete_sizes(spec::Spec& spec) {
-  try {
-    if (spec.model.input == spec::Input::series)
-      complete_from_data(spec, nullptr);
-    else if (spec.model.vocab_size == 0)
-      complete_from_data(spec, runtime::open_tokenizer(data_settings(spec)).get());
-  } catch (const InputError&) {
-    require_sources_of_sizes(spec);
-    throw;
-  }
 }
 
 std::string yaml_quoted(const std::string& text) {

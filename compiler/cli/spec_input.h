@@ -50,6 +50,13 @@ void print_found_late(diag::Diagnostics& diagnostics);
 // decided are not printed if `quiet`. `memory_bytes`: as choose_keys() takes it.
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes = 0);
 
+// Refuses what open_corpus() refuses, in the same words, but tokenizes no more than shows that there is
+// enough (Corpus::is_cut). The spec is complete.
+runtime::Corpus look_at_corpus(const spec::Spec& spec);
+
+// All files that data.path and data.val_path name are there.
+bool has_data_files(const spec::Spec& spec);
+
 runtime::SampleOptions sample_options(const spec::Spec& spec);
 
 // Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "cli/build_program.h"
@@ -12,6 +13,7 @@
 #include "diag/render.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
+#include "spec/paths.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
@@ -235,27 +237,31 @@ void StarterMaker::choose_steps() {
 }
 
 Starter StarterMaker::make() {
-  words_ = {
-      {"NAME", run_name(request_.file)},
-      {"TARGET", request_.target},
-      {"PATH", yaml_quoted(request_.data)},
-      {"PRECISION", std::string(to_string(preset_.optimizations.precision))},
-      {"LOSS", std::string(to_string(preset_.optimizations.loss))},
-      {"RECOMPUTE", recompute_text(preset_.optimizations.recompute)},
-      {"STATE", std::string(to_string(preset_.optimizations.optimizer_state))},
-      {"QK_NORM", preset_.model.qk_norm ? "true" : "false"},
-      {"TOKENIZER", request_.task == StarterTask::characters ? "char" : yaml_quoted(request_.tokenizer)},
-      {"FEATURES", list_text(data_.features)},
-      {"PREDICTED", list_text(data_.predicted)},
-      {"HEAD", request_.classes > 0 ? "classification" : "regression"},
-      {"LABELS", fmt::to_string(request_.classes > 0 ? request_.classes
-                                                     : static_cast<int64_t>(data_.predicted.size()))},
-      {"VAL", data_.tokens < 10'000'000 ? "0.1" : "0.01"},
-      {"RATE", "0.001"},
-      {"STEPS", "1000"},
-      {"WARMUP", "1"},
-      {"EVAL", "1000"},
-      {"DROPOUT", "0"}};
+  const std::string precision = fmt::format("  precision: {}\n", to_string(preset_.optimizations.precision));
+  const std::filesystem::path folder = std::filesystem::path(request_.file).parent_path();
+  const std::string tokenizer =
+      request_.tokenizer == "byte" ? request_.tokenizer : spec::path_in(folder, request_.tokenizer);
+  words_ = {{"NAME", run_name(request_.file)},
+            {"TARGET", request_.target},
+            {"PATH", yaml_quoted(spec::path_in(folder, request_.data))},
+            {"PRECISION", precision},
+            {"OPTIMIZATIONS", "optimizations:\n" + precision},
+            {"LOSS", std::string(to_string(preset_.optimizations.loss))},
+            {"RECOMPUTE", recompute_text(preset_.optimizations.recompute)},
+            {"STATE", std::string(to_string(preset_.optimizations.optimizer_state))},
+            {"QK_NORM", preset_.model.qk_norm ? "true" : "false"},
+            {"TOKENIZER", request_.task == StarterTask::characters ? "char" : yaml_quoted(tokenizer)},
+            {"FEATURES", list_text(data_.features)},
+            {"PREDICTED", list_text(data_.predicted)},
+            {"HEAD", request_.classes > 0 ? "classification" : "regression"},
+            {"LABELS", fmt::to_string(request_.classes > 0 ? request_.classes
+                                                           : static_cast<int64_t>(data_.predicted.size()))},
+            {"VAL", data_.tokens < 10'000'000 ? "0.1" : "0.01"},
+            {"RATE", "0.001"},
+            {"STEPS", "1000"},
+            {"WARMUP", "1"},
+            {"EVAL", "1000"},
+            {"DROPOUT", "0"}};
   choose_batch();
   choose_size();
   choose_steps();
@@ -272,6 +278,7 @@ Starter StarterMaker::make() {
                            : fmt::format("{}, about {} tokens", human(data_.bytes), count(data_.tokens));
   words_["MICRO"] = fmt::format("{} in memory at once, of {} a step", chosen_.micro_batch,
                                 runtime::counted(batch_, "sequence"));
+  if (request_.for_this_machine) say_auto(words_);
   Starter starter{text(), reasons()};
   load_starter(request_.file, starter.text, {});  // what is written is a spec without errors
   return starter;

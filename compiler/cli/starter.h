@@ -19,6 +19,7 @@ enum class StarterTask { characters, language, series, finetune };
 struct StarterRequest {
   StarterTask task = StarterTask::characters;
   std::string target;                // a name of targets.def
+  bool for_this_machine = false;     // which the target is: the spec says auto
   std::string data;                  // a file or a glob
   std::string tokenizer;             // language: byte, or a tokenizer.json
   std::string model;                 // finetune: a folder as Hugging Face publishes models

@@ -16,6 +16,7 @@
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
 #include "spec/chat_template.h"
+#include "spec/paths.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
@@ -186,29 +187,25 @@ std::vector<std::string> FinetuneMaker::reasons() const {
 
 Starter FinetuneMaker::make() {
   const fs::path folder = fs::path(request_.file).parent_path();
-  const std::string from =
-      fs::path(request_.model).is_absolute()
-          ? request_.model
-          : fs::proximate(request_.model, folder.empty() ? "." : folder).generic_string();
   length_ = length_for(target_, config_);
+  const char* precision = target_.is_cpu() ? "fp32" : target_.has_bf16() ? "bf16" : "fp16";
   words_ = {{"TITLE", "Adapters (LoRA) that teach a model of Hugging Face's your data."},
             {"PRESET", "for " + request_.target},
             {"FILE", diag::printable(request_.file, 200)},
             {"NAME", run_name(request_.file)},
             {"TARGET", request_.target},
-            {"FROM", yaml_quoted(from)},
-            {"PATH", yaml_quoted(request_.data)},
+            {"FROM", yaml_quoted(spec::path_in(folder, request_.model))},
+            {"PATH", yaml_quoted(spec::path_in(folder, request_.data))},
             {"VAL", data_.tokens < 10'000'000 ? "0.1" : "0.01"},
             {"LENGTH", fmt::to_string(length_)},
             {"LENGTH_WHY", data_.items ? "tokens; items that are longer are dropped"
                                        : "tokens that the model sees at once"},
             {"RATE", fmt::format("{}", kRate)},
-            {"PRECISION", target_.is_cpu()     ? "fp32"
-                          : target_.has_bf16() ? "bf16"
-                                               : "fp16"}};
+            {"PRECISION", fmt::format("  precision: {}\n", precision)}};
   describe_data();
   choose_steps();
   choose_savings();
+  if (request_.for_this_machine) say_auto(words_);
   Starter starter{text(), reasons()};
   load_starter(request_.file, starter.text, {});  // what is written is a spec without errors
   return starter;

@@ -74,6 +74,11 @@ std::string fill_starter(const std::string& name, const Words& words) {
   return align_comments(fill(starter_file(starter_texts(), name), words));
 }
 
+void say_auto(Words& words) {
+  words["TARGET"] = "auto";
+  words["PRECISION"] = words["OPTIMIZATIONS"] = "";
+}
+
 std::string run_name(const std::string& path) {
   const std::filesystem::path file = path;
   std::string name = file.stem().string();

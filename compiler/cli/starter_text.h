@@ -21,6 +21,9 @@ std::string fill_starter(const std::string& name, const Words& words);
 spec::Spec load_starter(const std::string& name, const std::string& text,
                         const std::vector<std::string>& overrides);
 
+// Makes the words those of a starter for this machine: it names no target, and so no precision of one.
+void say_auto(Words& words);
+
 // The file's name as a run's.
 std::string run_name(const std::string& file);
 

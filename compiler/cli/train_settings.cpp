@@ -38,7 +38,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
       t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps * spec.parallel.data;
   options.peak_flops = static_cast<double>(spec::rank_count(spec)) *
                        driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
-  options.spec_text = spec::to_yaml(spec);
+  options.spec_text = spec::to_yaml(spec, spec.output.dir);
   options.identity = result_keys(spec);
   if (options.adapters) {
     options.checkpoint_files["adapter_config.json"] = adapter_config_json(spec);

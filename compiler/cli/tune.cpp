@@ -22,6 +22,7 @@
 #include "runtime/log/signal.h"
 #include "runtime/log/units.h"
 #include "spec/fit_keys.h"
+#include "spec/print.h"
 #include "tune/machine.h"
 
 namespace hydrac::cli {

@@ -78,8 +78,18 @@ const std::vector<Verb>& verbs() {
        init_verb},
       {"check",
        "SPEC [key=value ...]",
-       "what the resolved spec is and what it will need",
-       {kGenerate, kBatch, kPromptTokens, kJson, kLocked, kLock, kThreads, kMemory, kDump},
+       "whether a run would begin, and what it needs: memory, data, weights; exit 2 where it would not",
+       {{"--verbose,-v", "",
+         "also print the resolved spec, every key with its value, the rest as its comment"},
+        kGenerate,
+        kBatch,
+        kPromptTokens,
+        kJson,
+        kLocked,
+        kLock,
+        kThreads,
+        kMemory,
+        kDump},
        check_verb},
       {"explain",
        "SPEC [key=value ...]",
@@ -237,8 +247,8 @@ const std::vector<Verb>& verbs() {
        merge_verb},
       {"schema", "", "the spec language as JSON Schema", {}, schema_verb},
       {"keys",
-       "",
-       "the spec language as Markdown: every key with type, default, range and meaning",
+       "[KEY ...]",
+       "what a key, or a section's keys, take and mean; without: all of them, as Markdown",
        {},
        keys_verb},
   };
@@ -372,8 +382,18 @@ int run_words(std::vector<std::string> words) {
 
 }  // namespace
 
+namespace {
+
+// Standard output and an error may go to one file: what comes first is written first.
+struct FlushedOutput {
+  ~FlushedOutput() { std::fflush(stdout); }
+};
+
+}  // namespace
+
 int main(const std::vector<std::string>& words) {
   return runtime::exit_code_of("hydrac", [&] {
+    const FlushedOutput before_errors;
     try {
       return run_words(words);
     } catch (const Reported& reported) {

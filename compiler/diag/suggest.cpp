@@ -21,6 +21,36 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return length;
 }
 
+std::string digits_of(std::string_view word) {
+  std::string digits;
+  for (const char c : word)
+    if (c >= '0' && c <= '9') digits += c;
+  return digits;
+}
+
+// True where `word` can be `candidate` with slips in it, and not another word. Digits tell versions and sizes
+// apart (relu2, rtx5080), a first letter is seldom wrong (qlora), and a slip does not replace half of a part
+// (flash_attention, fp8_attention).
+bool may_mean(std::string_view word, std::string_view candidate) {
+  if (digits_of(word) != digits_of(candidate)) return false;
+  const bool swapped = word.size() > 1 && candidate.size() > 1 && folded(word[0]) == folded(candidate[1]) &&
+                       folded(word[1]) == folded(candidate[0]);
+  if (folded(word[0]) != folded(candidate[0]) && !swapped) return false;
+  while (!word.empty() && !candidate.empty()) {
+    const auto take_part = [](std::string_view& rest) {
+      const auto end = std::ranges::find(rest, '_', folded) - rest.begin();
+      const std::string_view part = rest.substr(0, static_cast<size_t>(end));
+      rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+      return part;
+    };
+    const std::string_view a = take_part(word), b = take_part(candidate);
+    // Parts are compared one by one where there are as many of both.
+    if (word.empty() != candidate.empty()) return true;
+    if (edit_distance(a, b) > std::max<size_t>(1, std::max(a.size(), b.size()) / 2)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -48,7 +78,7 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   std::pair<size_t, ptrdiff_t> best_rank;  // distance, then the longest common beginning
   for (const std::string& candidate : known) {
     const size_t distance = edit_distance(word, candidate);
-    if (distance > farthest || distance >= candidate.size()) continue;
+    if (distance > farthest || distance >= candidate.size() || !may_mean(word, candidate)) continue;
     const std::pair rank{distance, -static_cast<ptrdiff_t>(common_prefix(word, candidate))};
     if (!best.empty() && rank >= best_rank) continue;
     best = candidate;

@@ -105,6 +105,15 @@ int64_t moments_kept(const Compiled& c) {
   return static_cast<int64_t>((1 - c.spec.optimizations.offload.optimizer_state) * bytes);
 }
 
+// The plan's offsets are sums of these.
+void require_countable(const ir::Graph& graph) {
+  double bytes = 0;
+  for (const ir::Value& value : graph.values)
+    bytes += static_cast<double>(element_count(value.shape)) * static_cast<double>(value.slots) *
+             static_cast<double>(size_of(value.dtype));
+  if (bytes > 0x1p62) throw ir::SizeOverflow();
+}
+
 }  // namespace
 
 passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
@@ -266,6 +275,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
 
   // kernels and calls, then memory
+  require_countable(c.graph);
   c.program = build_program(c, target, options);
   demand("program", ir::verify(c.graph));  // with the scratch memory that kernels ask for
   demand("program", program::verify(c.graph, c.program));

@@ -19,7 +19,11 @@ using passes::RecomputeChoice;
 class Remedies {
  public:
   Remedies(const Compiled& compiled, const CompileOptions& options, const MemoryLimit& limit)
-      : spec_(compiled.spec), choice_(compiled.recompute), options_(options), limit_(limit) {
+      : spec_(compiled.spec),
+        choice_(compiled.recompute),
+        options_(options),
+        limit_(limit),
+        takes_long_(planned_calls(compiled) > kQuicklyPlannedCalls) {
     options_.dump_dir.clear();
   }
 
@@ -50,6 +54,16 @@ class Remedies {
   }
 
  private:
+  // Planning takes as long as there are calls in all layers: a second from some 100,000 of them on.
+  static constexpr int64_t kQuicklyPlannedCalls = 20'000;
+  static int64_t planned_calls(const Compiled& compiled) {
+    int64_t calls = 0;
+    for (const program::Function& function : compiled.program.functions)
+      for (const program::Section& section : function.sections)
+        calls += std::max(section.layers, 1) * std::ssize(section.calls);
+    return calls;
+  }
+
   // Asks `fits` of smaller micro-batches first where this one is huge: a head in parts has so many then that
   // planning takes seconds, and memory only grows with the micro-batch.
   template <class Fits>
@@ -98,6 +112,7 @@ class Remedies {
     std::optional<RecomputeChoice> choice;
     spec::Spec any_layers = spec;
     any_layers.optimizations.recompute_layers = 0;
+    if (takes_long_) return fits(any_layers, kLeanest) ? std::optional(kLeanest) : std::nullopt;
     const bool fit = fits_from_small(any_layers, [&](const spec::Spec& smaller) {
       const Compiled c = compile_to_fit(smaller, options_);
       choice = c.recompute;
@@ -180,7 +195,8 @@ class Remedies {
     one_sequence.optimizations.recompute_layers = 0;
     CompileOptions no_memory = options_;
     no_memory.memory_bytes = 1;
-    const RecomputeChoice leanest = compile_to_fit(one_sequence, no_memory).recompute;
+    const RecomputeChoice leanest =
+        takes_long_ ? kLeanest : compile_to_fit(one_sequence, no_memory).recompute;
     int64_t most = largest_batch(spec, leanest);
     const bool offload = most == 0 && can_offload();
     if (offload) most = largest_batch(offloaded(spec), leanest);
@@ -192,6 +208,7 @@ class Remedies {
     return {fmt::format("{}", fmt::join(keys, " and "))};
   }
 
+  static constexpr RecomputeChoice kLeanest{.block = true};  // as a rule; a search finds where it is not
   static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
   static constexpr const char* kOffload = "optimizations.offload.optimizer_state: true";
   std::string recompute_key(const RecomputeChoice& choice) const {
@@ -204,6 +221,7 @@ class Remedies {
   const RecomputeChoice choice_;
   CompileOptions options_;
   const MemoryLimit limit_;
+  const bool takes_long_;
 };
 
 }  // namespace

@@ -50,8 +50,10 @@ std::string_view to_string(DType dtype) {
 }
 
 int64_t element_count(const Shape& shape) {
+  constexpr int64_t kMost = int64_t{1} << 59;  // leaves room for bytes of an element, and slots
   int64_t count = 1;
-  for (const Dim& dim : shape) count *= dim.size;
+  for (const Dim& dim : shape)
+    if (__builtin_mul_overflow(count, dim.size, &count) || count > kMost) throw SizeOverflow();
   return count;
 }
 

@@ -1,6 +1,7 @@
 // Element types and shapes of tensors.
 #pragma once
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,12 @@ struct Dim {
 // Row-major: the last dimension is contiguous unless a view says otherwise. A scalar has no dimensions.
 using Shape = std::vector<Dim>;
 
-int64_t element_count(const Shape& shape);
+// More of something than 64 bits count the bytes of.
+struct SizeOverflow : std::overflow_error {
+  SizeOverflow() : std::overflow_error("sizes beyond what 64 bits count") {}
+};
+
+int64_t element_count(const Shape& shape);   // SizeOverflow where their bytes could not be counted
 std::string symbols_of(const Shape& shape);  // "[B,T,3C]"
 std::string sizes_of(const Shape& shape);    // "[16,128,576]"
 std::vector<int64_t> contiguous_strides(const Shape& shape);

@@ -53,6 +53,9 @@ struct RateInputs {
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step,
                                  const RateInputs& inputs);
 
+// The rate of step 1, 2, ... that the spec alone decides; none where losses or a range test do.
+std::optional<double> learning_rate_at(const spec::Spec&, int64_t step);
+
 // Sets the ports and metrics that "update" leaves for the host. A step whose gradients or loss are not finite
 // changes neither parameters nor moments. With the port loss_scale the next step may be a good one
 // (loss_scale.h); without, none after it changes them.

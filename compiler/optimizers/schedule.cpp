@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "functions/expressions.h"
+#include "ir/evaluate.h"
 #include "ops/user_function.h"
 #include "optimizers/optimizer.h"
 
@@ -76,6 +77,25 @@ Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step, 
   }
   if (inputs.whole) return select(*inputs.trial == f64(k, 0), factor, f64(k, 1)) * *inputs.whole;
   return factor * k.constant(spec.train.optimizer.learning_rate, ExprType::f64, "kLearningRate");
+}
+
+std::optional<double> learning_rate_at(const spec::Spec& spec, int64_t step) {
+  const auto& word = spec.train.lr_scheduler.name;
+  const bool is_adaptive = !word.function && word.word == spec::Schedule::adaptive;
+  if (is_adaptive || spec.train.optimizer.learning_rate.automatic) return std::nullopt;
+  ir::Graph graph;
+  const auto scalar = [&](const char* name) {
+    ir::Value value;
+    value.name = name;
+    return ir::Use{graph.add(value), {}};
+  };
+  const ir::Node node{.inputs = {scalar("step")}, .outputs = {scalar("rate")}};
+  BodyBuilder k(graph, node, {});
+  const Term from_0 = convert(k.scalar(0), ExprType::f64) - 1;
+  k.store_row(0, convert(scheduled_learning_rate(k, spec, from_0, {}), ExprType::f32));
+  std::vector<double> number = {static_cast<double>(step)}, rate = {0};
+  ir::evaluate(k.take(), {&number, &rate}, 0);
+  return rate[0];
 }
 
 }  // namespace hydrac::optimizers

@@ -72,8 +72,10 @@ void advise_chat_template(Draft& draft) {
 }  // namespace
 
 void advise(Draft& draft) {
-  advise_width(draft, "model.hidden_size", draft.spec.model.hidden_size);
-  advise_width(draft, "model.intermediate_size", draft.spec.model.intermediate_size);
+  if (!begins_with_weights(draft.spec)) {  // whose widths are no choice
+    advise_width(draft, "model.hidden_size", draft.spec.model.hidden_size);
+    advise_width(draft, "model.intermediate_size", draft.spec.model.intermediate_size);
+  }
   advise_vocabulary(draft);
   // Whether a key has an effect depends on others: with any of them broken it would be a guess.
   if (!draft.broken.empty()) return;

@@ -11,70 +11,13 @@
 #include "spec/convert.h"
 #include "spec/key_table.h"
 #include "spec/layers.h"
+#include "spec/other_names.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
 namespace {
 
 using diag::Kind;
-
-// What other tools call our keys.
-struct OtherName {
-  std::string_view theirs;
-  std::string_view ours;
-};
-constexpr auto kOtherNames = std::to_array<OtherName>({
-    {"n_layer", "model.num_hidden_layers"},
-    {"n_layers", "model.num_hidden_layers"},
-    {"num_layers", "model.num_hidden_layers"},
-    {"n_head", "model.num_attention_heads"},
-    {"n_heads", "model.num_attention_heads"},
-    {"n_kv_heads", "model.num_key_value_heads"},
-    {"n_embd", "model.hidden_size"},
-    {"d_model", "model.hidden_size"},
-    {"dim", "model.hidden_size"},
-    {"width", "model.hidden_size"},
-    {"n_inner", "model.intermediate_size"},
-    {"d_ff", "model.intermediate_size"},
-    {"activation_function", "model.hidden_act"},
-    {"rms_norm_eps", "model.norm_eps"},
-    {"layer_norm_epsilon", "model.norm_eps"},
-    {"bias", "model.attention_bias"},
-    {"resid_pdrop", "model.dropout"},
-    {"attn_pdrop", "model.attention_dropout"},
-    {"dataset", "data.path"},
-    {"block_size", "train.sequence_len"},
-    {"seq_len", "train.sequence_len"},
-    {"context_length", "train.sequence_len"},
-    {"batch_size", "train.micro_batch_size"},
-    {"effective_batch_size", "train.global_batch_size"},
-    {"total_batch_size", "train.global_batch_size"},
-    {"train_batch_size", "train.global_batch_size"},
-    {"per_device_train_batch_size", "train.micro_batch_size"},
-    {"max_iters", "train.max_steps"},
-    {"steps", "train.max_steps"},
-    {"num_train_epochs", "train.epochs"},
-    {"num_epochs", "train.epochs"},
-    {"lr", "train.optimizer.learning_rate"},
-    {"lr_scheduler_type", "train.lr_scheduler.name"},
-    {"warmup_iters", "train.lr_scheduler.warmup_steps"},
-    {"gradient_clipping", "train.max_grad_norm"},
-    {"grad_clip", "train.max_grad_norm"},
-    {"eval_interval", "train.eval_steps"},
-    {"log_interval", "train.log_steps"},
-    {"dtype", "optimizations.precision"},
-    {"gradient_checkpointing", "optimizations.recompute"},
-    {"output_dir", "output.dir"},
-    {"lora_alpha", "adapter.alpha"},
-    {"lora_dropout", "adapter.dropout"},
-    {"lora_r", "adapter.r"},
-    {"rank", "adapter.r"},
-    {"data_parallel", "parallel.data"},
-    {"dp", "parallel.data"},
-    {"tensor_parallel", "parallel.tensor"},
-    {"tp", "parallel.tensor"},
-    {"zero_stage", "parallel.zero"},
-});
 
 // The key that is meant where a section has one value instead of keys, as in `optimizer: adamw`.
 struct MainKey {
@@ -116,6 +59,23 @@ std::vector<std::string> names_in(std::string_view section) {
   for (const SectionRow& row : section_rows())
     if (row.parent == section) names.push_back(row.name);
   return names;
+}
+
+std::vector<std::string> names_everywhere() {
+  std::vector<std::string> names;
+  for (const KeyRow& row : key_rows()) names.push_back(row.name);
+  for (const SectionRow& row : section_rows()) names.push_back(row.name);
+  return names;
+}
+
+// All keys and sections called `name`.
+std::vector<std::string> paths_of(std::string_view name) {
+  std::vector<std::string> paths;
+  for (const KeyRow& row : key_rows())
+    if (row.name == name) paths.push_back(row.path);
+  for (const SectionRow& row : section_rows())
+    if (row.name == name) paths.push_back(row.path);
+  return paths;
 }
 
 bool is_users_own(std::string_view key) {
@@ -233,15 +193,13 @@ std::string meant_key(std::string_view path) {
   const auto did_you_mean = [](std::string_view key) { return fmt::format("did you mean {}?", key); };
   if (section == "train.lr_scheduler" && (name == "cpp" || name == "function"))
     return "a curve of your own is name: {cpp: FILE, function: NAME}";
-  for (const OtherName& other : kOtherNames)
-    if (name == other.theirs) return did_you_mean(other.ours);
+  if (const std::string known = instead_of_name(name); !known.empty()) return known;
   if (const std::string sibling = diag::nearest(name, names_in(section)); !sibling.empty())
     return did_you_mean(sibling);
-  std::vector<std::string> everywhere;
-  for (const KeyRow& row : key_rows()) everywhere.push_back(row.name);
-  const std::string elsewhere = diag::nearest(name, everywhere);
-  for (const KeyRow& row : key_rows())
-    if (row.name == elsewhere) return did_you_mean(row.path);
+  const std::string elsewhere = diag::nearest(name, names_everywhere());
+  std::vector<std::string> places = paths_of(elsewhere);
+  constexpr size_t kMostPlaces = 4;
+  if (!places.empty() && places.size() <= kMostPlaces) return did_you_mean(diag::one_of(places));
   return section.empty() ? "keys of your own begin with x-"
                          : fmt::format("{} has {}; keys of your own begin with x-", section,
                                        fmt::join(names_in(section), ", "));

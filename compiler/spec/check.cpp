@@ -2,25 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <string>
-#include <vector>
-
 #include "diag/render.h"
-#include "diag/suggest.h"
+#include "spec/other_names.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
 
 void check_target_name(Draft& draft) {
   if (!draft.usable({"target"}) || targets::find(draft.spec.target) != nullptr) return;
-  std::vector<std::string> names = {"auto", "cuda"};
-  for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
-  const bool any_gpu = draft.spec.target == "gpu" || draft.spec.target == "GPU";
-  const std::string meant = any_gpu ? "cuda" : diag::nearest(draft.spec.target, names);
-  draft.report(
-      diag::Kind::unknown_target, {"target"},
-      fmt::format("there is no target {}", diag::printable(draft.spec.target)),
-      meant.empty() ? fmt::format("write {}", diag::one_of(names)) : fmt::format("did you mean {}?", meant));
+  draft.report(diag::Kind::unknown_target, {"target"},
+               fmt::format("there is no target {}", diag::printable(draft.spec.target)),
+               instead_of_target(draft.spec.target));
   draft.broken.insert("target");
 }
 

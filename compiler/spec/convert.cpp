@@ -13,6 +13,7 @@
 #include "diag/render.h"
 #include "diag/suggest.h"
 #include "runtime/base/utf8.h"
+#include "spec/other_names.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
@@ -324,10 +325,11 @@ int convert_word(const Node& node, const KeyRow& key, std::span<const EnumValue>
     wrong_type(node, key, diag::one_of(words), diagnostics);
     return -1;
   }
-  const std::string meant = diag::nearest(node.text, words);
+  std::string help = instead_of_word(key.path, node.text);
+  if (const std::string meant = diag::nearest(node.text, words); help.empty() && !meant.empty())
+    help = fmt::format("did you mean {}?", meant);
   diagnostics.report(Kind::unknown_value, node.where,
-                     fmt::format("{} takes {}, not {}", key.path, diag::one_of(words), describe(node)),
-                     meant.empty() ? "" : fmt::format("did you mean {}?", meant));
+                     fmt::format("{} takes {}, not {}", key.path, diag::one_of(words), describe(node)), help);
   return -1;
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "spec/key_table.h"
+#include "spec/paths.h"
 #include "spec/source.h"
 #include "specialize/lift_function.h"
 
@@ -35,8 +36,9 @@ void report(Kind kind, const FunctionProblem& problem, const std::string& file, 
 }
 
 bool lift(const KeyRow& row, CppFunction& function, diag::Diagnostics& diagnostics) {
-  const std::string file = path_from(function.cpp_where, function.cpp);
-  if (function.text.empty()) {
+  const bool is_read = function.text.empty();
+  const std::string file = is_read ? path_from(function.cpp_where, function.cpp, diagnostics) : function.cpp;
+  if (is_read) {
     const std::optional<std::string> text = read_source(file, function.cpp_where, diagnostics);
     if (!text) return false;
     function.text = *text;

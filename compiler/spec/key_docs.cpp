@@ -101,6 +101,12 @@ std::string enum_markdown(std::string_view type, std::span<const EnumValue> valu
   return text;
 }
 
+std::string words_help(std::span<const EnumValue> values) {
+  std::string text;
+  for (const EnumValue& value : values) text += fmt::format("    {}: {}\n", value.spelling, value.doc);
+  return text;
+}
+
 }  // namespace
 
 std::string keys_markdown() {
@@ -115,6 +121,10 @@ std::string keys_markdown() {
       "extend may hold keys that only some of them use. A key that asks for what the target or another key "
       "makes "
       "impossible is an error: nothing else runs in its place.\n\n"
+      "Files and folders to read, and patterns of them, are relative to the folder of the file that names "
+      "them; on the command line, to the "
+      "working folder. `output.dir` and `data.cache_dir`, which are written, are always relative to the "
+      "working folder.\n\n"
       "Numbers are YAML 1.2's (`6e-4`); resolved specs write them so that YAML 1.1 reads them alike "
       "(`6.0e-04`).\n\n";
   text += section_markdown("");
@@ -131,13 +141,21 @@ std::string keys_markdown() {
   return text;
 }
 
-std::string keys_help() {
+std::string key_help(std::string_view name) {
+  const auto is_asked = [&](const std::string& path, const std::string& last) {
+    return path == name || last == name;
+  };
   std::string text;
   const SpecKeys defaults;
   visit_keys(defaults, [&](const KeyRow& row, const auto& field) {
     using T = std::decay_t<decltype(field)>;
-    text += fmt::format("  {:<48} {} ({}; {}{})\n", row.path, row.doc, takes<T>(row),
+    const SectionRow* section = find_section(row.section);
+    if (!is_asked(row.path, row.name) && !(section != nullptr && is_asked(section->path, section->name)))
+      return;
+    text += fmt::format("{}\n  {}\n  takes: {}\n  {}{}\n", row.path, row.doc, takes<T>(row),
                         row.required ? "" : "default: ", default_text(row, field));
+    if constexpr (std::is_enum_v<T>) text += words_help(enum_values(field));
+    if constexpr (is_word_or_function<T>) text += words_help(enum_values(field.word));
   });
   return text;
 }

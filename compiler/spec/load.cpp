@@ -17,6 +17,7 @@
 #include "spec/hugging_face.h"
 #include "spec/layers.h"
 #include "spec/overrides.h"
+#include "spec/paths.h"
 #include "spec/peft_config.h"
 #include "spec/resolve.h"
 #include "spec/source.h"
@@ -54,7 +55,7 @@ bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics
   // Of another type, it is refused later; what the base would have brought is then not missed as well.
   if (const Entry* refused = tree.find("extends")) return refused->value.kind == Node::Kind::scalar;
   if (!extends) return true;
-  const std::string path = path_from(extends->where, extends->text);
+  const std::string path = path_from(extends->where, extends->text, diagnostics);
   const std::string file = identity(path);
   if (std::find(chain.begin(), chain.end(), file) != chain.end()) {
     diagnostics.report(Kind::extends_cycle, extends->where,
@@ -115,7 +116,7 @@ bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
   if (model == nullptr || model->value.kind != Node::Kind::map) return true;
   const std::optional<Node> from = take_text(model->value, "from");
   if (!from) return true;
-  const fs::path path = path_from(from->where, from->text);
+  const fs::path path = from->text;
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   std::optional<Node> config = read_hf_config(is_folder ? (path / "config.json").string() : path.string(),
@@ -133,7 +134,7 @@ bool apply_adapter_from(Node& tree, diag::Diagnostics& diagnostics) {
   if (adapter == nullptr || adapter->value.kind != Node::Kind::map) return true;
   const std::optional<Node> from = take_text(adapter->value, "from");
   if (!from) return true;
-  const fs::path folder = fs::path(path_from(from->where, from->text)).lexically_normal();
+  const fs::path folder = fs::path(from->text).lexically_normal();
   std::optional<Node> config =
       read_peft_config((folder / "adapter_config.json").string(), from->where, adapter->value, diagnostics);
   if (!config) return false;
@@ -190,6 +191,7 @@ std::optional<Spec> load(const std::string& file, const std::string& text,
   if (laid_over != nullptr) overlay_spec(root, *laid_over);
   apply_overrides(overrides, root, diagnostics);
   if (!tree) return std::nullopt;
+  resolve_paths(root, diagnostics);
   whole &= apply_model_from(root, diagnostics);
   whole &= apply_adapter_from(root, diagnostics);
   return finish(root, whole, diagnostics, machine);

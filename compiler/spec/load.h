@@ -20,7 +20,7 @@ std::optional<Spec> load_spec(const std::string& path, std::span<const std::stri
                               diag::Diagnostics& diagnostics, std::string_view machine = "cpu",
                               const Node* laid_over = nullptr);
 
-// The same from text; `file` is the name that diagnostics show, and relative paths start in its folder.
+// The same from text; `file` is the name that diagnostics show, and its folder is that of the spec.
 std::optional<Spec> load_spec_text(const std::string& file, std::string text,
                                    std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
                                    std::string_view machine = "cpu");

@@ -12,6 +12,7 @@
 
 #include "runtime/base/quote.h"
 #include "spec/key_table.h"
+#include "spec/paths.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
@@ -171,6 +172,16 @@ size_t depth_of(const std::string& section) {
   return section.empty() ? 0 : 1 + static_cast<size_t>(std::count(section.begin(), section.end(), '.'));
 }
 
+// Paths become what a spec in `folder` says.
+template <class T>
+void move_paths(T& field, const Rule& rule, const std::filesystem::path& folder) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (rule.is_path && !field.empty() && !is_word(rule, field)) field = path_in(folder, field);
+  } else if constexpr (std::is_same_v<T, StringList>) {
+    for (std::string& item : field) move_paths(item, rule, folder);
+  }
+}
+
 }  // namespace
 
 std::string yaml_text(const std::string& text) {
@@ -181,11 +192,12 @@ std::string to_string(const Share& share) {
   return share == 0 || share == 1 ? yaml(share == 1) : yaml_number(share.value);
 }
 
-std::string to_yaml(const Spec& spec) {
+std::string to_yaml(const Spec& spec, const std::filesystem::path& folder) {
   std::string text;
   std::set<std::string> opened = {""};
-  visit_keys(spec, [&](const KeyRow& row, const auto& field) {
+  visit_keys(spec, [&](const KeyRow& row, auto field) {
     if (is_left_out(row, spec)) return;
+    move_paths(field, row.rule, folder);
     const size_t depth = depth_of(row.section);
     if (opened.insert(row.section).second)
       text += fmt::format("{}{}:\n", std::string(2 * (depth - 1), ' '), find_section(row.section)->name);

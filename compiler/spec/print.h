@@ -1,13 +1,15 @@
 // Resolved specs as text. load_spec(to_yaml(spec)) gives the same spec again.
 #pragma once
+#include <filesystem>
 #include <string>
 
 #include "spec/spec.h"
 
 namespace hydrac::spec {
 
-// Every key with its final value, sections in the order of keys.def, ready to be a run's spec.yaml.
-std::string to_yaml(const Spec& spec);
+// Every key with its final value, sections in the order of keys.def, ready to be a spec.yaml in `folder`: its
+// paths are relative to that, else to the working folder.
+std::string to_yaml(const Spec& spec, const std::filesystem::path& folder = {});
 
 // The same as one JSON object, nested as the sections are.
 std::string to_json(const Spec& spec);

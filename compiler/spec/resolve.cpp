@@ -193,6 +193,7 @@ void Resolver::output() {
 }  // namespace
 
 void resolve_scheduler(Draft& draft) {
+  shorten_schedule(draft);
   Resolver(draft).scheduler();
 }
 
@@ -206,7 +207,7 @@ void resolve(Draft& draft) {
   resolver.optimizer();
   resolver.loss();
   resolve_batch(draft);
-  resolver.scheduler();
+  resolve_scheduler(draft);
   resolver.optimizations();
   resolver.output();
 }

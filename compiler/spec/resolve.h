@@ -11,4 +11,8 @@ void resolve(Draft& draft);
 // The part of it that waits for train.max_steps, where train.epochs stands for that.
 void resolve_scheduler(Draft& draft);
 
+// Comes before that: shortens schedules that a max_steps or epochs of the command line leaves no room for,
+// with a warning.
+void shorten_schedule(Draft& draft);
+
 }  // namespace hydrac::spec

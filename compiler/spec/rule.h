@@ -1,5 +1,6 @@
 // What keys.def says about a key beside its type: where its default comes from, and which values it takes.
 #pragma once
+#include <array>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -36,12 +37,19 @@ struct Rule {
   bool low_open = false;   // low itself is not allowed
   bool high_open = false;  // high itself is not allowed
   Text text = Text::any;   // identifier: letters, digits, . _ -, not starting with a dot or dash
+  bool is_path = false;    // text that names files to read, as spec/paths.h says where they are looked for
+  std::array<std::string_view, 2> words = {};  // of a path: what is a word instead
 
   bool bounded() const { return low != -std::numeric_limits<double>::infinity(); }
   bool allows(double number) const {
     return number >= low && number <= high && !(low_open && number == low) && !(high_open && number == high);
   }
 };
+
+// True for a text that is no path, though the key takes paths.
+constexpr bool is_word(const Rule& rule, std::string_view text) {
+  return !text.empty() && (text == rule.words[0] || text == rule.words[1]);
+}
 
 constexpr Rule any() {
   return {};
@@ -60,6 +68,13 @@ constexpr Rule not_empty() {
 }
 constexpr Rule identifier() {
   return {.text = Rule::Text::identifier};
+}
+
+constexpr Rule path() {
+  return {.is_path = true};
+}
+constexpr Rule path_or(std::string_view word, std::string_view another = "") {
+  return {.text = Rule::Text::not_empty, .is_path = true, .words = {word, another}};
 }
 
 }  // namespace hydrac::spec

@@ -1,6 +1,7 @@
 // What keys.def says, for other readers: editors, people, and `--help`.
 #pragma once
 #include <string>
+#include <string_view>
 
 namespace hydrac::spec {
 
@@ -10,7 +11,7 @@ std::string json_schema();
 // The spec language as Markdown, one table a section: docs/keys.md.
 std::string keys_markdown();
 
-// One line a key, for `hydrac --help`.
-std::string keys_help();
+// The keys called `name`, or in sections called so, each with all that is said of it; "" where there is none.
+std::string key_help(std::string_view name);
 
 }  // namespace hydrac::spec

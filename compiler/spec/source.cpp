@@ -99,9 +99,4 @@ std::optional<Node> read_map(const std::string& path, const diag::Location& want
   return text ? parse_map(path, *text, diagnostics) : std::nullopt;
 }
 
-std::string path_from(const diag::Location& where, const std::string& path) {
-  if (where.on_command_line()) return path;
-  return (fs::path(where.file).parent_path() / path).lexically_normal().string();
-}
-
 }  // namespace hydrac::spec

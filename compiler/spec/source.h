@@ -26,8 +26,4 @@ std::optional<Node> parse_map(const std::string& file, const std::string& text,
 std::optional<Node> read_map(const std::string& path, const diag::Location& wanted_by,
                              diag::Diagnostics& diagnostics);
 
-// `path` as written at `where`: relative paths start in the folder of the file that wrote them; on the
-// command line, in the working folder.
-std::string path_from(const diag::Location& where, const std::string& path);
-
 }  // namespace hydrac::spec

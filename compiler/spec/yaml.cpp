@@ -4,7 +4,9 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -202,6 +204,58 @@ std::string colon_help(const diag::Location& where, const diag::Diagnostics& dia
   return "";
 }
 
+// Finds, in a text that is no YAML, the quote that was meant to end in its line and did not: it goes on to
+// the end, or to another value's quote, behind which that value's text stands.
+class OpenQuote {
+ public:
+  // Its place, or nowhere. `start`: that of the text.
+  static diag::Location find(std::string_view text, const diag::Location& start) {
+    OpenQuote scan(text);
+    while (scan.at_ < text.size() && !scan.found_) scan.step();
+    if (!scan.found_ && !scan.quote_) return {};
+    const size_t at = *scan.quote_;
+    const auto line =
+        static_cast<int>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n'));
+    const size_t line_start = line == 0 ? 0 : text.rfind('\n', at) + 1;
+    return {start.file, start.line + line, (line == 0 ? start.col : 1) + static_cast<int>(at - line_start)};
+  }
+
+ private:
+  explicit OpenQuote(std::string_view text) : text_(text) {}
+
+  void step() {
+    const char c = text_[at_++];
+    if (quote_) return in_quotes(c);
+    const char before = at_ < 2 ? '\n' : text_[at_ - 2];
+    if ((c == '"' || c == '\'') && begins_value_) {
+      quote_ = at_ - 1;
+    } else if (c == '#' && (before == ' ' || before == '\n')) {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (c == ' ') {
+      begins_value_ |= before == ':' || before == '-';
+    } else {
+      begins_value_ = c == '\n' || c == '[' || c == '{' || c == ',';
+    }
+  }
+
+  void in_quotes(char c) {
+    const char mark = text_[*quote_];
+    if (c == '\n') crosses_lines_ = true;
+    if (mark == '"' && c == '\\') ++at_;
+    if (c != mark) return;
+    const char next = at_ < text_.size() ? text_[at_] : '\n';
+    found_ = crosses_lines_ && std::string_view(" \n\r,]}:").find(next) == std::string_view::npos;
+    if (!found_) quote_.reset();
+    crosses_lines_ = begins_value_ = false;
+  }
+
+  const std::string_view text_;
+  size_t at_ = 0;
+  std::optional<size_t> quote_;  // where the one begins that is open
+  bool begins_value_ = true;     // a quote here would begin one
+  bool crosses_lines_ = false, found_ = false;
+};
+
 std::string syntax_help(const std::string& message, const diag::Location& where,
                         const diag::Diagnostics& diagnostics) {
   if (diagnostics.source_line(where).find('\t') != std::string_view::npos)
@@ -234,8 +288,12 @@ std::optional<Node> parse_yaml(const std::string& text, const diag::Location& st
       builder.refuse_alias(where);
       return std::nullopt;
     }
-    diagnostics.report(Kind::yaml_syntax, where, "this is no YAML: " + error.msg,
-                       syntax_help(error.msg, where, diagnostics));
+    if (const diag::Location quote = OpenQuote::find(text, start); quote.known())
+      diagnostics.report(Kind::yaml_syntax, quote, "the text that begins with this quote does not end",
+                         "write another quote behind it");
+    else
+      diagnostics.report(Kind::yaml_syntax, where, "this is no YAML: " + error.msg,
+                         syntax_help(error.msg, where, diagnostics));
     return std::nullopt;
   } catch (const Abort&) {
     return std::nullopt;

@@ -41,4 +41,11 @@ std::span<const Target> all();
 // The target called `name`, or nullptr.
 const Target* find(std::string_view name);
 
+// A GPU that exists and is no target by its name.
+struct OtherGpu {
+  std::string_view name;  // in small letters, without dashes: "rtx5080"
+  int capability = 0;
+};
+std::span<const OtherGpu> other_gpus();
+
 }  // namespace hydrac::targets

@@ -38,6 +38,7 @@ struct DataSettings {
   std::string text_key = "text";
   bool raw_uint16 = false;  // all files are ids of 16 bits without a header: see open_raw_tokens()
   std::string cache_dir;
+  int64_t enough_tokens = 0;  // above 0: text is tokenized until there are so many, and not kept
 
   // Tokens: records of JSONL and JSON as items, each packed whole (item_loader.h, text/item_encoder.h).
   bool items = false;
@@ -68,7 +69,8 @@ struct Corpus {
   std::shared_ptr<const BatchLoader> loader;
   std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
   DataIdentity identity;
-  DataSizes sizes;  // none 0 that the data has
+  DataSizes sizes;      // none 0 that the data has
+  bool is_cut = false;  // by DataSettings::enough_tokens: there is more of the data
 };
 
 // Opens a corpus; InputError says what is wrong with it, or where it contradicts the sizes. Says what takes

@@ -43,6 +43,7 @@ TokenizeReport::TokenizeReport(const std::vector<InputFile>& files, const Corpus
 }
 
 void TokenizeReport::at(int64_t bytes_done, int64_t tokens) {
+  if (options_.enough_tokens > 0 && tokens >= options_.enough_tokens) throw EnoughTokens{};
   if (!options_.progress || bytes_done - reported_ < step_) return;
   reported_ = bytes_done;
   options_.progress({std::min(bytes_done, total_), total_, tokens});
@@ -64,8 +65,9 @@ std::vector<InputFile> text_files(const CorpusOptions& options, const char* why_
   return files;
 }
 
-uint64_t token_key(const std::vector<InputFile>& files, const Tokenizer& tokenizer,
-                   const std::vector<std::string>& decides) {
+uint64_t token_key(const CorpusOptions& options, const std::vector<InputFile>& files,
+                   const Tokenizer& tokenizer, const std::vector<std::string>& decides) {
+  if (options.cache_dir.empty()) return 0;
   Hash64 hash;
   hash.add("token cache 1").add(tokenizer.fingerprint());
   if (tokenizer.rows() < tokenizer.vocab_size()) hash.add(static_cast<uint64_t>(tokenizer.rows()));

@@ -38,10 +38,14 @@ class PackedTokens {
   std::string bytes_;
 };
 
+// Ends a visit of the data: CorpusOptions::enough_tokens are there.
+struct EnoughTokens {};
+
 // Says now and then how far tokenizing has come.
 class TokenizeReport {
  public:
   TokenizeReport(const std::vector<InputFile>& files, const CorpusOptions& options);
+  // Throws EnoughTokens.
   void at(int64_t bytes_done, int64_t tokens);
   void end(int64_t tokens);
 
@@ -54,9 +58,10 @@ class TokenizeReport {
 // say where one of them is a token shard.
 std::vector<InputFile> text_files(const CorpusOptions& options, const char* why_no_shards);
 
-// A hash of the files' names and contents, of the tokenizer, and of what else decides the tokens.
-uint64_t token_key(const std::vector<InputFile>& files, const Tokenizer& tokenizer,
-                   const std::vector<std::string>& decides);
+// A hash of the files' names and contents, of the tokenizer, and of what else decides the tokens; 0 without a
+// cache, for which no file is read.
+uint64_t token_key(const CorpusOptions& options, const std::vector<InputFile>& files,
+                   const Tokenizer& tokenizer, const std::vector<std::string>& decides);
 
 // The tokens for `key`: stored ones where the cache has them whole, else what `make` makes, which is stored.
 TokenStore::Segment cached_tokens(const CorpusOptions& options, uint64_t key, const Tokenizer& tokenizer,

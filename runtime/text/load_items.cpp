@@ -18,7 +18,7 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
   TokenizeReport report(files, options);
   std::vector<MarkedToken> item;
   int64_t bytes_done = 0;
-  for_each_record(files, [&](const Record& record) {
+  const auto add = [&](const Record& record) {
     item.clear();
     try {
       encoder.encode(record.value, item);
@@ -28,7 +28,12 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
     packed.append(item);
     bytes_done += record.bytes;
     report.at(bytes_done, packed.count());
-  });
+  };
+  try {
+    for_each_record(files, add);
+  } catch (const EnoughTokens&) {
+    if (options.is_cut) *options.is_cut = true;
+  }
   report.end(packed.count());
   return packed;
 }
@@ -44,7 +49,7 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
                                     format.replies_only ? "replies" : "all"};
   // Tokens that are there say that all prompts were as they must be.
   if (format.most_prompt_tokens > 0) parts.push_back(fmt::format("prompts {}", format.most_prompt_tokens));
-  const uint64_t key = token_key(files, tokenizer, parts);
+  const uint64_t key = token_key(options, files, tokenizer, parts);
   const TokenStore::Segment tokens =
       cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, encoder); });
   if (tokens.width != sizeof(MarkedToken)) throw InputError("the token cache holds tokens of another kind");

@@ -19,8 +19,7 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
   std::vector<int32_t> ids;
   int64_t bytes_done = 0;
   bool first = true;
-  for_each_document(files, options.text_key, [&](const Document& document) {
-    ids.clear();
+  const auto add = [&](const Document& document) {
     if (!first && tokenizer.end_of_text()) ids.push_back(*tokenizer.end_of_text());
     first = false;
     try {
@@ -34,9 +33,16 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
           fmt::format("{}: {}", place_of(document.file, document.kind, document.line), error.what()));
     }
     packed.append(ids);
+    ids.clear();
     bytes_done += static_cast<int64_t>(document.text.size());
     report.at(bytes_done, packed.count());
-  });
+  };
+  try {
+    for_each_document(files, options.text_key, add);
+  } catch (const EnoughTokens&) {
+    packed.append(ids);  // the beginning of a long document
+    if (options.is_cut) *options.is_cut = true;
+  }
   report.end(packed.count());
   return packed;
 }
@@ -50,7 +56,7 @@ std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, cons
   if (std::all_of(all.begin(), all.end(), is_shard))
     return open_token_shards(all, tokenizer.fingerprint(), tokenizer.rows(), options.cache_dir);
   const std::vector<InputFile> files = text_files(options, "and other files are text: give one kind");
-  const uint64_t key = token_key(files, tokenizer, {options.text_key});
+  const uint64_t key = token_key(options, files, tokenizer, {options.text_key});
   std::vector<TokenStore::Segment> segments = {
       cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, tokenizer); })};
   return std::make_shared<TokenStore>(std::move(segments), tokenizer.rows());

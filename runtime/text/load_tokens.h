@@ -19,11 +19,13 @@ struct TokenizeProgress {
 };
 
 struct CorpusOptions {
-  std::filesystem::path base;                             // patterns are relative to it
-  std::vector<std::string> patterns;                      // text, JSONL and JSON, or token shards (not both)
-  bool raw_uint16 = false;                                // all files are raw ids: see open_raw_tokens()
-  std::string text_key = "text";                          // of JSONL lines
-  std::filesystem::path cache_dir;                        // made when missing; empty: tokens stay in memory
+  std::filesystem::path base;         // patterns are relative to it
+  std::vector<std::string> patterns;  // text, JSONL and JSON, or token shards (not both)
+  bool raw_uint16 = false;            // all files are raw ids: see open_raw_tokens()
+  std::string text_key = "text";      // of JSONL lines
+  std::filesystem::path cache_dir;    // made when missing; empty: tokens stay in memory
+  int64_t enough_tokens = 0;          // above 0: the beginning of the data, with about so many
+  bool* is_cut = nullptr;             // becomes true where there is more; may be null
   std::function<void(const TokenizeProgress&)> progress;  // now and then while tokenizing; may be empty
   std::function<void(const std::string&)> notice;         // one line the user should see; may be empty
 };

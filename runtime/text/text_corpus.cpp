@@ -24,7 +24,8 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   options.patterns = patterns;
   options.text_key = settings.text_key;
   options.raw_uint16 = settings.raw_uint16;
-  options.cache_dir = settings.cache_dir;
+  options.enough_tokens = settings.enough_tokens;
+  if (options.enough_tokens == 0) options.cache_dir = settings.cache_dir;
   if (!quiet) {
     options.notice = [](const std::string& line) { print_text(stdout, line + "\n"); };
     options.progress = [](const TokenizeProgress& p) {
@@ -46,7 +47,9 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
                           settings.most_prompt_tokens, settings.template_hint};
   const auto load = [&](const std::vector<std::string>& patterns) {
-    return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
+    CorpusOptions options = corpus_options(settings, patterns, quiet);
+    options.is_cut = &corpus.is_cut;
+    return load_items(options, format, *corpus.tokenizer);
   };
   const std::shared_ptr<const ItemStore> train = load(settings.path);
   const std::shared_ptr<const ItemStore> val = settings.val_path.empty() ? nullptr : load(settings.val_path);
@@ -87,7 +90,9 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   } else {
     fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(), corpus.tokenizer->end_of_text(),
                       [&](const std::vector<std::string>& patterns) {
-                        return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
+                        CorpusOptions options = corpus_options(settings, patterns, quiet);
+                        options.is_cut = &corpus.is_cut;
+                        return load_tokens(options, *corpus.tokenizer);
                       });
   }
   const bool is_ours = settings.tokenizer == "byte" || settings.tokenizer == "char";

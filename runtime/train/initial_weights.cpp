@@ -132,8 +132,7 @@ WeightFiles::Found WeightFiles::find(std::string_view name) const {
   return {};
 }
 
-void WeightFiles::check(StepProgram& program) const {
-  const std::vector<NamedTensor> parameters = filled(program);
+void WeightFiles::check(const std::vector<NamedTensor>& parameters) const {
   std::vector<std::string> missing, misfits, surplus;
   std::set<const TensorEntry*> used;
   for (const NamedTensor& parameter : parameters) {

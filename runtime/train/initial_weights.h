@@ -26,7 +26,9 @@ class WeightFiles {
   // equal. What is neither a parameter nor a constant of transformers' modules (attention masks, rope's
   // frequencies), and no bias or position embedding of zeros, is too much. InputError that lists the tensors
   // that are missing, too much, or of another shape or no floating-point type.
-  void check(StepProgram& program) const;
+  void check(StepProgram& program) const { check(filled(program)); }
+  // The same of a program that is only planned, by its filled() parameters.
+  void check(const std::vector<NamedTensor>& parameters) const;
 
   // Copies them into `program`. InputError as of check(); nothing is copied then.
   void fill(StepProgram& program) const;

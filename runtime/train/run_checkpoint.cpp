@@ -208,8 +208,8 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
   program.set_counters(position.counters);
 }
 
-void check_adapter(StepProgram& program, const std::filesystem::path& folder) {
-  check_tensors(SafetensorsReader(adapter_path(folder)), program.parameters());
+void check_adapter(const std::vector<NamedTensor>& adapters, const std::filesystem::path& folder) {
+  check_tensors(SafetensorsReader(adapter_path(folder)), adapters);
 }
 
 void load_adapter(StepProgram& program, const std::filesystem::path& folder) {

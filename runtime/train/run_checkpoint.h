@@ -74,9 +74,9 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
 // Fills the parameters alone, for sampling. InputError as above.
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint);
 
-// That a folder's adapter_model.safetensors, PEFT's or a checkpoint's, holds the adapters of `program`, which
-// need not be initialized. InputError as above.
-void check_adapter(StepProgram& program, const std::filesystem::path& folder);
+// That a folder's adapter_model.safetensors, PEFT's or a checkpoint's, holds these adapters. InputError as
+// above.
+void check_adapter(const std::vector<NamedTensor>& adapters, const std::filesystem::path& folder);
 
 // Fills them from it. InputError as above.
 void load_adapter(StepProgram& program, const std::filesystem::path& folder);

@@ -96,7 +96,7 @@ TEST_F(Adapters, CheckpointsHoldTheAdapterAloneAsPeftNamesIt) {
   EXPECT_EQ(config["base_model_name_or_path"], "model");
   EXPECT_EQ(config["fan_in_fan_out"], false);
   EXPECT_NE(place_.run({"check", "lora.yaml"})
-                .out.find("# checkpoints are adapters of Hugging Face's llama: PEFT loads them\n"),
+                .out.find("\ncheckpoints are adapters of Hugging Face's llama: PEFT loads them\n"),
             std::string::npos);
 }
 
@@ -196,7 +196,7 @@ TEST_F(Adapters, MergeRefusesWhatRoundsTheAdapterAway) {
 TEST(AdapterExample, LearnsRepliesAndMerges) {
   const Workplace place;
   const std::string example = test::source_dir() + "/examples/lora/";
-  const Outcome trained = place.run({example + "lora.yaml", "data.path=" + example + "chat.jsonl"});
+  const Outcome trained = place.run({example + "lora.yaml"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_NE(trained.out.find("adapters with 19.5k parameters beside 131k that stay as they are"),
             std::string::npos)

@@ -73,8 +73,7 @@ TEST(BadCommand, SaysWhatIsMissingOrTooMuch) {
   expect_refused(place, {"bench", "base.yaml", "--steps", "0"}, "--steps is 0; it must be 1 or more");
   expect_refused(place, {"emit", "base.yaml", "-o", ""}, "-o needs a value: FOLDER");
   expect_refused(place, {"check", ""}, "which spec? Give the path of a YAML file");
-  expect_refused(place, {"keys", "model"},
-                 "keys prints the whole language: \"model\" is one argument too many");
+  expect_refused(place, {"keys", "modle"}, "there is no key modle: did you mean model?");
   expect_refused(place, {"schema", "train.max_steps=3"},
                  "schema prints the whole language: \"train.max_steps=3\" is one argument too many");
 }
@@ -281,9 +280,12 @@ TEST(BadData, AVocabularySmallerThanTheTokenizers) {
       "                                           ^\n"
       "  help: remove vocab_size, or write 256 or more\n");
   const Words words = {"base.yaml", "output.dir=runs/refused", "data.tokenizer=char", "model.vocab_size=4"};
-  expect_refused(
+  expect_text(
       place, words,
-      "model.vocab_size is 4, but the tokenizer has 31 tokens: leave vocab_size out, or make it larger");
+      "<command line>:1:62: error: vocab_size is 4, and the tokenizer char has 31 tokens [vocab-too-small]\n"
+      "  output.dir=runs/refused data.tokenizer=char model.vocab_size=4\n"
+      "                                                               ^\n"
+      "  help: remove it, or write 31 or more\n");
 }
 
 TEST(BadResume, WithoutARun) {

@@ -50,7 +50,7 @@ int64_t half_way(const FitPlace& place) {
 TEST(Fit, CheckPrintsWhatWasChosenAndWhy) {
   const FitPlace place;
   const int64_t limit = half_way(place);
-  const Outcome check = place.run(with({"check"}, with(kFit, {limit_of(limit)})));
+  const Outcome check = place.run(with({"check", "-v"}, with(kFit, {limit_of(limit)})));
   ASSERT_EQ(check.code, 0) << check.err;
   static const std::regex lines(
       "# fit: to fit \\d+ bytes: optimizations\\.memory_limit is [^\n]+\n"
@@ -75,7 +75,7 @@ TEST(Fit, CheckPrintsWhatWasChosenAndWhy) {
 TEST(Fit, ARunIsThatOfTheKeysThatWereChosen) {
   const FitPlace place;
   const Words fitted = with(kFit, {limit_of(half_way(place)), "train.max_steps=4"});
-  test::spill(place / "resolved.yaml", place.run(with({"check"}, fitted)).out);
+  test::spill(place / "resolved.yaml", place.run(with({"check", "-v"}, fitted)).out);
   const Outcome run = place.run(fitted);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_NE(run.err.find("note: fit: taken: micro_batch_size: "), std::string::npos) << run.err;

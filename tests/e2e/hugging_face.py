@@ -223,8 +223,8 @@ def require_same_from_config(hydrac, name, spec, checkpoint):
     """A model whose missing biases were stored as zeros comes back with biases."""
     again = {**spec, "name": "again", "model": {"from": f"{checkpoint}/config.json"}}
     pathlib.Path(hydrac.folder, "again.yaml").write_text(json.dumps(again))
-    now = model_keys(hydrac("check", "again.yaml"))
-    then = model_keys(hydrac("check", f"{name}.yaml", f"model.vocab_size={now['vocab_size']}"))
+    now = model_keys(hydrac("check", "-v", "again.yaml"))
+    then = model_keys(hydrac("check", "-v", f"{name}.yaml", f"model.vocab_size={now['vocab_size']}"))
     free = {"norm_bias", "attention_bias", "attention_output_bias", "mlp_bias"}
     if spec["model"]["position"] == "none":
         free.add("position")

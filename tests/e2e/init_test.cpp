@@ -92,6 +92,31 @@ TEST(Init, TrainsAsItIs) {
   EXPECT_EQ(series.code, 0) << series.err;
 }
 
+TEST(Init, NamesNoHardwareWhereItIsForThisMachine) {
+  const Workplace place;
+  write_text(place);
+  write_series(place);
+  for (const auto& [task, data] : {std::pair("char", "text.txt"), {"series", "days.csv"}}) {
+    const Outcome made = place.run({"init", "--task", task, "--data", data, "-o", "mine.yaml", "--force"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    const std::string spec = slurp(place / "mine.yaml");
+    EXPECT_NE(spec.find("\ntarget: auto\n"), std::string::npos) << spec;
+    EXPECT_EQ(spec.find("precision:"), std::string::npos) << spec;
+    EXPECT_EQ(place.run({"check", "mine.yaml"}).code, 0);
+  }
+}
+
+TEST(Init, IsRelativeToTheSpecsFolder) {
+  const Workplace place;
+  write_text(place);
+  fs::create_directory(place / "specs");
+  ASSERT_EQ(place.run({"init", "--task", "char", "--data", "text.txt", "-o", "specs/mine.yaml"}).code, 0);
+  EXPECT_NE(slurp(place / "specs/mine.yaml").find("path: [\"../text.txt\"]"), std::string::npos);
+  const Outcome check = place.run({"check", "specs/mine.yaml"});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_EQ(check.err, "");
+}
+
 TEST(Init, NeverReplacesAFileUnasked) {
   const Workplace place;
   write_text(place);
@@ -139,7 +164,7 @@ TEST(Init, SaysWhatIsWrong) {
       {{"--task", "char", "--data", "days.csv"}, "days.csv is a CSV file, and --task series reads it"},
       {{"--task", "series", "--data", "text.txt"}, "text.txt is no CSV file"},
       {{"--task", "series", "--data", "days.csv", "--predict", "closed"}, "did you mean close?"},
-      {{"--task", "char", "--data", "text.txt", "--for", "rtx4071"}, "did you mean rtx4070?"},
+      {{"--task", "char", "--data", "text.txt", "--for", "RTX-4070"}, "did you mean rtx4070?"},
       {{"--task", "char", "--data", "text.txt", "--for", "sm_86"}, "its memory is not known"},
       {{"--task", "char", "--data", "text.txt", "--classes", "3"}, "--classes is for --task series"},
       {{"--task", "language", "--data", "text.txt", "--tokenizer", "none.json"}, "none.json"},
@@ -234,9 +259,10 @@ TEST(Init, PresetsAreBasesOfSpecs) {
     const std::string target = name.find("4gb") == std::string::npos || name.find("24gb") != std::string::npos
                                    ? name.find("cpu") != std::string::npos ? "cpu" : "h100"
                                    : "gtx1650ti";
-    spill(place / "mine.yaml", "name: mine\nextends: " + entry.path().string() + "\ntarget: " + target +
-                                   (series ? "\ndata: {path: days.csv, target: close, features: [open]}\n"
-                                           : "\ndata: {path: corpus.txt}\n"));
+    spill(place / "mine.yaml",
+          "name: mine\nextends: " + entry.path().string() + "\ntarget: " + target +
+              (series ? "\ndata: {path: days.csv, target: close, features: [open], val_fraction: 0.3}\n"
+                      : "\ndata: {path: corpus.txt, val_fraction: 0.3}\n"));
     write_series(place);
     checked(place, "mine.yaml");
     ++count;

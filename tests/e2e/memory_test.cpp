@@ -14,8 +14,8 @@ using test::slurp;
 int64_t arena_bytes(const Workplace& place, Words words) {
   words.insert(words.begin(), {"check", "base.yaml"});
   const Outcome outcome = place.run(words);
-  const size_t at = outcome.out.find("\n# arena");
-  return at == std::string::npos ? -1 : std::stoll(outcome.out.substr(at + 8));
+  const size_t at = outcome.out.find("\narena");
+  return at == std::string::npos ? -1 : std::stoll(outcome.out.substr(at + 6));
 }
 
 // As --memory takes it, exactly.

@@ -367,7 +367,7 @@ TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
       (nlohmann::json{
           {"count", 4}, {"tensor", 1}, {"zero", 0}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
   const Outcome text = place.run(with({"check", "base.yaml"}, by_ranks(4)));
-  EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("\n4 ranks have such an arena each, "), std::string::npos) << text.out;
 }
 
 // As many bytes of gradients and parameters, but for padding; the squares of rows, the loss. A quarter of the

@@ -62,7 +62,8 @@ TEST(Quickstart, LearnsFromATextOfOnesOwn) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(fs::exists(place / "mine/first/run/checkpoint-1"));
   EXPECT_FALSE(fs::exists(place / "mine/first/text.txt"));
-  EXPECT_NE(slurp(place / "mine/first/quickstart.yaml").find("path: [\"corpus.txt\"]"), std::string::npos);
+  EXPECT_NE(slurp(place / "mine/first/quickstart.yaml").find("path: [\"../../corpus.txt\"]"),
+            std::string::npos);
 }
 
 TEST(Quickstart, SaysWhatIsWrongWithItsArguments) {

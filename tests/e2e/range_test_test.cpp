@@ -80,7 +80,7 @@ TEST(RangeTest, OtherVerbsSayWithWhichRateTheyTakeTheirSteps) {
       "0.0003, "
       "adamw's default\n";
   EXPECT_EQ(place.run({"bench", "base.yaml", kAuto, "--steps", "1"}).err, note);
-  const Outcome check = place.run({"check", "base.yaml", kAuto});
+  const Outcome check = place.run({"check", "-v", "base.yaml", kAuto});
   EXPECT_NE(check.out.find("    learning_rate: auto\n"), std::string::npos) << check.out;
   EXPECT_NE(check.out.find("# a run begins with a range test of up to 121 steps, which finds "
                            "train.optimizer.learning_rate\n"),

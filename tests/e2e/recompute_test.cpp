@@ -13,8 +13,8 @@ using test::slurp;
 // The arena's bytes as `check` prints them.
 int64_t arena_bytes(const Workplace& place, const std::string& recompute) {
   const Outcome outcome = place.run({"check", "base.yaml", "optimizations.recompute=" + recompute});
-  const size_t at = outcome.out.find("\n# arena");
-  return at == std::string::npos ? -1 : std::stoll(outcome.out.substr(at + 8));
+  const size_t at = outcome.out.find("\narena");
+  return at == std::string::npos ? -1 : std::stoll(outcome.out.substr(at + 6));
 }
 
 class Recompute : public testing::TestWithParam<const char*> {};
@@ -89,7 +89,7 @@ TEST(RecomputeMemory, FallsWithEachLayer) {
         place.run({"check", "base.yaml", "model.num_hidden_layers=6", "train.micro_batch_size=16",
                    fmt::format("optimizations.recompute={}", layers == 0 ? "none" : "block"),
                    fmt::format("optimizations.recompute_layers={}", layers)});
-    return std::stoll(outcome.out.substr(outcome.out.find("\n# arena") + 8));
+    return std::stoll(outcome.out.substr(outcome.out.find("\narena") + 6));
   };
   int64_t before = bytes(0);
   for (int layers = 1; layers <= 5; ++layers) {

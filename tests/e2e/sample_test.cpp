@@ -151,7 +151,7 @@ TEST_F(Sample, APoolOfPagesIsPlannedToTheByte) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
   const Outcome check = place_->run(with({"check", "base.yaml"}, generates));
   EXPECT_NE(
-      check.out.find("#   pool                      65536 bytes   64.0 KiB, keys and values: 2 pages of 64 "
+      check.out.find("\n  pool                      65536 bytes   64.0 KiB, keys and values: 2 pages of 64 "
                      "tokens, 128 tokens that 3 texts share\n"),
       std::string::npos)
       << check.out;

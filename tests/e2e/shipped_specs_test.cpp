@@ -55,6 +55,14 @@ TEST(ShippedSpecs, SayHowToSeeThemRunOnWhatIsThere) {
       command.insert(command.end(), {"-n", "1"});
     const Outcome outcome = place.run(command);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
+    // The resolved spec is a spec that is accepted.
+    const Outcome check = place.run(with({"check", "-v"}, example));
+    EXPECT_EQ(check.code, 0) << check.err;
+    EXPECT_EQ(check.err.find("warning"), std::string::npos) << check.err;
+    test::spill(place / "resolved.yaml", check.out);
+    const Outcome again = place.run({"check", "-v", "resolved.yaml"});
+    EXPECT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(again.out, check.out);
     ++specs;
   }
   EXPECT_GE(specs, 10);

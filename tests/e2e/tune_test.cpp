@@ -328,7 +328,7 @@ TEST(Ablate, ChoosesOpenKeysOnceForAllRows) {
   const Workplace place;
   const auto plan = [&](const std::string& key) {
     const Outcome outcome = place.run({"check", "base.yaml", key});
-    const size_t at = outcome.out.find("# arena") + 7;
+    const size_t at = outcome.out.find("\narena") + 6;
     return std::stoll(outcome.out.substr(at));
   };
   const double limit =

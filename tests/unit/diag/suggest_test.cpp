@@ -26,8 +26,22 @@ TEST(Nearest, FindsWhatWasMeant) {
 }
 
 TEST(Nearest, PrefersTheSameBeginning) {
-  EXPECT_EQ(nearest("relu", std::vector<std::string>{"gelu", "relu2", "silu"}), "relu2");
   EXPECT_EQ(nearest("f16", std::vector<std::string>{"bf16", "fp16"}), "fp16");
+}
+
+TEST(Nearest, DoesNotProposeAnotherWord) {
+  const auto proposed = [](const char* word, const char* known) {
+    return nearest(word, std::vector<std::string>{known}) == known;
+  };
+  EXPECT_FALSE(proposed("relu", "relu2"));
+  EXPECT_FALSE(proposed("relu", "gelu"));
+  EXPECT_FALSE(proposed("rtx5080", "rtx5090"));
+  EXPECT_FALSE(proposed("qlora", "lora"));
+  EXPECT_FALSE(proposed("flash_attention", "fp8_attention"));
+  EXPECT_FALSE(proposed("min_steps", "max_steps"));
+  EXPECT_TRUE(proposed("mxa_steps", "max_steps"));
+  EXPECT_TRUE(proposed("amx_steps", "max_steps"));
+  EXPECT_TRUE(proposed("maxsteps", "max_steps"));
 }
 
 TEST(Nearest, StaysSilentWhenNothingIsNear) {

@@ -456,6 +456,15 @@ INSTANTIATE_TEST_SUITE_P(Keys, EveryKey, testing::ValuesIn(kCases), [](const aut
   return name;
 });
 
+TEST_P(EveryKey, IsPrintedAsASpecThatIsAccepted) {
+  const Case& c = GetParam();
+  if (c.shows == Shows::refusal || c.key == "extends") return;
+  std::vector<std::string> overrides = c.with;
+  overrides.push_back(c.key + "=" + c.other);
+  const spec::Spec spec = loaded(c.base, overrides);
+  EXPECT_EQ(loaded(spec::to_yaml(spec), {}), spec);
+}
+
 TEST(KeyCases, AreThereForEveryKey) {
   std::set<std::string> tried;
   for (const Case& c : kCases) tried.insert(c.key);

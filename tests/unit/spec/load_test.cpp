@@ -71,6 +71,30 @@ TEST(Load, DerivesTheDecayFromTheSchedule) {
   EXPECT_EQ(decay("constant", "20"), 0);
 }
 
+// A schedule that fits stays, and so does one that the command line gives beside the length.
+TEST(Load, ShortensAScheduleThatTheCommandLineLeavesNoRoomFor) {
+  const std::string spec = kSmall + "profile: {start: 90, steps: 5}\n";
+  const auto with = [&](const std::string& schedule, const std::vector<std::string>& overrides) {
+    std::string text = spec;
+    text.replace(text.find("max_steps: 100}"), 15, "max_steps: 100, lr_scheduler: {" + schedule + "}}");
+    return load(text, overrides);
+  };
+  const Loaded shorter = with("warmup_steps: 20", {"train.max_steps=10"});
+  ASSERT_TRUE(shorter.spec) << shorter.text();
+  EXPECT_EQ(shorter.spec->train.lr_scheduler.warmup_steps, 1);
+  EXPECT_EQ(shorter.spec->train.lr_scheduler.decay_steps, 9);
+  EXPECT_EQ(shorter.spec->profile.start, 6);
+  EXPECT_EQ(shorter.diagnostics.all().size(), 1u) << shorter.text();
+  const Loaded wsd = with("name: wsd, warmup_steps: 6, decay_steps: 50", {"train.max_steps=10"});
+  ASSERT_TRUE(wsd.spec) << wsd.text();
+  EXPECT_EQ(wsd.spec->train.lr_scheduler.warmup_steps, 6);
+  EXPECT_EQ(wsd.spec->train.lr_scheduler.decay_steps, 1);
+  const Loaded fits = with("warmup_steps: 20", {"train.max_steps=99"});
+  EXPECT_EQ(fits.text(), "");
+  const Loaded both = with("warmup_steps: 5", {"train.max_steps=10", "train.lr_scheduler.warmup_steps=20"});
+  EXPECT_FALSE(both.spec) << "both were typed";
+}
+
 TEST(Load, DerivesTheOrderOfACurriculumFromTheData) {
   const std::vector<std::string> curriculum = {"data.curriculum.steps=50"};
   const Spec spec = good(kSmall, curriculum);

@@ -59,14 +59,23 @@ TEST(Schema, SaysTypesRangesAndWords) {
 }
 
 TEST(KeyDocs, NameEveryKey) {
-  const std::string help = keys_help();
   const std::string markdown = keys_markdown();
   for (const KeyRow& row : key_rows()) {
-    EXPECT_NE(help.find("  " + row.path + " "), std::string::npos) << row.path;
+    EXPECT_EQ(key_help(row.path).find(row.path + "\n  " + std::string(row.doc)), 0u) << row.path;
     EXPECT_NE(markdown.find("| `" + row.name + "` |"), std::string::npos) << row.path;
   }
   for (const SectionRow& row : section_rows())
     EXPECT_NE(markdown.find("\n## " + row.path + "\n"), std::string::npos) << row.path;
+}
+
+TEST(KeyDocs, HelpWithAKeyOrASection) {
+  EXPECT_EQ(key_help("learning_rate"), key_help("train.optimizer.learning_rate"));
+  const std::string norm = key_help("model.norm");
+  EXPECT_NE(norm.find("\n  takes: layernorm, rmsnorm\n  default: rmsnorm\n    layernorm: "),
+            std::string::npos)
+      << norm;
+  EXPECT_NE(key_help("lr_scheduler").find("train.lr_scheduler.warmup_steps\n"), std::string::npos);
+  EXPECT_EQ(key_help("zzz"), "");
 }
 
 TEST(KeyTable, IsSound) {
