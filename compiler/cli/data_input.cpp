@@ -11,8 +11,10 @@
 #include "cli/verb.h"
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
+#include "spec/chat_template.h"
 #include "spec/with_data.h"
 
 namespace hydrac::cli {
@@ -33,6 +35,18 @@ runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
   throw std::logic_error("an order of a curriculum without a name");
 }
 
+// What an error about messages without a template says of the model's own.
+std::string template_hint(const spec::Spec& spec) {
+  if (spec.data.format != spec::DataFormat::chat || spec.data.chat_template != spec::ChatFormat::none)
+    return "";
+  const auto own = spec::OwnChatTemplate::beside(spec.data.tokenizer);
+  if (!own) return "";
+  const spec::ChatFormat nearest = own->nearest();
+  if (nearest == spec::ChatFormat::none) return fmt::format("none of them is like {}", own->file());
+  return fmt::format("{} is the nearest to {}, but {}", to_string(nearest), own->file(),
+                     own->difference_from(nearest));
+}
+
 }  // namespace
 
 runtime::DataSettings data_settings(const spec::Spec& spec) {
@@ -45,6 +59,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
   settings.items = spec.data.format == spec::DataFormat::chat;
   settings.chat_template = to_string(spec.data.chat_template);
+  settings.template_hint = template_hint(spec);
   settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
   settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
   if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
@@ -59,7 +74,8 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
     settings.sequence_warmup = {spec.train.sequence_len, spec.train.sequence_warmup.start,
                                 spec.train.sequence_warmup.steps, spec.train.global_batch_size};
   settings.classification = spec.model.head == spec::Head::classification;
-  settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels};
+  settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels,
+                    spec::begins_with_weights(spec)};
   settings.batch_size = spec.train.micro_batch_size;
   settings.sequence_len = spec.train.sequence_len;
   settings.seed = static_cast<uint64_t>(spec.train.seed);
@@ -76,7 +92,7 @@ void set_sizes(spec::Spec& spec, const runtime::DataSizes& sizes) {
 
 }  // namespace
 
-void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
+void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer) {
   const runtime::DataSettings settings = data_settings(spec);
   runtime::DataSizes sizes = settings.sizes;
   if (tokenizer)
@@ -126,9 +142,11 @@ void find_missing_data(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
   if (!spec.data.val_path.empty()) find("data.val_path", spec.data.val_path);
 }
 
-// A tokenizer that cannot be opened is refused elsewhere.
+// A model with weights may have fewer rows. A tokenizer that cannot be opened is refused elsewhere.
 void find_small_vocabulary(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
-  if (spec.model.input != spec::Input::tokens || spec.model.vocab_size == 0) return;
+  if (spec.model.input != spec::Input::tokens || spec.model.vocab_size == 0 ||
+      spec::begins_with_weights(spec))
+    return;
   try {
     const int64_t tokens = runtime::open_tokenizer(data_settings(spec))->vocab_size();
     if (spec.model.vocab_size < tokens)
@@ -185,7 +203,11 @@ int64_t enough_tokens(const spec::Spec& spec) {
 
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
-    if (!quiet) fmt::print(stderr, "note: {}: {}\n", decision.pass, decision.text);
+    if (!quiet) runtime::print_error(fmt::format("note: {}: {}\n", decision.pass, decision.text));
+  if (!quiet && spec.data.chat_template != spec::ChatFormat::none && !spec.is_set("data.chat_template"))
+    runtime::print_error(
+        fmt::format("note: data.chat_template is {}, which writes as the model's own template does\n",
+                    to_string(spec.data.chat_template)));
   runtime::Corpus corpus = opened_or_refused(spec, quiet);
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;

@@ -19,6 +19,7 @@
 #include "runtime/base/quote.h"
 #include "runtime/encoder/open_encoder.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 
 namespace hydrac::cli {
 
@@ -119,7 +120,7 @@ int emit_verb(const Arguments& arguments) {
   const emit::Consent consent = consent_of(arguments);
   if (const emit::FolderState state = emit::compare(*folder, files, consent); !state.outdated.empty()) {
     if (!arguments.has("--quiet")) print_unified(*folder, files, state.outdated);
-    fmt::print(stderr, "hydrac: {}\n", emit::outdated_text(state));
+    runtime::print_error(fmt::format("hydrac: {}\n", emit::outdated_text(state)));
     return kFoundWanting;
   }
   const emit::FolderState before = emit::write(*folder, files, consent);

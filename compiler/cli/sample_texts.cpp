@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "runtime/json/json_input.h"
+#include "runtime/log/output.h"
 #include "runtime/log/units.h"
 
 namespace hydrac::cli {
@@ -63,9 +64,11 @@ void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runt
   };
   const auto found = std::ranges::find_if(prompts, begins_twice);
   if (found != prompts.end())
-    fmt::print(stderr,
-               "note: {}the prompt begins with {} twice, because the tokenizer puts it before every prompt\n",
-               found->where.empty() ? "" : found->where + ": ", tokenizer.token_bytes(found->ids[0]));
+    runtime::print_error(
+        runtime::safe_message(fmt::format(
+            "note: {}the prompt begins with {} twice, because the tokenizer puts it before every prompt",
+            found->where.empty() ? "" : found->where + ": ", tokenizer.token_bytes(found->ids[0]))) +
+        "\n");
 }
 
 }  // namespace

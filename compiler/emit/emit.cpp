@@ -265,7 +265,8 @@ void Emitter::check() const {
   program.runtime_headers = specialize::template_headers();
   for (const RuntimeFile& file : runtime_files()) {
     const std::string path = std::string("runtime/") + file.path;
-    if (path.ends_with(".h") || path.ends_with(".cuh")) program.runtime_headers.push_back({path, file.text});
+    if (path.ends_with(".h") || path.ends_with(".cuh") || path.ends_with(".def"))
+      program.runtime_headers.push_back({path, file.text});
   }
   if (!cpu_) program.capability = targets::find(compiled_.spec.target)->capability;
   specialize::check_parses(program);

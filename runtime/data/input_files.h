@@ -22,10 +22,10 @@ std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
                                        const std::filesystem::path& base);
 
 inline SourceKind source_kind(const InputFile& file) {
-  return source_kind(file.path.native());
+  return source_kind(file.path.string());
 }
 inline bool is_gzip(const InputFile& file) {
-  return has_extension(file.path.native(), ".gz");
+  return has_extension(file.path.string(), ".gz");
 }
 
 }  // namespace hydrac::runtime

@@ -43,7 +43,7 @@ void Tokenizer::encode_at(std::string_view text, std::span<const size_t> places,
 }
 
 void Tokenizer::require_rows(std::span<const int32_t> ids) const {
-  if (rows_ >= vocab_size()) return;
+  if (rows() == vocab_size()) return;
   const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= rows_; });
   if (beyond != ids.end())
     throw InputError(fmt::format(

@@ -2,11 +2,9 @@
 // BPE). Every kind survives a round trip through to_json() and parse_tokenizer(), which is how a checkpoint
 // carries it.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,7 +62,7 @@ class Tokenizer {
   // InputError.
   void limit_to(int64_t rows) { rows_ = rows; }
   // Ids below this one have rows.
-  int64_t rows() const { return std::min(rows_, vocab_size()); }
+  int64_t rows() const { return rows_ > 0 && rows_ < vocab_size() ? rows_ : vocab_size(); }
   // InputError that names the first of these ids without a row.
   void require_rows(std::span<const int32_t> ids) const;
   // Bytes use 0, which no text contains; characters have none.
@@ -96,7 +94,7 @@ class Tokenizer {
   virtual uint64_t fingerprint_bits() const = 0;
 
  private:
-  int64_t rows_ = std::numeric_limits<int64_t>::max();
+  int64_t rows_ = 0;  // 0: no limit
 };
 
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.

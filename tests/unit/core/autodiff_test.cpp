@@ -288,16 +288,17 @@ TEST(Autodiff, AccumulatesOverMicroBatches) {
     }
   }
   one.run("micro_step");
-  const models::Interface &a = whole.model->interface, &b = parts.model->interface;
-  two.write({b.inv_count, {}}, one.read({a.inv_count, {}}));
+  const ir::Graph &a = whole.graph, &b = parts.graph;
+  two.write({b.inputs.inv_count, {}}, one.read({a.inputs.inv_count, {}}));
   for (int half : {0, 1}) {
-    for (const auto& [from, to] : {std::pair{a.tokens, b.tokens}, std::pair{a.targets, b.targets}}) {
+    for (const auto& [from, to] :
+         {std::pair{a.inputs.tokens, b.inputs.tokens}, std::pair{a.inputs.targets, b.inputs.targets}}) {
       const std::vector<double> all = one.read({from, {}});
       two.write({to, {}}, {all.begin() + half * 10, all.begin() + half * 10 + 10});
     }
     two.run("micro_step");
   }
-  EXPECT_NEAR(two.read_scalar(b.loss), one.read_scalar(a.loss), 1e-14);
+  EXPECT_NEAR(two.read_scalar(b.results.loss), one.read_scalar(a.results.loss), 1e-14);
   const std::vector<double> expected = one.read({whole.pack.groups[0].gradients, {}}),
                             found = two.read({parts.pack.groups[0].gradients, {}});
   ASSERT_EQ(found.size(), expected.size());

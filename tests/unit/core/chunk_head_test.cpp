@@ -65,8 +65,8 @@ struct Outcome {
 Outcome outcome_of(const SmallModel& small, int micro_batches) {
   Interpreter interpreter(small.graph);
   small.fill(interpreter);
-  const auto& io = small.model->interface;
-  interpreter.write({io.eval_loss, {}}, {std::nan("")});
+  const ir::Graph& graph = small.graph;
+  interpreter.write({graph.results.eval_loss, {}}, {std::nan("")});
   if (micro_batches == 1) {
     for (ir::ValueId parameter : small.parameters()) {
       const ir::Value& gradient = small.graph.value(small.gradient_of(parameter));
@@ -76,7 +76,7 @@ Outcome outcome_of(const SmallModel& small, int micro_batches) {
   }
   for (int i = 0; i < micro_batches; ++i) interpreter.run("micro_step");
   Outcome outcome;
-  outcome.loss = interpreter.read_scalar(io.loss);
+  outcome.loss = interpreter.read_scalar(graph.results.loss);
   outcome.gradients = interpreter.read({small.pack.groups[0].gradients, {}});
   const auto d_hidden = std::ranges::find_if(small.graph.values, [](const ir::Value& value) {
     return value.name == "d_normed" && value.slots > 1;  // of every layer
@@ -85,7 +85,7 @@ Outcome outcome_of(const SmallModel& small, int micro_batches) {
   interpreter.run("update");
   interpreter.run("evaluate");
   outcome.parameters = interpreter.read({small.pack.parameters, {}});
-  outcome.eval_loss = interpreter.read_scalar(io.eval_loss);
+  outcome.eval_loss = interpreter.read_scalar(graph.results.eval_loss);
   return outcome;
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/program/initialize.h"
 #include "runtime/train/train.h"
 #include "spec/load.h"
+#include "spec/print.h"
 #include "targets/executable/program_layout.h"
 #include "tests/unit/support/temp_dir.h"
 #include "tests/unit/train/fake_program.h"
@@ -263,6 +264,12 @@ std::string evidence(Shows shows, const std::string& yaml, const std::vector<std
       return refusal_of(yaml, overrides);
   }
   throw std::logic_error("no such evidence");
+}
+
+std::pair<std::string, std::string> printed(const std::string& yaml, const std::vector<std::string>& overrides) {
+  const Bench bench;
+  const std::string once = spec::to_yaml(loaded(yaml, overrides));
+  return {once, spec::to_yaml(loaded(once, {}))};
 }
 
 }  // namespace hydrac::test

@@ -2,6 +2,7 @@
 // text.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrac::test {
@@ -33,5 +34,8 @@ enum class Shows {
 // Of the spec `yaml` with overrides, in a Bench of its own. Throws where the spec is refused and `shows` says
 // otherwise.
 std::string evidence(Shows shows, const std::string& yaml, const std::vector<std::string>& overrides);
+
+// The spec as it is printed, and as it is printed once it was loaded from that text; in a Bench likewise.
+std::pair<std::string, std::string> printed(const std::string& yaml, const std::vector<std::string>& overrides);
 
 }  // namespace hydrac::test
