@@ -31,6 +31,7 @@ ProgramLayout program_layout() {
   layout.results.step_loss = place(m.state.step_loss);
   layout.results.grad_norm = place(m.state.grad_norm);
   layout.results.learning_rate = place(m.state.learning_rate);
+  layout.results.loss = place(m.state.loss);
   layout.results.eval_loss = place(m.state.eval_loss);
   layout.results.logits = place(m.state.next_logits, V);
   layout.results.vocab_size = kVocabSize;
