@@ -21,10 +21,10 @@ ProgramLayout program_layout() {
   layout.inputs.tokens = place(m.in.tokens, B * T);
   layout.inputs.targets = place(m.in.targets, B * T);
   layout.inputs.token_order = place(m.in.token_order, B * T);
-  layout.inputs.token_ids = V;
   layout.inputs.inv_count = place(m.in.inv_count);
   layout.inputs.prompt = place(m.in.prompt, T);
   layout.inputs.position = place(m.in.position);
+  layout.inputs.token_ids = V;
 
   layout.state.step = place(m.state.step);
   layout.state.rng_step = place(m.state.rng_step);
@@ -37,6 +37,7 @@ ProgramLayout program_layout() {
   layout.results.learning_rate = place(m.state.learning_rate);
   layout.results.loss_scale = place(m.state.step_loss_scale);
   layout.results.skipped = place(m.state.skipped);
+  layout.results.loss = place(m.state.loss);
   layout.results.eval_loss = place(m.state.eval_loss);
   layout.results.logits = place(m.state.next_logits, V);
   layout.results.vocab_size = kVocabSize;
