@@ -43,7 +43,7 @@ class Tuned : public ::testing::Test {
     }
     spill(place_ / "open.lock.yaml", lock_);
   }
-  Outcome check(const Words& more = {}) const { return place_.run(with({"check", "open.yaml"}, more)); }
+  Outcome check(const Words& more = {}) const { return place_.run(with({"check", "open.yaml", "-v"}, more)); }
 
   const Workplace place_;
   static inline std::string lock_;

@@ -336,14 +336,14 @@ TEST_F(CudnnPlanCache, ADamagedFileIsMadeAnew) {
   EXPECT_EQ(fs::file_size(the_file()), size);
 }
 
-TEST_F(CudnnPlanCache, AFolderThatCannotBeWrittenIsAnError) {
+TEST_F(CudnnPlanCache, AFolderThatCannotBeWrittenIsDoneWithout) {
   std::ofstream(folder_) << "a file";
   CudnnAttention attention = open("v9_14", 90, folder_);
-  EXPECT_EQ(
-      message_of<RunError>([&] { attention.forward(problem()); }),
-      fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
-                  "$HYDRAC_CACHE to a folder that can be written",
-                  folder_.string()));
+  testing::internal::CaptureStderr();
+  attention.forward(problem());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                fmt::format("warning: the cache folder {} cannot be written", folder_.string())),
+            std::string::npos);
 }
 
 TEST_F(CudnnPlan, AMissingContextIsCudnnsToReport) {
