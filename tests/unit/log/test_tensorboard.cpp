@@ -206,7 +206,8 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
           "train/mfu=0.5 train/step_time_s=0.008 train/step_time_p50_s=0.007 train/step_time_p95_s=0.009 "
           "train/step_time_max_s=0.016 train/data_wait_s=0.002 train/communication_s=0.003 "
           "system/gpu_memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
-          "system/temperature_celsius=60 system/sm_clock_mhz=1750 system/joules_per_token=32",
+          "system/temperature_celsius=60 system/sm_clock_mhz=1750 system/joules_per_token=32 "
+          "train/mean_depth=1.25 objective/kl=2",
           "2 train/loss=inf system/memory_allocated_mb=2048"}));
 }
 
