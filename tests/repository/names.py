@@ -9,8 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Other projects' names that no code of ours spells; an unused one is an error too.
 FOREIGN = {
-    *("NCCL_DEBUG", "NCCL_MAX_CTAS", "NVCC_APPEND_FLAGS", "lr_find", "lscpu", "manylinux_2_36", "nohup", "topo"),
-    "quick_gelu_backward",  # of generated code, by the user's own function
+    *("NCCL_DEBUG", "NCCL_MAX_CTAS", "NVCC_APPEND_FLAGS", "lr_find", "lscpu", "manylinux_2_36", "nohup", "rdzv", "topo"),
+    *("user_quick_gelu", "user_quick_gelu_backward"),  # of generated code, by the user's own function
 }
 
 FOLDERS = "bench cmake compiler docs examples generated oracle packaging runtime specs templates tests".split()
