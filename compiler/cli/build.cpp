@@ -52,7 +52,8 @@ int build_verb(const Arguments& arguments) {
   Arguments carrying = arguments;
   carrying.options["--vendor-runtime"] = "";
   const fs::path folder = *output, build = folder / "build";
-  emit::write(folder, emitted_files(carrying, *locked, folder), consent_of(arguments));
+  const emit::Files files = emitted_files(carrying, *locked, folder);
+  emit::write(folder, files, emit::compare(folder, files, consent_of(arguments)));
   std::vector<std::string> configure = {"cmake", "-S", folder.string(), "-B", build.string()};
   if (!fs::exists(build / "CMakeCache.txt")) std::ranges::copy(generator(), std::back_inserter(configure));
   run(configure, quiet);

@@ -117,13 +117,13 @@ int emit_verb(const Arguments& arguments) {
   const std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::any_machine);
   if (!locked) return kBadInput;
   const emit::Files files = emitted_files(arguments, *locked, *folder);
-  const emit::Consent consent = consent_of(arguments);
-  if (const emit::FolderState state = emit::compare(*folder, files, consent); !state.outdated.empty()) {
-    if (!arguments.has("--quiet")) print_unified(*folder, files, state.outdated);
-    runtime::print_error(fmt::format("hydrac: {}\n", emit::outdated_text(state)));
+  const emit::FolderState before = emit::compare(*folder, files, consent_of(arguments));
+  if (!before.outdated.empty()) {
+    if (!arguments.has("--quiet")) print_unified(*folder, files, before.outdated);
+    runtime::print_error(fmt::format("hydrac: {}\n", emit::outdated_text(before)));
     return kFoundWanting;
   }
-  const emit::FolderState before = emit::write(*folder, files, consent);
+  emit::write(*folder, files, before);
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);
   for (const std::string& name : before.changed) print_change("changed", name);

@@ -166,13 +166,11 @@ std::optional<int64_t> recorded_threads(const fs::path& folder) {
 std::string outdated_text(const FolderState& state) {
   return fmt::format(
       "kept, but what hydrac would write there has changed: {}\nNothing was written. Change in the kernel "
-      "what "
-      "has to follow (`hydrac diff` shows it), then say --accept",
+      "what has to follow (`hydrac diff` shows it), then say --accept",
       fmt::join(state.outdated, ", "));
 }
 
-FolderState write(const fs::path& folder, const Files& files, const Consent& consent) {
-  const FolderState state = compare(folder, files, consent);
+void write(const fs::path& folder, const Files& files, const FolderState& state) {
   if (!state.foreign.empty()) {
     throw runtime::InputError(
         fmt::format("{} was not written by hydrac: choose another folder, or move it away",
@@ -186,9 +184,7 @@ FolderState write(const fs::path& folder, const Files& files, const Consent& con
                     state.edited.size() == 1 ? "a file was" : "files were",
                     state.edited.size() == 1 ? "it" : "them", fmt::join(state.edited, ", "), kKeepLine));
   }
-  if (!state.outdated.empty()) {
-    throw runtime::InputError(outdated_text(state));
-  }
+  if (!state.outdated.empty()) throw runtime::InputError(outdated_text(state));
   if (const auto name = other_work(folder, state)) {
     throw runtime::InputError(fmt::format(
         "{} holds no program that hydrac wrote, but other files, such as {}: name a new folder or an "
@@ -206,7 +202,6 @@ FolderState write(const fs::path& folder, const Files& files, const Consent& con
     staged.add(folder / kManifestFile, manifest);
   staged.publish();
   for (const std::string& name : state.stale) fs::remove(folder / name);
-  return state;
 }
 
 }  // namespace hydrac::emit

@@ -47,11 +47,10 @@ std::string text_of(const std::filesystem::path& folder, const std::string& name
 // How many threads the cpu's program in `folder` runs on; nothing where there is no such program.
 std::optional<int64_t> recorded_threads(const std::filesystem::path& folder);
 
-// Writes what is changed or missing and removes what is stale; a file that is current or kept is not touched,
-// so that nothing that depends on it is built again. runtime::InputError, with nothing written, where it
-// would overwrite a file that hydrac did not write, where `consent` lacks for what it found, or where the
-// folder holds only foreign files; runtime::RunError when the folder cannot be written. Returns the state it
-// found.
-FolderState write(const std::filesystem::path& folder, const Files& files, const Consent& consent);
+// Writes what is changed or missing in `state`, as compare() found the folder, and removes what is stale; a
+// file that is current or kept is not touched, so that nothing that depends on it is built again.
+// runtime::InputError, with nothing written, where files are foreign, edited or outdated, or where the folder
+// holds other work alone; runtime::RunError when the folder cannot be written.
+void write(const std::filesystem::path& folder, const Files& files, const FolderState& state);
 
 }  // namespace hydrac::emit
