@@ -115,7 +115,7 @@ int check_verb(const Arguments& arguments) {
   };
   if (json) fmt::print("{}", check_json(planned.compiled, planned.limit));
   say(answer);
-  if (trains) say(check_data(planned.compiled.spec, runs_here));
+  if (trains && !planned.problem) say(check_data(planned.compiled.spec, runs_here));
   if (verbose && !json) fmt::print("\n{}", spec::to_yaml(*spec));
   require_fit(planned.problem);
   if (trains) require_weights(planned.compiled);

@@ -136,8 +136,8 @@ TEST(ALink, OfHuggingFacesCacheIsFollowedToItsBlobs) {
         "data: {path: corpus.txt, val_fraction: 0}\n"
         "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 1}\noptimizations: {threads: 1}\n");
   run_well(place, {"tuned.yaml", "-q"});
-  EXPECT_EQ(slurp(place / "runs/tuned/checkpoint-1/tokenizer_config.json"),
-            slurp(blobs / "tokenizer_config.json"));
+  const std::string written = slurp(place / "runs/tuned/checkpoint-1/tokenizer_config.json");
+  EXPECT_NE(written.find("{{ messages }}"), std::string::npos) << written;
   fs::remove(snapshot / "tokenizer_config.json");
   fs::create_symlink("../../../corpus.txt", snapshot / "tokenizer_config.json");
   expect_refused(place, {"tuned.yaml", "-q"}, "tokenizer_config.json is a link that leads out of its folder");

@@ -36,6 +36,13 @@ void put(ir::DType dtype, std::byte* to, double x) {
   return copy(static_cast<uint32_t>(static_cast<int64_t>(x)));
 }
 
+// What memory of that type holds of a number: -1 in uint32 is the largest one.
+double as_held(ir::DType dtype, double x) {
+  std::byte held[4] = {};
+  put(dtype, held, x);
+  return get(dtype, held);
+}
+
 // An operand that a fusion left without a use has no tensor.
 ir::Use use_of(const ir::Node& node, const ir::Operand& operand) {
   if (operand.output >= 0) return node.outputs.at(static_cast<size_t>(operand.output));
@@ -135,8 +142,9 @@ std::string TrialMemory::difference() const {
     // A code may be the next one.
     const bool is_float = tensor.dtype == ir::DType::f32;
     const double all = is_float ? tolerance(tensor) : tensor.dtype == ir::DType::u8 ? 1 : 0;
-    for (const auto& [offset, expected] : tensor.results) {
+    for (const auto& [offset, wanted] : tensor.results) {
       const double found = get(tensor.dtype, tensor.first + offset * size_of(tensor.dtype));
+      const double expected = is_float ? wanted : as_held(tensor.dtype, wanted);
       // A number that is none says that the invented inputs are none that a run has, such as a class beyond
       // the last.
       const double bound = all + 1e-3 * std::abs(expected) * is_float;
