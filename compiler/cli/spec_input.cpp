@@ -59,7 +59,6 @@ std::optional<spec::Spec> load_of_run(const Arguments& arguments) {
 
 void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
   const std::string text = diagnostics.render();
-  std::fflush(stdout);  // both may go to one file
   if (!text.empty() && !(good && arguments.has("--quiet"))) runtime::print_error(text);
 }
 
@@ -192,7 +191,6 @@ void print_found_late(diag::Diagnostics& diagnostics) {
       source << file.rdbuf();
     diagnostics.add_source(diagnostic.where.file, source.str());
   }
-  std::fflush(stdout);
   runtime::print_error(diagnostics.render());
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/locked_spec.h"
 #include "cli/verb.h"
@@ -382,18 +381,8 @@ int run_words(std::vector<std::string> words) {
 
 }  // namespace
 
-namespace {
-
-// Standard output and an error may go to one file: what comes first is written first.
-struct FlushedOutput {
-  ~FlushedOutput() { std::fflush(stdout); }
-};
-
-}  // namespace
-
 int main(const std::vector<std::string>& words) {
   return runtime::exit_code_of("hydrac", [&] {
-    const FlushedOutput before_errors;
     try {
       return run_words(words);
     } catch (const Reported& reported) {

@@ -48,6 +48,7 @@ void print_text(std::FILE* out, std::string_view text) {
 }
 
 void print_error(std::string_view text) {
+  std::fflush(stdout);  // what comes first is written first, where both go to one file
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -44,7 +44,7 @@ TEST(BadCommand, NamesTheNearestVerb) {
 TEST(Command, HasNoOptionsBehindTwoDashes) {
   const Workplace place;
   fs::rename(place / "base.yaml", place / "-base.yaml");
-  const Outcome named = place.run({"check", "--", "-base.yaml", "train.max_steps=3"});
+  const Outcome named = place.run({"check", "-v", "--", "-base.yaml", "train.max_steps=3"});
   EXPECT_EQ(named.code, 0) << named.err;
   EXPECT_NE(named.out.find("max_steps: 3\n"), std::string::npos) << named.out;
   const Outcome behind = place.run({"check", "--", "-base.yaml", "--help"});
