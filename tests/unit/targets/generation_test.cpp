@@ -179,7 +179,8 @@ TEST_P(Generation, BitsDoNotDependOnTheBatch) {
   std::vector<float> expected;
   for (int32_t row = 0; row < 3; ++row) {
     for (int32_t r = 0; r < 3; ++r) {
-      const runtime::Prompt one{r, r == row ? prompt : Ids(other.begin() + row, other.end())};
+      const Ids tokens = r == row ? prompt : Ids(other.begin() + row, other.end());
+      const runtime::Prompt one{r, tokens};
       program.prefill({&one, 1});
     }
     Ids tokens(3, 5 * row), positions(3, 5 - row);
