@@ -20,5 +20,5 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++, libdnnl2 | libdnnl3 | libopenblas0-pthread")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Of `hydrac build` alone.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, libfmt-dev, nlohmann-json3-dev, libpcre2-dev, libutf8proc-dev, zlib1g-dev, pkg-config")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, libfmt-dev, nlohmann-json3-dev, libpcre2-dev, libutf8proc-dev, zlib1g-dev, libzstd-dev, pkg-config")
 include(CPack)

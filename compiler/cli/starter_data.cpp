@@ -21,8 +21,9 @@ namespace {
 using runtime::InputError;
 using runtime::SourceKind;
 
-// Text is about four times as large as its gzip, a token of byte-level BPE about four bytes of text.
-constexpr int64_t kGzipRatio = 4, kBytesPerToken = 4;
+// Text is about four times as large as its compressed file or table, a token of byte-level BPE about four
+// bytes of text.
+constexpr int64_t kPackedRatio = 4, kBytesPerToken = 4;
 
 // As the loader reads a field: missing values count as numbers.
 bool is_number(const std::string& field) {
@@ -65,12 +66,18 @@ int64_t count_rows(const runtime::InputFile& file) {
   return std::max<int64_t>(0, std::ranges::count(mapped->bytes(), '\n') - 1);
 }
 
-// Looked for in the beginning of the file, uncompressed.
+// Looked for in the first records of the file, or in the schema at a table's beginning or end.
 bool has_messages(const runtime::InputFile& file) {
   constexpr size_t kLooked = size_t{1} << 20;
-  if (is_gzip(file)) return false;
+  if (packing(file) != runtime::Packing::none) return false;
   const auto mapped = runtime::MappedFile::open(file.path, file.name);
-  return mapped->bytes().substr(0, kLooked).find("\"messages\"") != std::string_view::npos;
+  const std::string_view bytes = mapped->bytes();
+  const auto has = [](std::string_view part, std::string_view what) {
+    return part.find(what) != std::string_view::npos;
+  };
+  if (source_kind(file) != SourceKind::table) return has(bytes.substr(0, kLooked), "\"messages\"");
+  return has(bytes.substr(0, kLooked), "messages") ||
+         has(bytes.substr(bytes.size() - std::min(bytes.size(), kLooked)), "messages");
 }
 
 }  // namespace
@@ -96,8 +103,9 @@ StarterData look_at_data(const StarterRequest& request) {
     if (series) data.rows += count_rows(file);
     const auto bytes = static_cast<int64_t>(fs::file_size(file.path));
     data.bytes += bytes;
-    const int64_t text = is_gzip(file) ? bytes * kGzipRatio : bytes;
-    if (kind == SourceKind::jsonl || kind == SourceKind::json) {
+    const bool packed = packing(file) != runtime::Packing::none || kind == SourceKind::table;
+    const int64_t text = packed ? bytes * kPackedRatio : bytes;
+    if (has_records(kind)) {
       data.items = true;
       data.messages |= has_messages(file);
     }

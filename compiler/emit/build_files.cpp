@@ -31,7 +31,7 @@ endif()
 
 # The runtime: carried along in runtime/ (hydrac emit --vendor-runtime), or installed. Of others it needs the headers
 # of fmt (text on the screen, messages) and nlohmann-json (metrics, checkpoints); OpenMP; and, only where the data is
-# text, PCRE2 and utf8proc (splitting text as a tokenizer.json says) and zlib (.gz). Token shards need none of the last three.
+# text, PCRE2 and utf8proc (splitting text as a tokenizer.json says), zlib and zstd (.gz, .zst). Token shards need none of the last four.
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/runtime/CMakeLists.txt)
   set(HYDRAC_RUNTIME_TEXT @TEXT@)
   add_subdirectory(runtime EXCLUDE_FROM_ALL)

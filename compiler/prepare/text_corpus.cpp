@@ -13,7 +13,6 @@
 #include "runtime/data/text_bytes.h"
 #include "runtime/error.h"
 #include "runtime/text/documents.h"
-#include "runtime/text/gunzip.h"
 
 namespace hydrac::prepare {
 
@@ -24,7 +23,7 @@ using runtime::SourceKind;
 
 namespace {
 
-// What one thread reads at a time: a file, or lines of a large JSONL file.
+// What one thread reads at a time: a file, lines of a large JSONL file, or row groups of a table.
 struct Unit {
   const InputFile* file;
   uint32_t file_index;
@@ -32,6 +31,7 @@ struct Unit {
   uint64_t begin = 0, end = 0;
   int64_t first_line = 0;  // 0: the whole file
   bool ends_file = true;
+  std::optional<runtime::RowGroups> groups = {};
 };
 
 struct UnitText {
@@ -78,6 +78,19 @@ void add_lines(const InputFile& file, uint32_t index, std::vector<Unit>& units) 
   }
 }
 
+// The row groups of a Parquet file in several units; an Arrow file is one.
+void add_groups(const InputFile& file, uint32_t index, int64_t file_bytes, std::vector<Unit>& units) {
+  constexpr int64_t kUnit = int64_t{32} << 20;
+  const std::vector<runtime::RowGroups> all = runtime::row_groups(file, kUnit);
+  if (all.empty()) units.push_back({&file, index, file_bytes});
+  for (size_t i = 0; i < all.size(); ++i) {
+    Unit unit = {&file, index, file_bytes / std::ssize(all)};
+    unit.ends_file = i + 1 == all.size();
+    unit.groups = all[i];
+    units.push_back(unit);
+  }
+}
+
 std::vector<Unit> units_of(const std::vector<Source>& sources, TextCorpus& corpus) {
   constexpr uintmax_t kLarge = uintmax_t{8} << 20;
   std::vector<Unit> units;
@@ -98,8 +111,10 @@ std::vector<Unit> units_of(const std::vector<Source>& sources, TextCorpus& corpu
       corpus.source_of.push_back(static_cast<uint32_t>(source));
       std::error_code error;
       const uintmax_t size = std::filesystem::file_size(file.path, error);
-      if (!error && kind == SourceKind::jsonl && !runtime::is_gzip(file) && size >= kLarge)
+      if (!error && kind == SourceKind::jsonl && packing(file) == runtime::Packing::none && size >= kLarge)
         add_lines(file, index, units);
+      else if (!error && kind == SourceKind::table)
+        add_groups(file, index, static_cast<int64_t>(size), units);
       else
         units.push_back({&file, index, error ? 0 : static_cast<int64_t>(size)});
     }
@@ -112,23 +127,15 @@ class Reader {
   explicit Reader(const ReadOptions& options) : options_(options) {}
 
   UnitText operator()(const Unit& unit) const {
-    const auto mapped = MappedFile::open(unit.file->path, unit.file->name);
-    if (mapped->bytes().empty()) throw InputError(fmt::format("{}: it is empty", unit.file->name));
     UnitText text;
-    text.owner = mapped;
-    std::string_view bytes = mapped->bytes();
-    if (runtime::is_gzip(*unit.file)) {
-      const auto unpacked = std::make_shared<const std::string>(runtime::gunzip(bytes, unit.file->name));
-      text.owner = unpacked;
-      bytes = *unpacked;
-    }
-    const SourceKind kind = runtime::source_kind(*unit.file);
-    if (kind == SourceKind::text) {
+    if (runtime::source_kind(*unit.file) == SourceKind::text) {
+      const auto contents = runtime::contents_of(*unit.file);
+      text.owner = contents;
       runtime::for_each_document_of(
-          unit.file->name, kind, bytes, options_.text_key,
+          unit.file->name, SourceKind::text, contents->bytes, options_.text_key,
           [&](const runtime::Document& document) { add(document, document.text, text); });
     } else {
-      read_records(unit, kind, bytes, text);
+      read_records(unit, text);
     }
     if (options_.dedupe != Dedupe::none) add_keys(text);
     return text;
@@ -136,7 +143,7 @@ class Reader {
 
  private:
   // Texts that JSON escapes are unescaped into a string of their own.
-  void read_records(const Unit& unit, SourceKind kind, std::string_view bytes, UnitText& text) const {
+  void read_records(const Unit& unit, UnitText& text) const {
     const auto all = std::make_shared<std::string>();
     std::vector<std::pair<size_t, size_t>> ranges;
     const auto keep = [&](const runtime::Document& document) {
@@ -147,11 +154,15 @@ class Reader {
         *all += part;
       }
     };
-    if (unit.first_line > 0) {
-      runtime::for_each_line_document(unit.file->name, bytes.substr(unit.begin, unit.end - unit.begin),
+    const SourceKind kind = runtime::source_kind(*unit.file);
+    if (kind == SourceKind::table) {
+      runtime::for_each_row_document(*unit.file, unit.groups, options_.text_key, keep);
+    } else if (const auto contents = runtime::contents_of(*unit.file); unit.first_line > 0) {
+      runtime::for_each_line_document(unit.file->name,
+                                      contents->bytes.substr(unit.begin, unit.end - unit.begin),
                                       unit.first_line, options_.text_key, keep);
     } else {
-      runtime::for_each_document_of(unit.file->name, kind, bytes, options_.text_key, keep);
+      runtime::for_each_document_of(unit.file->name, kind, contents->bytes, options_.text_key, keep);
     }
     text.owner = all;
     for (const auto& [begin, size] : ranges)

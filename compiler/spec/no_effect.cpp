@@ -77,13 +77,12 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
   };
 }
 
-// True if a pattern could name JSONL or JSON; one that ends in a wildcard could.
-bool may_name_json(const std::string& pattern) {
+// True if a pattern could name lists of records; one that ends in a wildcard could.
+bool may_name_records(const std::string& pattern) {
   const std::string name = pattern.substr(pattern.rfind('/') + 1);
   const size_t dot = name.find_last_of('.');
-  const runtime::SourceKind kind = runtime::source_kind(name);
   return dot == std::string::npos || name.find_first_of("*?[{", dot) != std::string::npos ||
-         kind == runtime::SourceKind::json || kind == runtime::SourceKind::jsonl;
+         has_records(runtime::source_kind(name));
 }
 
 template <class Predicate>
@@ -105,7 +104,7 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
       {spec.data.curriculum.steps == 0,
        "curriculum.steps is 0",
        {"data.curriculum.start", "data.curriculum.by"}},
-      {none_of_the_files(spec, may_name_json), "data.path names no JSONL", {"data.text_key"}},
+      {none_of_the_files(spec, may_name_records), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
       {no_validation,

@@ -91,10 +91,9 @@ void Resolver::model() {
          [&] { return layernorm() && !is_gated(m.hidden_act); });
 }
 
-// Whether a pattern names nothing but JSONL or JSON.
-bool is_json(const std::string& pattern) {
-  const runtime::SourceKind kind = runtime::source_kind(pattern);
-  return kind == runtime::SourceKind::jsonl || kind == runtime::SourceKind::json;
+// True if a pattern names nothing but lists of records.
+bool names_records(const std::string& pattern) {
+  return has_records(runtime::source_kind(pattern));
 }
 
 void Resolver::adapter() {
@@ -110,7 +109,7 @@ void Resolver::data() {
          {"data.path", "data.format", "data.tokenizer", "model.input", "model.mod.capacity"}, [&] {
            return spec_.model.input == Input::tokens && data.tokenizer != "char" && !routes_tokens(spec_) &&
                   (data.format == DataFormat::chat ||
-                   (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
+                   (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, names_records)));
          });
   derive("data.chat_template", data.chat_template, {"data.format", "data.tokenizer"}, [&] {
     const auto own = data.format == DataFormat::chat ? OwnChatTemplate::beside(data.tokenizer) : std::nullopt;

@@ -24,8 +24,8 @@ std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
 inline SourceKind source_kind(const InputFile& file) {
   return source_kind(file.path.string());
 }
-inline bool is_gzip(const InputFile& file) {
-  return has_extension(file.path.string(), ".gz");
+inline Packing packing(const InputFile& file) {
+  return packing(file.path.string());
 }
 
 }  // namespace hydrac::runtime

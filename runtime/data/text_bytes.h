@@ -9,7 +9,8 @@ namespace hydrac::runtime {
 // what they should be ("UTF-8 text").
 void require_text(std::string_view bytes, const std::string& shown_as, std::string_view wanted);
 
-// Whether they begin as gzip's do.
+// True if they begin as files of that program do.
 bool looks_gzipped(std::string_view bytes);
+bool looks_zstd(std::string_view bytes);
 
 }  // namespace hydrac::runtime

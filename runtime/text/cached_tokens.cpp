@@ -76,7 +76,8 @@ uint64_t token_key(const CorpusOptions& options, const std::vector<InputFile>& f
   for (const InputFile& file : files) {
     const auto mapped = MappedFile::open(file.path, file.name);
     // A large file that is no text is refused before all of it is read.
-    if (!is_gzip(file)) require_text(mapped->bytes().substr(0, 1 << 16), file.name, "UTF-8 text");
+    if (packing(file) == Packing::none && source_kind(file) != SourceKind::table)
+      require_text(mapped->bytes().substr(0, 1 << 16), file.name, "UTF-8 text");
     hash.add(file.name).add(mapped->bytes());
   }
   return hash.value();

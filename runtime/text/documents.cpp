@@ -9,22 +9,35 @@
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
-#include "runtime/text/gunzip.h"
+#include "runtime/text/table_rows.h"
+#include "runtime/text/unpack.h"
 
 namespace hydrac::runtime {
 
 namespace {
 
-// The text of one record; `where` names it.
-const std::string& text_of(const nlohmann::json& record, const std::string& key, const std::string& where) {
-  if (!record.is_object())
-    throw InputError(fmt::format("{}: this is {}, not a JSON object", where, record.type_name()));
-  const auto field = record.find(key);
-  if (field == record.end()) {
+// The field `key`, or "a" of the object "b" for "b.a"; null where there is none.
+const nlohmann::json* field_of(const nlohmann::json& object, std::string_view key) {
+  if (!object.is_object()) return nullptr;
+  if (const auto field = object.find(key); field != object.end()) return &*field;
+  const size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto field = object.find(key.substr(0, dot));
+  return field == object.end() ? nullptr : field_of(*field, key.substr(dot + 1));
+}
+
+// The text of one record; empty where the row of a table has none. `where` names it.
+std::string_view text_of(const Record& record, const std::string& key, const std::string& where) {
+  const nlohmann::json& value = record.value;
+  if (!value.is_object())
+    throw InputError(fmt::format("{}: this is {}, not a JSON object", where, value.type_name()));
+  const nlohmann::json* field = field_of(value, key);
+  if (!field && record.kind == SourceKind::table) return {};
+  if (!field) {
     throw InputError(
         fmt::format("{}: the object has no \"{}\" but {}: data.text_key says which field is the text{}",
-                    where, key, json_keys(record),
-                    record.contains("messages") || record.contains("completion")
+                    where, key, json_keys(value),
+                    value.contains("messages") || value.contains("completion")
                         ? ", and data.format: chat reads messages, and prompt with completion"
                         : ""));
   }
@@ -80,17 +93,13 @@ void visit_records(const std::string& name, SourceKind kind, std::string_view by
   kind == SourceKind::jsonl ? visit_jsonl(name, bytes, 1, visit) : visit_json(name, bytes, visit);
 }
 
-using FileVisitor = std::function<void(const InputFile& file, std::string_view bytes)>;
-
-// The contents of each file, unpacked.
-void for_each_file(const std::vector<InputFile>& files, const FileVisitor& visit) {
-  for (const InputFile& file : files) {
-    const auto mapped = MappedFile::open(file.path, file.name);
-    if (mapped->bytes().empty()) throw InputError(fmt::format("{}: it is empty", file.name));
-    std::string unpacked;
-    if (is_gzip(file)) unpacked = gunzip(mapped->bytes(), file.name);
-    visit(file, is_gzip(file) ? unpacked : mapped->bytes());
-  }
+void visit_table(const InputFile& file, const TableRequest& request, const RecordVisitor& visit) {
+  std::error_code ignored;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(file.path, ignored));
+  for_each_row(file, request, [&](std::string_view json, int64_t row) {
+    const nlohmann::json value = parse_json(json, place_of(file.name, SourceKind::table, row));
+    visit({value, file.name, row, SourceKind::table, std::min<int64_t>(size, std::ssize(json))});
+  });
 }
 
 // What a file must hold whatever is made of it.
@@ -102,8 +111,8 @@ void check_contents(const std::string& name, std::string_view bytes) {
 // Visits the text of each record that has one.
 RecordVisitor visit_texts(const std::string& text_key, const DocumentVisitor& visit) {
   return [&text_key, visit](const Record& record) {
-    const std::string& document =
-        text_of(record.value, text_key, place_of(record.file, record.kind, record.line));
+    const std::string_view document =
+        text_of(record, text_key, place_of(record.file, record.kind, record.line));
     if (!document.empty()) visit({document, record.file, record.line, record.kind});
   };
 }
@@ -116,6 +125,8 @@ std::string place_of(const std::string& file, SourceKind kind, int64_t line) {
       return fmt::format("{}:{}", file, line);
     case SourceKind::json:
       return fmt::format("{}: element {}", file, line);
+    case SourceKind::table:
+      return fmt::format("{}: row {}", file, line);
     default:
       return file;
   }
@@ -124,7 +135,7 @@ std::string place_of(const std::string& file, SourceKind kind, int64_t line) {
 void for_each_document_of(const std::string& name, SourceKind kind, std::string_view bytes,
                           const std::string& text_key, const DocumentVisitor& visit) {
   check_contents(name, bytes);
-  if (kind != SourceKind::jsonl && kind != SourceKind::json) return visit({bytes, name, 0, SourceKind::text});
+  if (!has_records(kind)) return visit({bytes, name, 0, SourceKind::text});
   bool any = false;
   visit_records(name, kind, bytes, visit_texts(text_key, [&](const Document& document) {
                   any = true;
@@ -138,26 +149,58 @@ void for_each_line_document(const std::string& name, std::string_view lines, int
   visit_jsonl(name, lines, first_line, visit_texts(text_key, visit));
 }
 
+void for_each_row_document(const InputFile& file, const std::optional<RowGroups>& groups,
+                           const std::string& text_key, const DocumentVisitor& visit) {
+  visit_table(file, {text_key, groups}, visit_texts(text_key, visit));
+}
+
+std::shared_ptr<const Contents> contents_of(const InputFile& file) {
+  auto contents = std::make_shared<Contents>();
+  contents->mapped = MappedFile::open(file.path, file.name);
+  if (contents->mapped->bytes().empty()) throw InputError(fmt::format("{}: it is empty", file.name));
+  contents->bytes = contents->mapped->bytes();
+  if (packing(file) == Packing::none) return contents;
+  contents->unpacked = unpacked(packing(file), contents->bytes, file.name);
+  contents->bytes = contents->unpacked;
+  return contents;
+}
+
 void for_each_document(const std::vector<InputFile>& files, const std::string& text_key,
                        const DocumentVisitor& visit) {
-  for_each_file(files, [&](const InputFile& file, std::string_view bytes) {
-    for_each_document_of(file.name, source_kind(file), bytes, text_key, visit);
-  });
+  for (const InputFile& file : files) {
+    if (source_kind(file) != SourceKind::table) {
+      for_each_document_of(file.name, source_kind(file), contents_of(file)->bytes, text_key, visit);
+      continue;
+    }
+    bool any = false;
+    for_each_row_document(file, {}, text_key, [&](const Document& document) {
+      any = true;
+      visit(document);
+    });
+    if (!any) throw InputError(fmt::format("{}: it holds no text", file.name));
+  }
 }
 
 void for_each_record(const std::vector<InputFile>& files, const RecordVisitor& visit) {
-  for_each_file(files, [&](const InputFile& file, std::string_view bytes) {
+  for (const InputFile& file : files) {
     const SourceKind kind = source_kind(file);
-    check_contents(file.name, bytes);
-    if (kind != SourceKind::jsonl && kind != SourceKind::json)
-      throw InputError(fmt::format("{}: data.format: chat reads records: JSONL, or JSON arrays", file.name));
     bool any = false;
-    visit_records(file.name, kind, bytes, [&](const Record& record) {
+    const auto see = [&](const Record& record) {
       any = true;
       visit(record);
-    });
+    };
+    if (kind == SourceKind::table) {
+      visit_table(file, {}, see);
+    } else {
+      const auto contents = contents_of(file);
+      check_contents(file.name, contents->bytes);
+      if (!has_records(kind))
+        throw InputError(
+            fmt::format("{}: data.format: chat reads records: JSONL, JSON arrays or tables", file.name));
+      visit_records(file.name, kind, contents->bytes, see);
+    }
     if (!any) throw InputError(fmt::format("{}: it holds no records", file.name));
-  });
+  }
 }
 
 }  // namespace hydrac::runtime

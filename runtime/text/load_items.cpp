@@ -44,7 +44,7 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
                                             const Tokenizer& tokenizer) {
   const ItemEncoder encoder(tokenizer, format);
   const std::vector<InputFile> files =
-      text_files(options, "and data.format: chat reads records: JSONL, or JSON arrays");
+      text_files(options, "and data.format: chat reads records: JSONL, JSON arrays or tables");
   std::vector<std::string> parts = {"items 2", format.text_key, format.chat_template,
                                     format.replies_only ? "replies" : "all"};
   // Tokens that are there say that all prompts were as they must be.

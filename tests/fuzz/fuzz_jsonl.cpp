@@ -8,7 +8,7 @@
 
 #include "runtime/base/utf8.h"
 #include "runtime/text/documents.h"
-#include "runtime/text/gunzip.h"
+#include "runtime/text/unpack.h"
 #include "tests/fuzz/good_message.h"
 
 namespace {
@@ -35,7 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read(SourceKind::jsonl, bytes);
   read(SourceKind::json, bytes);
   try {
-    if (bytes.starts_with('\x1f')) read(SourceKind::jsonl, gunzip(bytes, "fuzz"));
+    const Packing by = bytes.starts_with('\x1f') ? Packing::gzip : Packing::zstd;
+    if (by == Packing::gzip || bytes.starts_with('\x28'))
+      read(SourceKind::jsonl, unpacked(by, bytes, "fuzz", 1 << 24));
   } catch (const InputError& error) {
     hydrac::fuzz::require_good_message(error);
   }

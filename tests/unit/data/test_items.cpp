@@ -343,7 +343,7 @@ TEST_F(Items, AreRefusedWithTheirPlace) {
   };
   EXPECT_EQ(why("a.jsonl"), "a.jsonl:2: the completion is empty");
   EXPECT_EQ(why("b.json"), "b.json: element 2: this is number, not a JSON object");
-  EXPECT_EQ(why("c.txt"), "c.txt: data.format: chat reads records: JSONL, or JSON arrays");
+  EXPECT_EQ(why("c.txt"), "c.txt: data.format: chat reads records: JSONL, JSON arrays or tables");
   EXPECT_EQ(why("d.jsonl"), "d.jsonl: it holds no records");
 }
 

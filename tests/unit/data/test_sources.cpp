@@ -1,8 +1,10 @@
 // Patterns and documents.
 #include <zlib.h>
+#include <zstd.h>
 
 #include "data_test.h"
 #include "runtime/text/documents.h"
+#include "runtime/text/unpack.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -198,6 +200,59 @@ TEST(Documents, AreUnpackedWhereTheNameEndsInGz) {
             "u.txt: it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8");
   EXPECT_EQ(error("z.txt", std::string_view("PK\x03\x04\0", 5)),
             "z.txt: it is a zip archive: unpack it with unzip");
+}
+
+std::string zstd_of(std::string_view text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
+TEST(Documents, AreUnpackedWhereTheNameEndsInZst) {
+  const TempFolder folder;
+  std::string large;
+  for (int i = 0; i < 700000; ++i) large += static_cast<char>('a' + i * i % 23);
+  const std::string skipped("\x50\x2a\x4d\x18\x04\0\0\0abcd", 12);  // a skippable frame
+  folder.write("1.txt.zst", skipped + zstd_of("one\n") + zstd_of(large));
+  folder.write("2.JSONL.ZST", zstd_of("{\"text\": \"two\"}\n"));
+  EXPECT_EQ(documents(folder, "*"),
+            (std::vector<Seen>{{"one\n" + large, "1.txt.zst", 0}, {"two", "2.JSONL.ZST", 1}}));
+  const auto error = [&](const std::string& name, std::string_view content) {
+    folder.write(name, content);
+    return input_error([&] { documents(folder, name); });
+  };
+  const std::string whole = zstd_of(large);
+  EXPECT_EQ(error("c.txt.zst", whole.substr(0, whole.size() / 2)), "c.txt.zst: zstd data is cut short");
+  EXPECT_EQ(error("t.txt.zst", zstd_of("a") + "tail"),
+            "t.txt.zst: zstd data is damaged after 1 unpacked bytes");
+  EXPECT_EQ(error("p.txt.zst", "plain"),
+            "p.txt.zst: its name ends in .zst, and it is not compressed by zstd");
+  EXPECT_EQ(error("e.txt.zst", zstd_of("")), "e.txt.zst: it is empty");
+  EXPECT_EQ(error("g.txt", whole),
+            "g.txt: it is compressed by zstd: unpack it with zstd -d, or let the name of text "
+            "or JSONL end in .zst");
+}
+
+TEST(Unpacked, IsNoMoreThanMemoryHolds) {
+  const std::string zeros(1 << 20, '0');
+  EXPECT_EQ(unpacked(Packing::zstd, zstd_of(zeros), "z", zeros.size()), zeros);
+  for (const Packing packing : {Packing::gzip, Packing::zstd}) {
+    const std::string packed = packing == Packing::gzip ? gzipped(zeros) : zstd_of(zeros);
+    EXPECT_EQ(input_error([&] { unpacked(packing, packed, "z", zeros.size() - 1); }),
+              "z: it unpacks to more than 1048575 bytes, which is too much to hold in memory at once: unpack "
+              "it to a "
+              "file");
+  }
+}
+
+TEST(Documents, MayBeFieldsOfFields) {
+  const TempFolder folder;
+  folder.write("a.jsonl", "{\"a\": {\"b\": \"one\"}}\n{\"a.b\": \"two\", \"a\": {\"b\": \"no\"}}\n");
+  EXPECT_EQ(documents(folder, "*", "a.b"), (std::vector<Seen>{{"one", "a.jsonl", 1}, {"two", "a.jsonl", 2}}));
+  EXPECT_EQ(input_error([&] { documents(folder, "a.jsonl", "a.c"); }),
+            "a.jsonl:1: the object has no \"a.c\" but \"a\": data.text_key says which field is the text");
+  EXPECT_EQ(input_error([&] { documents(folder, "a.jsonl", "a"); }),
+            "a.jsonl:1: \"a\" is not a string but object");
 }
 
 TEST(Documents, AFileThatVanishedIsNamed) {
