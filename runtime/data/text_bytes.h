@@ -1,4 +1,4 @@
-// Whether a file's bytes are text at all.
+// Tests if a file's bytes are text at all.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@ namespace hydrac::runtime {
 // what they should be ("UTF-8 text").
 void require_text(std::string_view bytes, const std::string& shown_as, std::string_view wanted);
 
-// Whether they begin as gzip's do.
+// True if they begin as gzip's do.
 bool looks_gzipped(std::string_view bytes);
 
 }  // namespace hydrac::runtime

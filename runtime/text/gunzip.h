@@ -5,8 +5,8 @@
 
 namespace hydrac::runtime {
 
-// What `bytes`, one or more gzip members, unpack to. InputError for anything else, and where bytes are
-// missing or damaged (gzip has a checksum).
+// Unpacks `bytes`, one or more gzip members. InputError for anything else, and if bytes are missing or
+// damaged (gzip has a checksum).
 std::string gunzip(std::string_view bytes, const std::string& shown_as);
 
 }  // namespace hydrac::runtime
