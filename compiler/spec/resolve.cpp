@@ -91,7 +91,7 @@ void Resolver::model() {
          [&] { return layernorm() && !is_gated(m.hidden_act); });
 }
 
-// Whether a pattern names nothing but JSONL or JSON.
+// True if a pattern names nothing but JSONL or JSON.
 bool is_json(const std::string& pattern) {
   const runtime::SourceKind kind = runtime::source_kind(pattern);
   return kind == runtime::SourceKind::jsonl || kind == runtime::SourceKind::json;
