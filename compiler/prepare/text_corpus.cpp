@@ -24,7 +24,7 @@ using runtime::SourceKind;
 
 namespace {
 
-// What one thread reads at a time: a file, or lines of a large JSONL file.
+// The unit that one thread reads at a time: a file, or lines of a large JSONL file.
 struct Unit {
   const InputFile* file;
   uint32_t file_index;
