@@ -77,7 +77,7 @@ by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
 
 // For a program whose replies are rewarded.
 constexpr const char* kRewards = R"(
-What replies are worth a program of yours says, which reads prompts and replies as lines of JSON and prints a number for each reply. Every run needs it, a word of
+A program of yours says what replies are worth: it reads prompts and replies as lines of JSON and prints a number for each reply. Every run needs it, a word of
 its command each time: `--reward python3 --reward reward.py`.
 )";
 
