@@ -1,4 +1,4 @@
-// Where the matrices of a batched matmul lie.
+// Strides between the matrices of a batched matmul.
 #pragma once
 #include <cstdint>
 

@@ -16,8 +16,8 @@ namespace {
 using ir::Use;
 using ir::ValueId;
 
-// Which values of a region have a gradient that something trained needs: what is wanted in one of its
-// iterations is wanted in all.
+// Values of a region whose gradient something trained needs: a value wanted in one of its iterations is
+// wanted in all.
 using Wanted = std::map<const ir::Region*, std::set<Use>>;
 
 // Walks forward, once an iteration of each loop. A value's slots are apart: below the first layer that
@@ -71,7 +71,7 @@ std::set<ValueId> carried_values(const ir::Graph& graph, const ir::Function& fun
   return carried;
 }
 
-// What a whole differentiation shares.
+// State of a whole differentiation.
 struct Walk {
   ir::Graph& graph;
   const Options& options;

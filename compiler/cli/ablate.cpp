@@ -135,7 +135,7 @@ std::string memory_text(const AblationRow& row) {
                             : fmt::format("{} | ", human(row.planned_bytes));
 }
 
-// Of the loss, against the first row's: the same model in plain fp32.
+// Difference of the loss from the first row's: the same model in plain fp32.
 std::string difference(const AblationRow& row, const AblationRow& baseline) {
   return &row == &baseline ? "" : fmt::format("{:+.3f}%", 100 * (row.loss / baseline.loss - 1));
 }

@@ -54,7 +54,7 @@ const Option* find(const std::vector<Option>& options, const std::string& word) 
                                         !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : ""));
 }
 
-// Of the switch that is words[i]: empty, or its one word, behind "=" or as the next of `words`.
+// The value of the switch words[i]: empty, or its one word, behind "=" or as the next of `words`.
 std::string switch_value(const Option& option, const std::vector<std::string>& words, size_t& i) {
   const size_t equals = words[i].find('=');
   if (equals == std::string::npos) {

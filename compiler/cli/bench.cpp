@@ -45,7 +45,7 @@ int64_t steps_worth_timing(double seconds_a_step) {
   return std::clamp<int64_t>(static_cast<int64_t>(1.5 / seconds_a_step), 20, 300);
 }
 
-// What a step with an objective is made of.
+// Parts of a step with an objective.
 Json objective_json(const ObjectiveSteps& run) {
   const ObjectiveParts& parts = run.parts();
   const runtime::GenerateCounts& sampled = run.sampled();

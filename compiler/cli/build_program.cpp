@@ -74,7 +74,7 @@ std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec, const Bui
                                                 options.gpu);
 }
 
-// What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
+// Free memory of the GPU, less what modules, cuDNN and the CUDA graph will take of it.
 driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Spec& spec,
                                    const BuildOptions& options) {
   check_gpu_shapes(spec);

@@ -38,8 +38,7 @@ struct BuildOptions {
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 
-// What compiling takes where nothing runs: a GPU's plan as on any machine. `memory_bytes`: as in
-// BuildOptions.
+// Options to compile without running: a GPU's plan as on any machine. `memory_bytes`: as in BuildOptions.
 driver::CompileOptions planning_options(const spec::Spec& spec, int64_t memory_bytes);
 
 // InputError when the spec's shapes are none that the target's kernels take.

@@ -37,7 +37,7 @@ std::string activation_name(const spec::Spec& spec) {
   throw std::logic_error("an activation without a name in config.json");
 }
 
-// Which tokens begin and end texts is in generation_config.json; without a word here, transformers would take
+// Tokens that begin and end texts are in generation_config.json; without a word here, transformers would take
 // the ids that the family's own tokenizer has.
 void name_no_special_tokens(Json& config) {
   config["bos_token_id"] = nullptr;

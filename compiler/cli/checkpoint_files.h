@@ -1,4 +1,4 @@
-// What a checkpoint holds beside tensors, and what of a spec decides a run's results.
+// Files of a checkpoint beside tensors, and the keys of a spec that decide a run's results.
 #pragma once
 #include <map>
 #include <string>
@@ -16,8 +16,8 @@ std::string adapter_config_json(const spec::Spec& spec);
 // Every key of a resolved spec, as "train.seed" -> "1337"; of a user's function what it computes.
 std::map<std::string, std::string> all_keys(const spec::Spec& spec);
 
-// Of these, those that must be equal for a run to be resumed: all but those that only say where results go,
-// how often something is reported or saved, how the same results are computed, and how long the run is.
+// The subset of these that must be equal for a run to be resumed: all but those that only say where results
+// go, how often something is reported or saved, how the same results are computed, and how long the run is.
 std::map<std::string, std::string> result_keys(const spec::Spec& spec);
 
 }  // namespace hydrac::cli

@@ -1,4 +1,4 @@
-// Which checkpoint a command line means.
+// Finds the checkpoint that a command line means.
 #pragma once
 #include <filesystem>
 
@@ -8,7 +8,7 @@ struct CheckpointSource {
   std::filesystem::path run, checkpoint;  // folders
 };
 
-// Of a run's folder its newest intact checkpoint, passing over damaged ones on stderr; or a checkpoint that
+// The newest intact checkpoint of a run's folder, passing over damaged ones on stderr; or a checkpoint that
 // is named. InputError: there is none, it is damaged, or the run's spec.yaml is not beside it.
 CheckpointSource checkpoint_source(const std::filesystem::path& folder);
 

@@ -35,7 +35,7 @@ runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
   throw std::logic_error("an order of a curriculum without a name");
 }
 
-// What an error about messages without a template says of the model's own.
+// The sentence about the model's own template in an error about messages without one.
 std::string template_hint(const spec::Spec& spec) {
   if (spec.data.format != spec::DataFormat::chat || spec.data.chat_template != spec::ChatFormat::none)
     return "";

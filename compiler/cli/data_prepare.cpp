@@ -34,7 +34,7 @@ double fraction(const std::string& option, const std::string& text, double least
   return value;
 }
 
-// What a source is called: data/wiki.jsonl.gz, data/wiki and data/wiki/*.jsonl are wiki.
+// A source's short name: data/wiki.jsonl.gz, data/wiki and data/wiki/*.jsonl are wiki.
 std::string short_name(const std::string& path) {
   fs::path name = folder_name(path);
   while (name.has_parent_path() && name.filename().string().find_first_of("*?[{") != std::string::npos)
@@ -50,7 +50,7 @@ bool is_below(const fs::path& file, const fs::path& folder) {
   return end == folder.end();
 }
 
-// What earlier preparations left among these files.
+// Files among these that earlier preparations left.
 std::set<fs::path> prepared_among(const std::vector<runtime::InputFile>& files) {
   std::set<fs::path> all;
   for (const runtime::InputFile& file : files) {
@@ -153,7 +153,7 @@ prepare::PrepareOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-// Whether there is a folder, which must hold nothing but what an earlier preparation wrote.
+// True if there is a folder, which must hold nothing but what an earlier preparation wrote.
 bool is_replaced(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(folder, error))) return false;

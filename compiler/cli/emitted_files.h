@@ -11,9 +11,9 @@
 
 namespace hydrac::cli {
 
-// Of a loaded spec, with the choices of its lock file; with --vendor-runtime the runtime's too. Where neither
-// spec nor command line says how many threads run it, as many as run the program that is in `folder` now.
-// InputError where a program cannot be emitted.
+// The files for a loaded spec, with the choices of its lock file; with --vendor-runtime the runtime's too.
+// Thread count: from the command line, else the spec, else what the program in `folder` already uses.
+// InputError if a program cannot be emitted.
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked, const std::filesystem::path& folder);
 
 // --force overwrites edits, --accept keeps outdated kernels.

@@ -59,7 +59,7 @@ std::string changed_lines(const std::string& old_text, const std::string& new_te
   return fmt::format("+{} -{}", added, removed);
 }
 
-// What would be emitted; nothing of a file that would be removed.
+// The text that would be emitted; empty for a file that would be removed.
 std::string wanted_text(const emit::Files& files, const std::string& name) {
   const auto found = files.find(name);
   return found == files.end() ? "" : found->second;

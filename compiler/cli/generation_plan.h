@@ -10,7 +10,7 @@ namespace hydrac::cli {
 
 inline constexpr int64_t kBenchPromptTokens = 128;  // of --generate, without --prompt-tokens
 
-// What is to be generated, in tokens.
+// Lengths of what is to be generated, in tokens.
 struct GenerationNeeds {
   int64_t sequences = 1;       // side by side
   int64_t longest_prompt = 1;  // at most context_limit

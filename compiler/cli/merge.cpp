@@ -145,8 +145,7 @@ double greatest(const Logits& x) {
   return most;
 }
 
-// What rounding may change of logits, of the greatest of them: weights and activations are rounded in every
-// layer.
+// Allowed rounding of logits, of the greatest of them: weights and activations are rounded in every layer.
 double rounding_of(SafetensorsDtype stored, spec::Precision computed) {
   const double storage = stored == SafetensorsDtype::bf16  ? 0.06
                          : stored == SafetensorsDtype::f16 ? 0.008

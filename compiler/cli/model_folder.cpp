@@ -24,7 +24,7 @@ constexpr auto kFormats = std::to_array<WeightFormat>({{"fp32", "float32", Safet
                                                        {"bf16", "bfloat16", SafetensorsDtype::bf16},
                                                        {"fp16", "float16", SafetensorsDtype::f16}});
 
-// What a checkpoint has for a resumed run.
+// Files of a checkpoint for a resumed run.
 constexpr auto kOfTheRun = std::to_array<std::string_view>(
     {"optimizer.safetensors", "state.json", "choices.json", runtime::manifest_name});
 

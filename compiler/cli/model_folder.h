@@ -21,7 +21,7 @@ struct WeightFormat {
   runtime::SafetensorsDtype dtype;
 };
 WeightFormat format_of(runtime::SafetensorsDtype dtype);  // fp32 for any but 16-bit floating-point numbers
-// What --dtype says. InputError when it is no such word.
+// The format that --dtype names. InputError when it is no such word.
 std::optional<WeightFormat> format_option(const Arguments& arguments);
 
 // The verb's one positional argument and --output, where nothing is yet. InputError otherwise.

@@ -10,7 +10,7 @@
 
 namespace hydrac::cli {
 
-// Of a step, in seconds.
+// Parts of a step, in seconds.
 struct ObjectiveParts {
   double prefill = 0, decode = 0;  // drawing tokens included
   double scoring = 0;              // embedding included
@@ -26,9 +26,9 @@ class ObjectiveSteps {
 
   // Seconds of each of `count` steps.
   std::vector<double> run(int64_t count);
-  // Of the last run(), the median of each part.
+  // Median of each part in the last run().
   const ObjectiveParts& parts() const { return parts_; }
-  // Of a step.
+  // Counts of a step.
   const runtime::GenerateCounts& sampled() const { return objective_.work().sampling; }
   const runtime::StepResult& last_result() const { return result_; }
 

@@ -12,7 +12,7 @@ namespace hydrac::cli {
 // --memory GIB in bytes, 0 where it is not given; runtime::InputError for anything but a positive number.
 int64_t memory_option(const Arguments& arguments);
 
-// Where there is a problem, prints it and throws Reported.
+// Prints the problem, if there is one, and throws Reported.
 void require_fit(const std::optional<diag::Diagnostic>& problem);
 
 // Prints that no machine's memory holds the spec's program, and throws Reported.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kKey = "objective.embed";
 
-// What `work` finds wrong with the encoder's files is said at the key that names them.
+// Errors of `work` about the encoder's files are said at the key that names them.
 template <class Work>
 auto at_the_key(const spec::Spec& spec, const Work& work) {
   try {

@@ -9,8 +9,8 @@
 
 namespace hydrac::cli {
 
-// What a program of the spec is made for, without facts: hydrac has read the folder by then. No folder where
-// the spec has no encoder.
+// The encoder that a program of the spec is made for, without facts: hydrac has read the folder by then. No
+// folder if the spec has no encoder.
 runtime::EncoderFolder encoder_folder(const spec::Spec& spec);
 
 // Opens tokenizer and weights of the spec's encoder, if there is one. Reported where they cannot be read, or

@@ -29,7 +29,7 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
   return text;
 }
 
-// Of a cache in pages.
+// For a cache in pages.
 std::string cache_summary(const driver::Compiled& c, const std::string& prefix) {
   const models::CacheInterface& io = c.interface.cache;
   const ir::ValueId pages = c.graph.inputs.page_table;
@@ -67,7 +67,7 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
 
 namespace {
 
-// What a rank has of some parameters alone.
+// Lists what a rank holds for some parameters alone.
 std::string shared_of(const models::Pack& pack) {
   std::vector<std::string> parts = {"the optimizer's state"};
   if (pack.is_divided && pack.matmuls != ir::DType::f32) parts.emplace_back("fp32 values");

@@ -102,7 +102,7 @@ Json decisions_json(const driver::Compiled& c) {
   return decisions;
 }
 
-// What optimizations.fit chose; null where nothing was open.
+// Choices of optimizations.fit; null if nothing was open.
 Json fit_json(const driver::Compiled& c) {
   Json lines = Json::array();
   for (const passes::Decision& decision : c.decisions)

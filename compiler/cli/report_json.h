@@ -1,4 +1,4 @@
-// What `check --json` and `explain --json` print: docs/json.md describes it.
+// Output of `check --json` and `explain --json`: docs/json.md describes it.
 #pragma once
 #include <string>
 

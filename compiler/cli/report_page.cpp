@@ -64,7 +64,7 @@ ReportData records_of(const fs::path& file) {
   return records;
 }
 
-// Of a file that a run wrote, or somebody changed.
+// Reads a file that a run wrote, or somebody changed.
 ReportData range_test_of(const fs::path& file) {
   const ReportData test = ReportData::parse(runtime::read_file(file), nullptr, false);
   const auto is_number = [](const ReportData& object, const char* key) {

@@ -15,20 +15,20 @@ struct ReportPageFile {
 };
 const std::vector<ReportPageFile>& report_page_files();
 
-// What the page shows, under "kind": "run", "spec", "ablation" or "bench".
+// Contents of the page, under "kind": "run", "spec", "ablation" or "bench".
 using ReportData = nlohmann::ordered_json;
 
-// Of run folders, one or several: metrics.jsonl and spec.yaml. InputError where a file is missing or a line
-// is no record.
+// From run folders, one or several: metrics.jsonl and spec.yaml. InputError if a file is missing or a line is
+// no record.
 ReportData run_report(const std::vector<std::string>& folders);
 ReportData spec_report(const driver::Compiled& compiled, const driver::MemoryLimit& limit);
-// Of a file that `hydrac bench --json` wrote, with or without --ablate. InputError where it is none.
+// From a file that `hydrac bench --json` wrote, with or without --ablate. InputError if it is none.
 ReportData table_report(const std::string& file);
 
 // The page: no other file and no network is needed, and nothing in `data` can be taken for markup.
 std::string report_page(const ReportData& data);
 
-// Whether a file's text is such a page.
+// True if a file's text is such a page.
 bool is_report_page(const std::string& text);
 
 }  // namespace hydrac::cli

@@ -73,14 +73,14 @@ std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) 
   return load_of_run(arguments);
 }
 
-// Whether the folder is no run's and no checkpoint, but a model's, as model.from takes it.
+// True if the folder is no run's and no checkpoint, but a model's, as model.from takes it.
 bool is_model(const fs::path& folder) {
   return fs::exists(folder / "config.json") && !fs::exists(runtime::metrics_path(folder)) &&
          !fs::exists(folder / runtime::manifest_name);
 }
 
-// What the model sees at most, of which routed layers (model.mod) choose a share. 1 where config.json does
-// not say it as a number: what it has wrong is for whoever reads all of it.
+// The longest sequence the model sees, of which routed layers (model.mod) choose a share. 1 if config.json
+// does not say it as a number: errors in it are for whoever reads all of it.
 int64_t longest_sequence(const fs::path& folder) {
   const auto config = nlohmann::json::parse(runtime::read_file(folder / "config.json"), nullptr, false);
   const auto length = config.is_object() ? config.find("max_position_embeddings") : config.end();
@@ -105,7 +105,7 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
   return spec;
 }
 
-// What the command line asks for, with its prompts.
+// The command line's request, with its prompts.
 struct Task {
   runtime::GenerateOptions options;
   std::vector<SamplePrompt> prompts;

@@ -17,8 +17,8 @@ struct SamplePrompt {
   std::string where;  // "in.jsonl:3"; empty for --prompt
 };
 
-// Of --file, a line {"prompt": "..."} each, or the one of `options`. InputError, with file and line: a line
-// is something else, or the tokenizer has no ids for it; the file has no line; --prompt is given too.
+// Prompts of --file, a line {"prompt": "..."} each, or the one of `options`. InputError, with file and line:
+// a line is something else, or the tokenizer has no ids for it; the file has no line; --prompt is given too.
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
                                          const runtime::GenerateOptions& options);
 

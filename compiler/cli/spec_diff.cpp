@@ -70,7 +70,7 @@ void print_choices(const runtime::RecordedChoices& a, const runtime::RecordedCho
   for (const std::string& line : lines) fmt::print("  {}\n", line);
 }
 
-// What a kernel is and how it is launched.
+// A kernel and its launch.
 struct LaunchedKernel {
   std::string text;
   program::Block block;

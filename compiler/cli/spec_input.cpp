@@ -64,13 +64,13 @@ void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diag
 
 namespace {
 
-// What attention's kernels take, on every target.
+// Sizes that attention's kernels take, on every target.
 bool head_dim_fits(int64_t head_dim) {
   constexpr int64_t kStep = 8, kMost = 256;
   return head_dim % kStep == 0 && head_dim <= kMost;
 }
 
-// What to write instead: where head_dim follows from the number of heads, the nearest other number.
+// The way out: if head_dim follows from the number of heads, the nearest other number.
 std::string fitting_heads(const spec::Spec& spec) {
   const spec::Model& m = spec.model;
   if (spec.is_set("model.head_dim") || m.attention_kind != spec::AttentionKind::gqa)

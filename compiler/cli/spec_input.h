@@ -62,8 +62,7 @@ runtime::SampleOptions sample_options(const spec::Spec& spec);
 // Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing.
 void require_one_process(const spec::Spec& spec, const std::string& verb);
 
-// Where the spec has an objective, reports it and throws Reported: "hydrac VERB WHY, and objective.name is
-// ...".
+// For a spec with an objective: reports it and throws Reported: "hydrac VERB WHY, and objective.name is ...".
 void require_no_objective(const spec::Spec& spec, const std::string& verb, const std::string& why);
 // Says on stderr with which learning rate `verb` takes its steps where a run would find one first.
 void note_found_rate(const spec::Spec& spec, const std::string& verb);

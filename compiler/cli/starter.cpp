@@ -36,7 +36,7 @@ constexpr int64_t kBatchesPerEpoch = 32;
 struct Size {
   int64_t layers, hidden, heads, kv_heads;
 };
-// What is tried below a preset's own size.
+// Sizes that are tried below a preset's own.
 constexpr Size kSmaller[] = {{12, 768, 12, 12}, {8, 512, 8, 8}, {6, 384, 6, 6},
                              {4, 256, 4, 4},    {4, 128, 4, 4}, {2, 64, 4, 4}};
 

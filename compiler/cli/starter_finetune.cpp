@@ -32,7 +32,7 @@ constexpr int64_t kSequencesAStep = 16, kEpochs = 3;
 // A batch is made smaller until an epoch has so many of them.
 constexpr int64_t kTuningStepsPerEpoch = 16;
 
-// What costs time is tried last: a frozen model of 4 bits is made wide again before each matmul.
+// The costly one is tried last: a frozen model of 4 bits is made wide again before each matmul.
 struct Savings {
   const char *base, *recompute;
 };
@@ -61,8 +61,8 @@ nlohmann::json config_of(const fs::path& folder) {
   return config;
 }
 
-// Which of hydrac's chat templates writes the most like the model's own, or where that has none, the special
-// tokens that its tokenizer has; "none" where none does.
+// The chat template of hydrac's that writes the most like the model's own, or, if that has none, the special
+// tokens that its tokenizer has; "none" if none does.
 std::string chat_template_of(const fs::path& folder) {
   if (const auto own = spec::OwnChatTemplate::beside((folder / "tokenizer.json").string()))
     return std::string(to_string(own->nearest()));

@@ -1,4 +1,4 @@
-// What makers of starters (starter.cpp, starter_finetune.cpp) have in common: the texts that are filled in.
+// Texts that makers of starters (starter.cpp, starter_finetune.cpp) fill in.
 #pragma once
 #include <map>
 #include <string>

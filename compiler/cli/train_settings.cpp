@@ -11,7 +11,7 @@ namespace hydrac::cli {
 
 namespace {
 
-// Of a range test: from so much below the optimizer's default to so much above it.
+// For a range test: from so much below the optimizer's default to so much above it.
 constexpr double kRangeEachWay = 1000;
 
 runtime::TrainOptions train_options(const spec::Spec& spec) {

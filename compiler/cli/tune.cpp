@@ -94,7 +94,7 @@ std::vector<std::string> installed_blas() {
   return words;
 }
 
-// Whether it can be written is found out now, not after minutes: by the file that is going to become it.
+// Finds out now, not after minutes, if it can be written: by the file that is going to become it.
 void require_writable(const std::string& path) {
   const std::string temporary = runtime::temporary_of(path).string();
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -118,7 +118,7 @@ tune::LockFile existing_lock(const std::string& path) {
   return std::move(*lock);
 }
 
-// What is made small, of the best program and of the defaults.
+// Figures that are made small, of the best program and of the defaults.
 struct Figures {
   std::string best, defaults;
   const char* compared;  // how the share of the two was found
@@ -141,7 +141,7 @@ Figures figures_of(const Found& found, Objective objective, double tokens) {
           fmt::format("{:.2f}", found.defaults.seconds * 1e3), "compared in turns"};
 }
 
-// What a comparison said: "recompute [act]: 0.981x the time (+-0.002), taken".
+// A comparison's result: "recompute [act]: 0.981x the time (+-0.002), taken".
 std::string words_of(const tune::Comparison& comparison, Objective objective) {
   const char* const what = objective == Objective::time     ? "time"
                            : objective == Objective::memory ? "memory"
@@ -209,7 +209,7 @@ tune::Facts measured(const spec::Spec& spec, const Found& found, targets::Execut
   return facts;
 }
 
-// What the program takes of the defaults is written down too: that results repeat does not depend on them.
+// Defaults that the program takes are written down too: that results repeat does not depend on them.
 tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, const spec::OpenKeys& open) {
   const auto& o = base.optimizations;
   const auto take = [&](bool is_open, const char* key, const std::string& value) {
@@ -265,7 +265,7 @@ void print_summary(const Found& found, const tune::SearchOptions& options, doubl
   fmt::print("written: {}\n", path);
 }
 
-// What rounds in another way, each beside the best program: never part of the lock file.
+// Candidates that round in another way, each beside the best program: never part of the lock file.
 void report_numerics(SpecWorkbench& bench, const tune::Candidate& best, const spec::Spec& base) {
   constexpr int64_t kSteps = 20;
   const std::vector<tune::Candidate> variants = tune::numerics_of(base);

@@ -31,8 +31,7 @@ SpecRunner::SpecRunner(BuiltProgram built, bool in_parts)
   built_.program->steps().initialize();
 }
 
-// What the longer part takes more than the shorter one is that of its micro-batches; what is left is the
-// update.
+// The longer part takes more than the shorter one by its micro-batches' time; the rest is the update.
 double SpecRunner::seconds_in_parts(int64_t steps) {
   const double shorter = tune::median(steps_.run(steps, kShortPart));
   const double longer = tune::median(steps_.run(steps, kLongPart));
@@ -84,7 +83,7 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec = load_over(arguments_, &keys, diagnostics);
   if (!spec) return spec;
-  // What the data says was found out once.
+  // The data's facts were found out once.
   spec->model.vocab_size = base_.model.vocab_size;
   spec->model.num_features = base_.model.num_features;
   spec->model.num_labels = base_.model.num_labels;
@@ -97,8 +96,8 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
 
 namespace {
 
-// What is equal where two candidates take the same steps: calls with their places and kernels, and what no
-// program says. Evaluation and generation are not timed.
+// Equal for two candidates that take the same steps: calls with their places and kernels, and what no program
+// says. Evaluation and generation are not timed.
 std::string program_text(const driver::Compiled& compiled, const tune::Candidate& candidate) {
   const program::Program& program = compiled.program;
   std::string text =

@@ -48,7 +48,7 @@ class SpecWorkbench final : public tune::Workbench {
   double now() const override;
   bool stopped() const override;
 
-  // Of the defaults, which can be planned.
+  // Parts of the defaults, which can be planned.
   tune::Parts parts() const;
   // The candidate's spec, checked as if it were written; nullopt where its keys contradict the others.
   std::optional<spec::Spec> spec_of(const tune::Candidate& candidate) const;

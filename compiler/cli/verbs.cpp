@@ -313,7 +313,7 @@ bool looks_like_spec(const std::string& word) {
          word.find('/') != std::string::npos;
 }
 
-// What fails goes by the verb's name; a run that fails is one that trains.
+// Failures go by the verb's name; a run that fails is one that trains.
 int run_checked(const Verb& verb, const Arguments& arguments) {
   if (verb.name == "run" || verb.name == "quickstart") return verb.run(arguments);
   const auto failed = [&](const std::string& message) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t kBatchSeed = 20240229;
 
-// What optimizations.fit chooses for the whole model: a small one would fit without.
+// Choices of optimizations.fit for the whole model: a small one would fit without.
 std::vector<std::string> chosen_overrides(spec::Spec& whole) {
   if (!waits_for_fit(whole)) return {};
   const spec::OpenKeys open = open_keys(whole);

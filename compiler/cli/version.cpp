@@ -20,7 +20,7 @@ std::string blas_line(const std::string& what, std::unique_ptr<runtime::BlasLibr
   return library ? library->name() + "\n" : what + ": not found\n";
 }
 
-// What `version` returns, or the first line of why there is none.
+// The result of `version`, or the first line of why there is none.
 std::string line(const std::string& what, const std::function<std::string()>& version) {
   try {
     return version() + "\n";

@@ -1,4 +1,4 @@
-// What `hydrac --version` says.
+// Output of `hydrac --version`.
 #pragma once
 #include <string>
 

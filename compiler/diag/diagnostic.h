@@ -1,5 +1,5 @@
-// What is wrong with what the user wrote: a kind, a place, a message, and what to do about it. Errors are
-// values on their way to the user: everything wrong is collected in one run, and nothing is thrown.
+// A mistake in what the user wrote: a kind, a place, a message, and what to do about it. Errors are values on
+// their way to the user: everything wrong is collected in one run, and nothing is thrown.
 #pragma once
 #include <map>
 #include <span>

@@ -1,4 +1,4 @@
-// Which bytes of the arena a call touches.
+// The bytes of the arena that a call touches.
 #pragma once
 #include <vector>
 

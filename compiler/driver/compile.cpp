@@ -43,8 +43,8 @@ passes::Kept kept_values(const Compiled& c) {
   return kept;
 }
 
-// Where a step is one micro-batch, ranks that share the update need no gradient whole for longer than it
-// takes to sum it, if that is done as soon as it is finished.
+// If a step is one micro-batch, ranks that share the update need no gradient whole for longer than it takes
+// to sum it, if that is done as soon as it is finished.
 models::PackTypes pack_types_of(Compiled& c) {
   models::PackTypes types = models::pack_types(c.spec, precision_of(c.spec).activations);
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();
@@ -88,14 +88,13 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   return codegen::build_cuda_program(c.graph, cuda);
 }
 
-// What a plan with room for the side queue may take: room costs little where a model is small, and then
-// only.
+// Limit of a plan with room for the side queue: room costs little where a model is small, and then only.
 int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
   return given > 0 ? std::min(half, given) : half;
 }
 
-// Of moments that may lie on the host, those that the spec leaves on the GPU.
+// The moments, among those that may lie on the host, that the spec leaves on the GPU.
 int64_t moments_kept(const Compiled& c) {
   double bytes = 0;
   for (const ir::Value& value : c.graph.values) {

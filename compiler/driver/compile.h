@@ -43,7 +43,7 @@ struct Compiled {
 // Device memory that the matmuls of a program for a GPU share.
 int64_t gemm_workspace_bytes(const targets::Target& gpu);
 
-// What the spec says to compute again; none where it says `auto`.
+// The spec's choice of what to compute again; none if it says `auto`.
 passes::RecomputeChoice recompute_choice(const spec::Spec& spec);
 
 // The spec's vocab_size, num_features and micro_batch_size are final (not 0), and nothing is left for

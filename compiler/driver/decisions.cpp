@@ -47,7 +47,7 @@ void explain_routing(const spec::Spec& spec, passes::Log& log) {
 
 namespace {
 
-// Of Muon's group, what a rank orthogonalizes.
+// The part of Muon's group that a rank orthogonalizes.
 void explain_shared_matrices(const ir::Graph& graph, const models::Pack& pack,
                              const models::ParameterGroup& group, passes::Log& log) {
   std::map<int, std::vector<std::string>> by_layers;

@@ -13,25 +13,25 @@ namespace hydrac::driver {
 // How long sequences are, and that the program takes them as documents.
 void explain_sequence_warmup(const spec::Spec& spec, passes::Log& log);
 
-// What documents decide.
+// Effects of documents.
 void explain_documents(const targets::Target& target, passes::Log& log);
 
-// What layers that compute some tokens save.
+// Savings by layers that compute some tokens.
 void explain_routing(const spec::Spec& spec, passes::Log& log);
 
-// What ZeRO-1 does.
+// Effects of ZeRO-1.
 void explain_shared_update(const ir::Graph& graph, const models::Pack& pack, passes::Log& log);
 
-// What tensor parallelism does.
+// Effects of tensor parallelism.
 void explain_shared_layers(const spec::Spec& spec, passes::Log& log);
 
-// What embeds replies.
+// The encoder that embeds replies.
 void explain_encoder(const ir::Graph& graph, const spec::Encoder& encoder, passes::Log& log);
 
 // How many tokens a cache in pages holds.
 void explain_pages(const models::CacheInterface& io, const ir::Graph& graph, passes::Log& log);
 
-// What a found learning rate means.
+// The meaning of a found learning rate.
 void explain_found_rate(const spec::Spec& spec, passes::Log& log);
 
 }  // namespace hydrac::driver

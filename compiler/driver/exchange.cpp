@@ -28,7 +28,7 @@ std::string why_nccl(const Compiled& c) {
   return "";
 }
 
-// Of the tensors that a call sums over ranks.
+// The tensors that a call sums over ranks.
 struct Summed {
   int64_t bytes = 0, tensors = 0;
 };

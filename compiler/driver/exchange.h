@@ -1,4 +1,4 @@
-// What carries numbers between GPUs of ranks that share micro-batches, and the memory that it takes.
+// The carrier of numbers between GPUs of ranks that share micro-batches, and the memory that it takes.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace hydrac::driver {
 
-// Whether it may be copies between the GPUs (parallel.exchange), as far as the program alone decides.
+// True if it may be copies between the GPUs (parallel.exchange), as far as the program alone decides.
 bool may_exchange_by_copies(const Compiled& c);
 
 // Bytes of the arena that copies take in addition to the tensors, 0 where there are no copies. `c` has its

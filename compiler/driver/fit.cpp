@@ -35,7 +35,7 @@ std::vector<RecomputeChoice> all_recompute_choices(const spec::Spec& spec) {
   return choices;
 }
 
-// What is computed again in how many layers may be open, or be what the spec says.
+// The number of layers that compute something again may be open, or be what the spec says.
 void count_layers(FitSpace& space, const spec::Spec& spec, bool is_open) {
   const auto all = static_cast<int>(spec.model.num_hidden_layers),
              said = static_cast<int>(spec.optimizations.recompute_layers);

@@ -10,7 +10,7 @@
 
 namespace hydrac::driver {
 
-// What may be chosen of a spec.
+// The keys of a spec that may be chosen.
 FitSpace fit_space(const spec::Spec& spec);
 
 struct ChosenKeys {

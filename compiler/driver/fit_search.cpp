@@ -49,7 +49,7 @@ class FitSearch {
   }
 
  private:
-  // Of a program with all movable moments on the host.
+  // Sizes of a program with all movable moments on the host.
   struct Sizes {
     int64_t bytes = 0, host_bytes = 0;
     int64_t fixed_bytes = 0;  // which no micro-batch changes
@@ -58,8 +58,8 @@ class FitSearch {
     int64_t movable_bytes = 0;   // of moments, of which as many as there is room for stay on the GPU,
     double movable_seconds = 0;  // and what the update takes for all of them
   };
-  // What a layer that recomputes adds to the step's seconds, and at most takes from the bytes of the largest
-  // micro-batch.
+  // A layer that recomputes adds this to the step's seconds, and at most takes this from the bytes of the
+  // largest micro-batch.
   struct Layer {
     double seconds = 0;
     double bytes = 0;
@@ -194,7 +194,7 @@ class FitSearch {
     return least;
   }
 
-  // Whether moments that may move need not: the same combination with none on the host is better.
+  // True if moments that may move need not: the same combination with none on the host is better.
   bool moves_in_vain(const FitPlace& place) {
     const Sizes& sizes = sizes_at(place);
     return sizes.movable_bytes > 0 && sizes.bytes + sizes.movable_bytes <= limit_;
@@ -230,7 +230,7 @@ class FitSearch {
     return a.bytes == b.bytes && a.host_bytes == b.host_bytes && a.seconds == b.seconds;
   }
 
-  // Whether it differs from the best one in the micro-batch and the number of layers alone.
+  // True if it differs from the best one in the micro-batch and the number of layers alone.
   bool is_of_best(const FitPlace& place) const {
     return found_.best && place.moments == best_place_.moments && place.loss == best_place_.loss &&
            place.recompute == best_place_.recompute;

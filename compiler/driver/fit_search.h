@@ -10,7 +10,7 @@
 
 namespace hydrac::driver {
 
-// Where the optimizer's moments are, and in which format.
+// Place and format of the optimizer's moments.
 struct MomentStorage {
   spec::Share on_host;
   spec::StateType type = spec::StateType::fp32;
@@ -34,7 +34,7 @@ struct FitSpace {
   int fewest_layers = 1, most_layers = 1;          // in which something may be computed again
   std::vector<spec::LossKernel> losses;
   std::vector<MomentStorage> moments;
-  // Of each format, moments on the GPU and then the same on the host; of these as many as fit stay on the
+  // For each format, moments on the GPU and then the same on the host; as many of these as fit stay on the
   // GPU.
   bool keeps_moments = false;
 
@@ -45,7 +45,7 @@ struct FitSpace {
   }
 };
 
-// What the plan says of a combination.
+// The plan's figures for a combination.
 struct FitPlan {
   FitChoice choice;
   int64_t bytes = 0;       // of the GPU's memory, or of the cpu's

@@ -1,4 +1,4 @@
-// What a target would need at best: the time that its peaks take for the flop and the bytes of a call.
+// The least time on a target: that its peaks take for the flop and the bytes of a call.
 #pragma once
 #include "driver/compile.h"
 #include "targets/target.h"
@@ -17,7 +17,7 @@ Peaks peaks_of(const targets::Target& target, spec::Precision precision);
 // where the target's peaks are not known.
 double floor_seconds(const Peaks& peaks, const program::Call& call);
 
-// Of one optimizer step, without what ranks send to each other.
+// Work of one optimizer step, without what ranks send to each other.
 struct StepWork {
   double flop = 0;
   double bytes = 0;
@@ -31,7 +31,7 @@ StepWork step_work(const Compiled& compiled);
 // With other rates than the target's peaks.
 StepWork step_work(const Compiled& compiled, const Peaks& peaks);
 
-// What one of several ranks sends to others in a step; 0 for one process.
+// Bytes that one of several ranks sends to others in a step; 0 for one process.
 int64_t bytes_sent_per_step(const Compiled& compiled);
 // Seconds that this takes on GPUs of one machine, where nothing runs beside it; 0 where the target's links
 // are not known.

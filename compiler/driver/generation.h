@@ -18,7 +18,8 @@ inline constexpr int64_t kPageTokens = 64;
 // The keys and values of such a page, of all layers.
 int64_t page_bytes(const spec::Spec& spec);
 
-// Of the replies that objective.name samples in each step, all side by side; nullopt without an objective.
+// The generation of the replies that objective.name samples in each step, all side by side; nullopt without
+// an objective.
 std::optional<models::Generation> generation_of_replies(const spec::Spec& spec);
 
 }  // namespace hydrac::driver

@@ -8,14 +8,14 @@ namespace hydrac::driver {
 
 std::string bytes_text(int64_t bytes);  // "3.57 GiB"
 
-// What a plan may take.
+// The memory that a plan may take.
 struct MemoryLimit {
   int64_t bytes = 0;   // 0: not known, for a GPU that is given by its architecture only
   std::string source;  // how that was found, for people
   bool allows(int64_t plan) const { return bytes == 0 || plan <= bytes; }
 };
 
-// What was given: the smaller of options.memory_bytes and the spec's memory_limit; 0 where neither was.
+// The given limit: the smaller of options.memory_bytes and the spec's memory_limit; 0 if neither is given.
 int64_t given_memory(const spec::Spec& spec, const CompileOptions& options);
 
 // given_memory(); else the target's memory, or this machine's (and its container's) on cpu, less a reserve

@@ -146,7 +146,7 @@ class Remedies {
     return spec;
   }
 
-  // Whether it fits with the leanest values of all keys that optimizations.fit may choose.
+  // True if it fits with the leanest values of all keys that optimizations.fit may choose.
   bool open_keys_suffice() const {
     spec::Spec spec = spec_;
     spec.optimizations.fit = spec::Fit::auto_;
@@ -158,7 +158,7 @@ class Remedies {
            (fits(spec, choice_) || (open.recompute && open.recompute_layers && other_choice(spec)));
   }
 
-  // What is free of a GPU may be less than fit: auto, which goes by the target, took for granted.
+  // The free memory of a GPU may be less than fit: auto, which goes by the target, took for granted.
   std::string chosen_by_fit() const {
     if (!spec_.is_set("optimizations.fit")) return "optimizations.fit: auto";
     return fmt::format("--memory {:.2f}, from which optimizations.fit chooses anew",

@@ -10,7 +10,7 @@ namespace hydrac::driver {
 
 namespace {
 
-// Of a micro-batch's matmuls and attention.
+// Flop of a micro-batch's matmuls and attention.
 double flop_of_matmuls(const Compiled& c) {
   double flop = 0;
   for (const ir::Region& region : c.graph.function("micro_step").regions)

@@ -1,4 +1,4 @@
-// Whether sums over ranks run beside the backward pass.
+// Decides if sums over ranks run beside the backward pass.
 #pragma once
 #include "driver/compile.h"
 

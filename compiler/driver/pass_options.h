@@ -1,4 +1,4 @@
-// What a spec and its target say to the passes.
+// Options of the passes, from a spec and its target.
 #pragma once
 #include "passes/passes.h"
 #include "spec/spec.h"
@@ -13,7 +13,7 @@ passes::HeadParts head_parts(const spec::Spec& spec);
 // The cpu computes in f32: a spec that asks it for something else was refused.
 passes::Precision precision_of(const spec::Spec& spec);
 
-// Whether matmuls may be our kernels, which are Hopper's; of 16-bit numbers, which the pass looks at itself.
+// True if matmuls may be our kernels, which are Hopper's; of 16-bit numbers, which the pass looks at itself.
 bool fuses_matmuls(const spec::Spec& spec);
 
 // A norm that is computed again, statistics and all, need not become the same kernel there. `only_decode`:

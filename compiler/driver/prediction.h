@@ -5,7 +5,7 @@
 
 namespace hydrac::driver {
 
-// What programs reach of a target's peaks.
+// Shares of a target's peaks that programs reach.
 struct Rates {
   Peaks reached;                     // typical ones where the target's peaks are not known
   double host_bytes_per_second = 0;  // over the bus, one way
@@ -28,7 +28,7 @@ int64_t bytes_on_host(const Compiled& compiled, ir::Role role);
 // Seconds that the update takes for so many bytes on the host.
 double seconds_over_bus(const Compiled& compiled, int64_t bytes);
 
-// Of that, what attention takes, forward and backward: a share, 0 to 1.
+// Attention's part of it, forward and backward: a share, 0 to 1.
 double attention_share(const Compiled& compiled);
 
 }  // namespace hydrac::driver

@@ -10,7 +10,7 @@ struct SlotPlaces {
   int apart = 1;
 };
 
-// Of a value that the plan has placed, a view too. std::logic_error where the slots lie at no regular
+// Places of a value that the plan has placed, a view too. std::logic_error if the slots lie at no regular
 // distance, which the plan never makes.
 SlotPlaces slot_places(const Compiled& compiled, ir::ValueId value);
 

@@ -92,7 +92,7 @@ std::string data_target(DataKind data) {
   throw std::logic_error("no such kind of data");
 }
 
-// What else main() calls.
+// Targets that main() also calls.
 std::string encoder_target(const spec::Spec& spec) {
   return spec::encoder_of_replies(spec) ? " hydrac::encoder" : "";
 }

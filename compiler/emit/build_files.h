@@ -14,7 +14,7 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
                         const std::vector<std::string>& sources,
                         const std::vector<std::string>& uncontracted);
 
-// Of a program of several ranks: a launcher for its smoke test, where there is no other.
+// For a program of several ranks: a launcher for its smoke test, if there is no other.
 inline constexpr const char* kRanksScript = "test/ranks.sh";
 std::string ranks_script(const Origin& origin);
 

@@ -111,7 +111,7 @@ std::string CallText::launch(const Section& section, const Call& call, const pro
   return fmt::format("{}({});", on_cpu_ ? "run" : kernel.name, fmt::join(arguments, ", "));
 }
 
-// Whether C is added to: always, never, or not in the first iteration.
+// When C is added to: always, never, or not in the first iteration.
 std::string CallText::accumulation(const Section& section, const program::GemmShape& shape) const {
   if (!shape.accumulate) return "";
   if (!shape.first_overwrites) return "true";

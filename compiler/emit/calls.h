@@ -16,7 +16,7 @@ class CallText {
   CallText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors,
            const program::Function& function);
 
-  // What a section does, once or for one layer, as a function's definition.
+  // A section's calls, once or for one layer, as a function's definition.
   std::string definition(int section) const;
   // The same under another name.
   std::string definition(int section, const std::string& name) const;
@@ -68,10 +68,10 @@ class CallText {
   const bool on_cpu_;
 };
 
-// What functions are given to make their calls with: "Run& run".
+// The parameter by which functions make their calls: "Run& run".
 std::string run_parameter(const driver::Compiled& compiled);
 
-// What a section of a function of the program is, as a comment: "micro_step" and "block_backward".
+// The name of a section of a function of the program as a comment: "micro_step" and "block_backward".
 std::string section_comment(const std::string& function, std::string section);
 
 }  // namespace hydrac::emit

@@ -23,7 +23,7 @@ bool is_of_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// Of a text: identifiers of code, and comments line by line.
+// Parts of a text: identifiers of code, and comments line by line.
 struct Parts {
   std::set<std::string, std::less<>> names;
   std::vector<std::string> comments;
@@ -58,7 +58,7 @@ bool is_code(std::string_view name) {
   return false;
 }
 
-// What the program's own copy of it replaces.
+// True for a header that the program's own copy replaces.
 bool is_specialized_header(std::string_view path) {
   static const std::vector<std::string> library = specialize::library_headers();
   const bool is_template =

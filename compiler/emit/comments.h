@@ -1,4 +1,4 @@
-// What comments of emitted files speak of.
+// Words of the code that comments of emitted files speak of.
 #pragma once
 #include "emit/emit.h"
 

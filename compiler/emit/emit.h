@@ -12,7 +12,7 @@ namespace hydrac::emit {
 // Text by path relative to the emitted folder.
 using Files = std::map<std::string, std::string>;
 
-// Where a program comes from, for the first lines of its files.
+// A program's origin, for the first lines of its files.
 struct Origin {
   std::string spec;                    // the spec file's name, without folders
   std::vector<std::string> overrides;  // "target=h200"

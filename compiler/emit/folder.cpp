@@ -38,7 +38,8 @@ bool was_emitted(const fs::path& path) {
   return first.find(kProvenance) != std::string::npos;
 }
 
-// Where emitted files lie: the folder itself, the folders of the files, and those of earlier versions' files.
+// Folders of emitted files: the folder itself, the folders of the files, and those of earlier versions'
+// files.
 std::vector<fs::path> places(const fs::path& folder, const Files& files) {
   std::vector<fs::path> places = {folder, folder / "kernels", folder / "test"};
   for (const auto& [name, text] : files) places.push_back((folder / name).parent_path());

@@ -30,7 +30,7 @@ struct FolderState {
 // Says which kernels are outdated, and what to do.
 std::string outdated_text(const FolderState& state);
 
-// What the user allows besides writing a new program or one that nobody touched.
+// Permissions of the user besides writing a new program or one that nobody touched.
 struct Consent {
   bool overwrites_edits = false;  // of files that are not kept
   bool keeps_outdated = false;    // owned kernels stay although what hydrac would write there has changed
@@ -41,7 +41,7 @@ struct Consent {
 // something in it cannot be read, or a kept kernel does not fit the program.
 FolderState compare(const std::filesystem::path& folder, const Files& files, const Consent& consent = {});
 
-// What an emitted file holds now. runtime::InputError when it cannot be read.
+// The text of an emitted file now. runtime::InputError when it cannot be read.
 std::string text_of(const std::filesystem::path& folder, const std::string& name);
 
 // How many threads the cpu's program in `folder` runs on; nothing where there is no such program.

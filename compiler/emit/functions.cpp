@@ -25,7 +25,7 @@ std::vector<int> range(int first, int last) {
   return numbers;
 }
 
-// Of a step: the sections before the backward pass of the blocks, and the rest.
+// Splits a step: the sections before the backward pass of the blocks, and the rest.
 void split_step(const driver::Compiled& compiled, const program::Function& step,
                 std::vector<EmittedFunction>& functions) {
   const std::vector<ir::Region>& regions = compiled.graph.function(step.name).regions;
@@ -45,7 +45,7 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
                        range(split, end)});
 }
 
-// What a program with an objective has beside a step's functions.
+// Functions of a program with an objective beside a step's.
 struct OfReplies {
   const char *function, *name, *file, *comment;
 };

@@ -112,7 +112,7 @@ class KernelComparison {
     return true;
   }
 
-  // What a statement calls or writes.
+  // The function that a statement calls, or the name that it writes.
   static std::string head_of(const std::string& line) { return line.substr(0, line.find_first_of("([ ")); }
 
   static bool is_statement(const std::string& line) {
@@ -138,7 +138,7 @@ class KernelComparison {
     return true;
   }
 
-  // What only the larger kernel has, in blocks; what later lines need is declared before them.
+  // Statements that only the larger kernel has, in blocks; what later lines need is declared before them.
   bool wrap_own() {
     for (size_t at = 0; at < own_.size();) {
       size_t end = at + 1;
@@ -204,7 +204,7 @@ class KernelComparison {
     return is_pointer || std::regex_match(larger_[i], scalar);
   }
 
-  // Whether a name between these is a function's: not that of a variable with arguments, which follows its
+  // True if a name between these is a function's: not that of a variable with arguments, which follows its
   // type.
   static bool is_called(const std::string& before, const std::string& behind) {
     const bool follows_type = before.ends_with(" ") && before.size() > 1 &&
@@ -213,7 +213,7 @@ class KernelComparison {
     return (behind.starts_with("(") || behind.starts_with("<")) && !follows_type;
   }
 
-  // Whether a name that comes up first in a block that was made here is used behind it: whatever declares it,
+  // True if a name that comes up first in a block that was made here is used behind it: whatever declares it,
   // it would be out of scope.
   bool hides_declarations() const {
     static const std::regex word(R"([A-Za-z_]\w*)");

@@ -35,8 +35,8 @@ struct KernelDifference {
   size_t shared = 0;                       // lines that both have, comments apart
 };
 
-// Of two bodies, a statement a line. `missing`: the larger kernel's parameters that the smaller one has not.
-// Nothing where they differ in more.
+// The difference of two bodies, a statement a line. `missing`: the larger kernel's parameters that the
+// smaller one has not. Nothing if they differ in more.
 std::optional<KernelDifference> kernel_difference(const Lines& larger, const Lines& smaller,
                                                   const std::vector<std::string>& missing);
 

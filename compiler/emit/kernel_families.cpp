@@ -61,7 +61,7 @@ std::optional<KernelParts> kernel_parts(const Kernel& kernel) {
   return parts;
 }
 
-// Where the smaller kernel is called with pointers that may alias, the template promises nothing for either.
+// If the smaller kernel is called with pointers that may alias, the template promises nothing for either.
 Lines common_signature(Lines larger, const Lines& smaller) {
   constexpr std::string_view promise = "__restrict__ ";
   const auto promises = [&](const std::string& line) { return line.find(promise) != std::string::npos; };

@@ -1,4 +1,4 @@
-// Which headers a file of generated kernels includes: those of what its text uses.
+// Headers that a file of generated kernels includes: those of what its text uses.
 #pragma once
 #include <string>
 #include <vector>

@@ -20,7 +20,7 @@ using program::Parameter;
 
 namespace {
 
-// Where the parameters begin.
+// Position of the parameters' parenthesis.
 size_t parenthesis_of(const Kernel& kernel) {
   const size_t name = kernel.text.find(" " + kernel.name + "(");
   if (name == std::string::npos) throw std::logic_error("kernel " + kernel.name + " does not define itself");
@@ -84,8 +84,8 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
 
 namespace {
 
-// What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU
-// also the stream.
+// Parameters of a host function: the kernel's, with matrices in place of their tensor maps; on a GPU also the
+// stream.
 std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
   const Kernel& definition = compiled.program.kernels[static_cast<size_t>(kernel)];
   std::vector<Parameter> list = definition.parameters;
@@ -117,7 +117,7 @@ std::string without_shapes(const std::vector<Parameter>& parameters) {
   return text + ")";
 }
 
-// What it computes, and the spec's key that asked for it.
+// The computation, and the spec's key that asked for it.
 std::string comment_of(const Kernel& kernel) {
   std::string comment =
       kernel.comment.substr(std::min(kernel.comment.find_first_not_of('\n'), kernel.comment.size()));
@@ -212,7 +212,7 @@ std::string commented_template(const driver::Compiled& compiled, const KernelFam
          replaced(kernel.text, "static void " + kernel.name, "static void " + kernel.name + "_kernel");
 }
 
-// What the kernel's text relies on, for each number of rows that it is called with.
+// Assertions that the kernel's text relies on, for each number of rows that it is called with.
 std::string assertions(const driver::Compiled& compiled, int index) {
   std::set<std::string> lines;
   for (const std::string& bound : compiled.program.kernels[static_cast<size_t>(index)].bounds) {

@@ -11,10 +11,10 @@
 
 namespace hydrac::emit {
 
-// Whether calls differ in their rows: then the function that launches the kernel takes `rows`.
+// True if calls differ in their rows: then the function that launches the kernel takes `rows`.
 bool takes_rows(const program::Program& program, int kernel);
 
-// Whether a kernel's template becomes source of the program: attention's. The others (matmuls, the
+// True if a kernel's template becomes source of the program: attention's. The others (matmuls, the
 // embedding's gradient) are headers of the runtime that a kernel instantiates: nothing in them depends on the
 // model but sizes.
 bool is_specialized(const program::Kernel& kernel);
@@ -35,7 +35,7 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
 std::string commented_definition(const program::Kernel& kernel, bool cpu);
 // The host function that launches a kernel; `member` of a family, or not.
 std::string launcher(const driver::Compiled& compiled, int kernel, const FamilyMember& member);
-// What that function uses of the runtime.
+// Names of the runtime that this function uses.
 std::string launch_using(const program::Kernel& kernel);
 
 // `text` with every `what` become `with`.

@@ -1,4 +1,4 @@
-// Of layout.cpp of an emitted program: how parameters start, where checkpoints have them and what the
+// Parameters in layout.cpp of an emitted program: how they start, where checkpoints have them, what the
 // optimizer knows of them, and what ranks divide.
 #include "emit/layout_text.h"
 

@@ -21,7 +21,7 @@ class Manifest {
   // where it is damaged, as by a merge; with `tolerant` such lines are left out.
   static Manifest read(const std::filesystem::path& folder, bool tolerant);
 
-  // Whether the file is listed with the hash of `text`.
+  // True if the file is listed with the hash of `text`.
   bool lists(const std::string& name, const std::string& text) const;
 
  private:

@@ -67,7 +67,7 @@ class MemoryText {
   void parameters();
   void group(size_t group);
   void memory();
-  // Where a field's slots lie: in the arena, or by elements in the pack that `from` bytes into it begins.
+  // Places of a field's slots: in the arena, or by elements in the pack that `from` bytes into it begins.
   std::string slots(const Field& field, int64_t from, int64_t unit) const;
 
   const driver::Compiled& compiled_;
@@ -91,7 +91,7 @@ std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) co
                      slots_text(compiled_, tensors_, field), offset);
 }
 
-// What is packed likewise is a struct of the same type.
+// Packs of one layout are structs of the same type.
 void MemoryText::parameters() {
   const int64_t start = tensors_.pack(kWeights);
   const int64_t unit = size_of(compiled_.graph.value(compiled_.pack.parameters).dtype);

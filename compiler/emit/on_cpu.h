@@ -1,4 +1,4 @@
-// Whether an emitted program is one for the cpu.
+// Tells programs for the cpu from those for a GPU.
 #pragma once
 #include "driver/compile.h"
 #include "targets/target.h"

@@ -84,7 +84,7 @@ std::vector<KernelSignature> signatures(const std::string& code, char after) {
   return found;
 }
 
-// What kernels.h declares under "// ---- block.cu".
+// Declarations of kernels.h under "// ---- block.cu".
 std::optional<std::vector<KernelSignature>> declared_of(const std::string& name, const Files& files) {
   const auto header = files.find(kDeclarations);
   if (header == files.end()) return std::nullopt;

@@ -9,7 +9,7 @@ namespace hydrac::emit {
 
 inline constexpr const char* kKeepLine = "// hydrac: keep";
 
-// Whether a line of the file is kKeepLine.
+// True if a line of the file is kKeepLine.
 bool is_kept(const std::string& text);
 
 // Why the kept file `name` cannot stand in for the one of `files`: a function whose parameters have other

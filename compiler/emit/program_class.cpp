@@ -196,7 +196,7 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
   out.line("");
 }
 
-// Whether the side queue needs a library's workspace: it may consist of our kernels alone.
+// True if the side queue needs a library's workspace: it may consist of our kernels alone.
 bool multiplies_on_side(const driver::Compiled& compiled) {
   bool multiplies = false;
   for_each_matmul(compiled.program, program::Matmuls::all,

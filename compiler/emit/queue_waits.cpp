@@ -36,7 +36,7 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
   return all;
 }
 
-// Whether a call writes an argument: scratch memory that it counts among what it makes it may only read.
+// True if a call writes an argument: scratch memory that it counts among what it makes it may only read.
 bool writes(const driver::Compiled& compiled, const program::Call& call, size_t argument) {
   const auto* launch = std::get_if<program::Launch>(&call.work);
   if (!call.writes[argument] || !launch) return call.writes[argument];

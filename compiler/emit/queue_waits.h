@@ -1,4 +1,4 @@
-// Which calls of a function wait for which of its other queues, said once for every iteration of a loop.
+// Waits of a function's calls for its other queues, said once for every iteration of a loop.
 #pragma once
 #include <map>
 #include <set>
@@ -26,8 +26,8 @@ struct QueueWaits {
   std::map<CallPosition, std::map<CallPosition, WaitReason>> waits;
   // The calls that others wait for: the name of the point behind them, "after_" and what the call is named.
   std::map<CallPosition, std::string> marks;
-  // Of these, calls of a loop that its calls wait for two iterations later, and not in the next one: they
-  // have a point for even layers and one for odd ones.
+  // The subset that a loop's calls wait for two iterations later, and not in the next one: these have a point
+  // for even layers and one for odd ones.
   std::set<CallPosition> by_turns;
 };
 

@@ -62,7 +62,7 @@ program calls (`kernels/kernels.h`), with the same types of parameters.
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";
 
-// Of a program of several ranks. {0}: how many, {1}: the data, {2}: what each does.
+// For a program of several ranks. {0}: how many, {1}: the data, {2}: what each does.
 constexpr const char* kRanks = R"(
 A run has {0} ranks, processes that each {2}. `build/train` starts the others itself; torchrun, mpirun or
 srun may do it instead:
@@ -75,19 +75,19 @@ They do so on several machines too (torchrun --nnodes, srun -N). Rank 0 has the 
 by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
 )";
 
-// Of a program whose replies are rewarded.
+// For a program whose replies are rewarded.
 constexpr const char* kRewards = R"(
-What replies are worth a program of yours says, which reads prompts and replies as lines of JSON and prints a number for each reply. Every run needs it, a word of
+A program of yours says what replies are worth: it reads prompts and replies as lines of JSON and prints a number for each reply. Every run needs it, a word of
 its command each time: `--reward python3 --reward reward.py`.
 )";
 
-// Of a program with an encoder of replies.
+// For a program with an encoder of replies.
 constexpr const char* kEncoder = R"(
 Replies are embedded by an encoder of sentences. A run reads its tokenizer and weights from the folder that `settings.cpp` names, or from another one: `--embed DIR`. Its JSON files must say what
 `settings.cpp` lists.
 )";
 
-// What a shell would take for an option is named as a file.
+// A word that a shell would take for an option is named as a file.
 std::string spec_word(const std::string& file) {
   return runtime::shell_quoted(file.starts_with('-') ? "./" + file : file);
 }

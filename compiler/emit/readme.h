@@ -1,4 +1,4 @@
-// What an emitted folder says to the people who own it: README.md, and what git and clang-format read.
+// Texts of an emitted folder for the people who own it: README.md, and what git and clang-format read.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace hydrac::emit {
 
-// What the folder is; how to build, run and regenerate it; conflicts; owning a kernel.
+// README.md: what the folder is; how to build, run and regenerate it; conflicts; owning a kernel.
 std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin);
 
 // Marks the files as generated, so that reviews fold them, and the tables of data as not worth a diff.

@@ -10,7 +10,7 @@ namespace hydrac::emit {
 
 namespace {
 
-// What `constexpr cuda::EmbeddingGradient kGradient{...};` defines; "" for other text.
+// The name that `constexpr cuda::EmbeddingGradient kGradient{...};` defines; "" for other text.
 std::string defined_name(const std::string& definition) {
   static const std::regex constant(R"(constexpr [\w:]+ (\w+)[^\w])");
   std::smatch match;

@@ -12,12 +12,12 @@ namespace hydrac::emit {
 std::string settings_source(const runtime::TrainSettings& settings);
 // The lines of identity.inc, a pair of literals each: what must be the same when a run is resumed.
 std::string identity_table(const runtime::TrainSettings& settings);
-// What reads the data, and therefore what the program links.
+// The reader of the data, and therefore a library that the program links.
 enum class DataKind { shards, text, series };
 DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec);
 std::string corpus_header(DataKind kind);  // "runtime/text/text_corpus.h"
 
-// What stands in no namespace: main(), and train_create() of the library.
+// Definitions outside of namespaces: main(), and train_create() of the library.
 std::string main_source(const spec::Spec& spec, DataKind kind);
 std::string library_source(const spec::Spec& spec);
 

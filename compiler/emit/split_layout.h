@@ -1,4 +1,4 @@
-// What layout.cpp of an emitted program says of parameters of which ranks that share layers have parts.
+// Text of layout.cpp about parameters of which ranks that share layers have parts.
 #pragma once
 #include <string>
 

@@ -76,7 +76,7 @@ std::string in_namespace(const std::string& name, const std::string& text) {
   return fmt::format("{0} {{\n\n{1}\n}}  // {0}\n\n", space, text);
 }
 
-// What only the encoder of replies calls.
+// Kernels that only the encoder of replies calls.
 std::set<int> kernels_of_encoder(const program::Program& program) {
   std::set<int> own, others;
   for (const program::Function& function : program.functions)

@@ -136,7 +136,7 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
           for (const ir::Use use : call.arguments) add(value_of(use.value), function.name);
   };
   add_arguments([](ir::ValueId id) { return id; });
-  // What no call uses whole, such as a layer's gradients.
+  // Tensors that no call uses whole, such as a layer's gradients.
   add_arguments([&](ir::ValueId id) { return storage_of(compiled.graph, id); });
   order_by_group();
 }

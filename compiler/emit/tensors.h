@@ -31,7 +31,7 @@ struct Field {
 // Positions in Tensors::groups() of the parameters and what has a tensor for each of them.
 inline constexpr size_t kWeights = 2, kGradients = 3, kCopies = 4;
 inline constexpr size_t kState = 7;
-// Of an encoder of replies: its parameters, and the activations of its layers.
+// Groups of an encoder of replies: its parameters, and the activations of its layers.
 inline constexpr size_t kTextEncoder = 17, kEmbedding = 18;
 
 class Tensors {
@@ -42,7 +42,7 @@ class Tensors {
   // By group, and in a group in the order of first use (parameters and their like in order of declaration).
   const std::vector<Field>& fields() const { return fields_; }
   const Field& field(ir::ValueId value) const;
-  // Whether the group is one pack, laid out as the parameters are. Gradients of two types are two packs.
+  // True if the group is one pack, laid out as the parameters are. Gradients of two types are two packs.
   bool is_packed(size_t group) const;
   int64_t pack(size_t group) const;  // where the pack of such a group begins, in bytes
   // As code writes numbers of slots: "L", or "kTextLayers" of an encoder's.

@@ -78,7 +78,7 @@ class Differentiation {
     }
   }
 
-  // Of a function of one argument, at that argument.
+  // The derivative of a function of one argument, at that argument.
   int slope(const Node& node, int id) {
     const int a = node.args[0];
     switch (node.op) {

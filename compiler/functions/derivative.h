@@ -11,7 +11,7 @@ namespace hydrac::functions {
 // (torch.fmax); that of abs at 0 is 0. `floor` must not be in the function: logic_error.
 Function derivative(const Function& function, int parameter);
 
-// Whether it is 0 whatever the arguments, so that nothing could be learned through it.
+// True if it is 0 whatever the arguments, so that nothing could be learned through it.
 bool is_zero(const Function& function);
 
 // An argument at which the function, computed in its own type, is finite, and its derivative by `parameter`

@@ -9,7 +9,7 @@ namespace hydrac::functions {
 
 class Expressions {
  public:
-  // What is computed from constants alone is rounded to `number`.
+  // Results computed from constants alone are rounded to `number`.
   explicit Expressions(Number number) : number_(number) {}
   // Goes on where a function ends; its nodes keep their positions.
   explicit Expressions(const Function& function);

@@ -35,7 +35,7 @@ const Node* loss_of(const Region& region) {
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
-// What has the rows of the batch as its columns.
+// Values that have the rows of the batch as their columns.
 std::set<ValueId> transposes(const Region& region) {
   std::set<ValueId> values;
   for (const Node& node : region.nodes) {
@@ -113,7 +113,7 @@ class HeadLoop {
                       [](const ir::Dim& a, const ir::Dim& b) { return a.size == b.size; });
   }
 
-  // What sums over all rows adds part to part. A matmul overwrites in the first; another sum finds zeros.
+  // Sums over all rows add part to part. A matmul overwrites in the first; another sum finds zeros.
   void accumulate(Node& node) {
     for (Use output : node.outputs) {
       const bool is_largest_so_far = node.op == ir::Op::quantize && output == node.outputs[1];

@@ -1,4 +1,4 @@
-// Where the copies of parameters lie that matmuls read: in packs like that of the parameters, which lack some
+// Places of the copies of parameters that matmuls read: in packs like that of the parameters, which lack some
 // of its pieces, or hold these in the host's memory.
 #pragma once
 #include <functional>
@@ -21,10 +21,10 @@ class CopyPlaces {
  public:
   // A pack of copies of `type` of all parameters.
   static CopyPlaces of_all(ir::Graph& graph, const models::Pack& pack, ir::DType type);
-  // Of the stretches that `is_kept` names.
+  // Places of the stretches that `is_kept` names.
   static CopyPlaces of_stretches(ir::Graph& graph, const models::Pack& pack, ir::DType type,
                                  const std::function<bool(const models::Stretch&)>& is_kept);
-  // Of all parameters, in two packs: ParameterInfo::on_host says of which the second one is.
+  // Places of all parameters, in two packs: ParameterInfo::on_host says of which the second one is.
   static CopyPlaces with_host(ir::Graph& graph, const models::Pack& pack, ir::DType type);
 
   // Null where the pack lacks the element.

@@ -92,7 +92,7 @@ class Quantization {
     region.nodes = std::move(nodes);
   }
 
-  // Of the backward pass too, where it is computed again.
+  // Narrows the backward pass too, where it is computed again.
   void narrow_attention(ir::Region& region) {
     for (Node& node : region.nodes) {
       if (node.op != ir::Op::attention) continue;
@@ -161,7 +161,7 @@ class Quantization {
            (value.role == Role::working_copy || value.role == Role::parameter || value.role == Role::frozen);
   }
 
-  // Whether a matmul of the weight is of 8 bits: decided where it is first met, so that what the backward
+  // True if a matmul of the weight is of 8 bits: decided where it is first met, so that what the backward
   // pass computes again is what it was.
   bool is_narrow(const std::pair<ValueId, Matmul>& which, const Node& matmul, double added_bytes) {
     const auto [found, is_new] = decisions_.try_emplace(which);

@@ -6,7 +6,7 @@
 
 namespace hydrac::passes {
 
-// What belongs to one quantized tensor, a slot a layer, f32 []: the largest of its values so far; what it is
+// The scale of one quantized tensor, a slot a layer, f32 []: the largest of its values so far; what it is
 // multiplied by; what its elements then are, at a multiple of 16 bytes.
 struct Scale {
   ir::ValueId largest, scale, inverse;

@@ -17,7 +17,7 @@ namespace {
 using ir::Node;
 using ir::Use;
 
-// Whether `later` must stay behind `earlier`: one of them writes what the other reads or writes.
+// True if `later` must stay behind `earlier`: one of them writes what the other reads or writes.
 bool depends(const ir::Graph& graph, const Node& earlier, const Node& later) {
   for (Use output : earlier.outputs) {
     if (touches(graph, later.inputs, output) || touches(graph, later.outputs, output)) return true;
@@ -50,9 +50,9 @@ bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
   });
 }
 
-// Whether inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or
-// reads under another name what the group writes. Scalars are all read before one is written, so that what
-// the group reads may be counted on by `node`.
+// True if inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or
+// reads under another name what the group writes. Scalars are all read before one is written, so that `node`
+// may count on what the group reads.
 bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
   const bool both_scalar = is_scalar(group) && is_scalar(node);
   const bool overwrites = std::ranges::any_of(node.outputs, [&](Use output) {
@@ -131,7 +131,7 @@ class RegionFusion {
     return false;
   }
 
-  // Whether a path of dependences leads from one group to the other through a third.
+  // True if a path of dependences leads from one group to the other through a third.
   bool reached_through_another(size_t from, size_t to) const {
     std::vector<size_t> reached = {from};
     for (size_t at = 0; at < reached.size(); ++at) {

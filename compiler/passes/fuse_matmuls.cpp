@@ -150,7 +150,7 @@ class MatmulFusion {
     return sum;
   }
 
-  // Whether the matmul may be computed where its reader stands: nothing between them changes its operands or
+  // True if the matmul may be computed where its reader stands: nothing between them changes its operands or
   // uses its result, and the reader overwrites no operand, which other blocks still read.
   bool follows(const Node& matmul, std::ptrdiff_t reader, const std::vector<Node>& nodes) const {
     const Use output = matmul.outputs[0];
@@ -213,7 +213,7 @@ class MatmulFusion {
            matmul_pays(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::one_tile);
   }
 
-  // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.
+  // True if no kernel of the function writes it, so that one may load it before the kernel before it ends.
   bool is_there_before(Use use) const {
     const ir::Role role = graph_.value(storage_of(graph_, use.value)).role;
     return (role == ir::Role::parameter || role == ir::Role::frozen || role == ir::Role::working_copy) &&
@@ -231,7 +231,7 @@ class MatmulFusion {
     return needed;
   }
 
-  // Whether another function, such as the training step that evaluation repeats, has the same node, which
+  // True if another function, such as the training step that evaluation repeats, has the same node, which
   // stores its matmul. One more tensor to write costs evaluation less than a reader one more kernel.
   bool has_twin(const Node& kept) const {
     for (const ir::Function& function : graph_.functions) {

@@ -40,7 +40,7 @@ bool go_together(const ir::Graph& graph, const Node& a, const Node& b) {
          graph.value(a.inputs[0]).dtype == graph.value(b.inputs[0]).dtype;
 }
 
-// Whether what `moved` reads and writes is at `last` what it is at its place: nobody between the two writes
+// True if what `moved` reads and writes is at `last` what it is at its place: nobody between the two writes
 // its operands or touches its gradient.
 bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t moved, size_t last) {
   const Node& node = nodes[moved];
@@ -58,7 +58,7 @@ bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t mov
   return true;
 }
 
-// What does the work of all of them.
+// The node that does the work of all of them.
 Node joined(const std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
   Node joined = nodes[gradients.back()];
   joined.op = ir::Op::weight_gradients;

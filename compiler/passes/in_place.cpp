@@ -14,7 +14,7 @@ using ir::Node;
 using ir::Use;
 using ir::ValueId;
 
-// Where a value is used: everything in_place needs to know about its life.
+// The uses of a value: everything in_place needs to know about its life.
 struct Life {
   const ir::Region* region = nullptr;  // the one region that uses it, null when there are several
   ir::Slot slot;                       // the one slot expression it is used with
@@ -39,7 +39,7 @@ std::map<ValueId, Life> lives(const ir::Graph& graph) {
   return result;
 }
 
-// Whether every element the body loads from `in` in the stage of a store to `out` is one that the same row
+// True if every element the body loads from `in` in the stage of a store to `out` is one that the same row
 // and column stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
 bool order_allows(const ir::Body& body, int in, int out) {
   const std::vector<ir::Dependence> deps = dependences(body);
@@ -52,7 +52,7 @@ bool order_allows(const ir::Body& body, int in, int out) {
     first_store = std::min(first_store, deps[store.value].level);
     stored.insert(store.index);
   }
-  // What an expression of level L reads is loaded again in every stage up to the last that uses it.
+  // Operands of an expression of level L are loaded again in every stage up to the last that uses it.
   std::vector<int> last_use(body.exprs.size(), -1);
   auto note = [&](ir::ExprId id, int level) { last_use[id] = std::max(last_use[id], level); };
   for (const ir::Store& store : body.stores) note(store.value, deps[store.value].level);
@@ -86,7 +86,7 @@ bool order_allows(const ir::Body& body, int in, int out) {
   return last_load <= first_store;
 }
 
-// What layers fetch their weights into: memory for two layers, which nothing that is kept may lie in.
+// Memory that layers fetch their weights into: for two layers, and nothing that is kept may lie in it.
 std::set<ValueId> fetched_weights(const ir::Graph& graph) {
   std::set<ValueId> storages;
   for_each_use(graph, [&](const ir::Region&, const Node& node, Use use, bool is_output) {
@@ -126,7 +126,7 @@ class InPlace {
     }
   }
 
-  // Whether a fused matmul reads each element in the thread that may overwrite it: blocks read all rows of
+  // True if a fused matmul reads each element in the thread that may overwrite it: blocks read all rows of
   // its matrices, and a row's threads what they have in common, without waiting for each other.
   bool is_elementwise(const Node& node, const ir::Operand& in) const {
     if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the matmul itself
@@ -161,7 +161,7 @@ class InPlace {
            !is_read_as_a_whole(use.value, node);
   }
 
-  // Whether somebody reads the tensor that this value is a part of, behind `node` or in another region.
+  // True if somebody reads the tensor that this value is a part of, behind `node` or in another region.
   bool is_read_as_a_whole(ValueId part, const Node& node) const {
     const ValueId storage = storage_of(graph_, part);
     const auto whole = lives_.find(storage);

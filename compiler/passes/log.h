@@ -1,4 +1,4 @@
-// What passes decided, for `hydrac explain` and dumps: one line a decision, under the pass's name.
+// Decisions of passes, for `hydrac explain` and dumps: one line a decision, under the pass's name.
 #pragma once
 #include <string>
 #include <vector>

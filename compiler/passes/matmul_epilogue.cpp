@@ -15,7 +15,7 @@ using ir::Use;
 
 namespace {
 
-// Of what an epilogue loads for a column of a row: it waits in registers beside the matmul's.
+// Limit on an epilogue's loads for a column of a row: they wait in registers beside the matmul's.
 constexpr int64_t kMostLoadedBytes = 8;
 // Beside that, of what one with sums over the row loads for a row or a column alone: a linear's bias, a
 // norm's weight and bias, its statistics, the state of dropout.
@@ -75,7 +75,7 @@ struct LoadedBytes {
 // The values of the attribute, as cuda::MatmulSchedule counts.
 constexpr std::array<std::string_view, 4> kSchedules{"persistent", "one_tile", "whole_rows", "few_rows"};
 
-// Whether both the row and the column say which element it is.
+// True if both the row and the column say which element it is.
 bool is_own(const Body& body, const ir::Index& index) {
   bool by_row = false, by_column = false;
   for (const ir::IndexDim& dim : index) {

@@ -11,14 +11,14 @@ namespace hydrac::passes {
 // How the kernel of a "fused_matmul" works: its attribute "schedule".
 cuda::MatmulSchedule schedule_of(const ir::Node& fused_matmul);
 
-// What a matmul's kernel must offer the body behind it.
+// Shape that a matmul's kernel must offer the body behind it.
 struct EpilogueShape {
   bool paired = false;  // it works on columns c and c + n / 2 of the matmul together
   int sums = 0;         // over the rows, for each column
   int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
 
-// Whether a "gemm" or a "fused_matmul" has the attribute "tail": C = A B + D E with two matrices more, which
+// True if a "gemm" or a "fused_matmul" has the attribute "tail": C = A B + D E with two matrices more, which
 // stand behind the bias of a gemm, and behind A and B of a fused_matmul.
 bool has_tail(const ir::Node& matmul);
 

@@ -73,7 +73,7 @@ class BiasMove {
     return use.value != ir::kNoValue && storage_of(graph_, use.value) == storage_of(graph_, output.value);
   }
 
-  // Whether the layer that a reader in `other` names is the one whose bias the matmul means.
+  // True if the layer that a reader in `other` names is the one whose bias the matmul means.
   static bool reads_same_layers(const ir::Region& region, const ir::Region& other, const Node& matmul) {
     return &region == &other || matmul.outputs[0].slot.per_layer || !matmul.inputs[2].slot.per_layer;
   }

@@ -102,7 +102,7 @@ class LoopOffload {
     if (in_forward && is_output) uses.last_writer = at;
     if (in_backward && !is_output && uses.first_reader < 0) uses.first_reader = at;
     if (in_backward) uses.last_use = at;
-    // What the backward loop puts there before it reads is not what the forward loop left.
+    // The backward loop puts something else there before it reads than the forward loop left.
     if (in_backward && is_output && uses.first_reader < 0) uses.is_simple = false;
   }
 

@@ -15,7 +15,7 @@
 
 namespace hydrac::passes {
 
-// What the backward pass computes again from what it keeps. Bits equal those of keeping.
+// Values that the backward pass computes again from what it keeps. Bits equal those of keeping.
 struct RecomputeChoice {
   bool norm = false;     // outputs of norms
   bool act = false;      // the mlp's activation
@@ -79,7 +79,7 @@ void fetch_ahead(ir::Graph& graph, Log& log);
 // Storages of gradients that nobody but shard_gradients() reads: none where gradients are whole.
 std::set<ir::ValueId> sharded_gradients(const ir::Graph& graph, const models::Pack& pack);
 
-// What a target computes in. `activations`: the storage type of activations and of what matmuls read.
+// Types that a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {
   ir::DType activations = ir::DType::f32;
 };
@@ -98,7 +98,7 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
 // bits.
 void dequantize(ir::Graph& graph, Log& log);
 
-// Which matmuls are of 8 bits.
+// Matmuls that are of 8 bits.
 struct Fp8 {
   ir::DType gradients = ir::DType::f8e5m2;
   bool all = false;             // also where that is slower
@@ -138,7 +138,7 @@ int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
 // part, and a head without cross-entropy (regression), stay as they are.
 void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 
-// Which matmuls become kernels of ours, with the fused node behind them.
+// Matmuls that become kernels of ours, with the fused node behind them.
 struct FusedMatmuls {
   cuda::Chip chip{};               // of the GPU
   bool wherever_possible = false;  // also where a library's matmul and a kernel of its own are faster
@@ -148,7 +148,7 @@ struct FusedMatmuls {
   std::span<const std::string> own = {}, library = {};
 };
 
-// What became of a matmul that could be ours.
+// The outcome for a matmul that could be ours.
 struct MatmulChoice {
   std::string function;  // "micro_step"
   std::string name;      // of its result: "attn.qkv", "d_mlp.up.weight"
@@ -175,7 +175,7 @@ void layout(ir::Graph& graph, Log& log);
 // to remove_dead. A norm before rope stays one kernel with it.
 void rotate_in_decode(ir::Graph& graph, Log& log);
 
-// What a target's matmuls can do beside multiplying.
+// Abilities of a target's matmuls beside multiplying.
 struct MatmulEpilogues {
   bool bias = false;  // add a row: gemm's third input
 };
@@ -190,7 +190,7 @@ void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log& log);
 // stores that nobody reads: remove_dead comes next.
 void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& by_host, Log& log);
 
-// What must outlive `remove_dead` besides what is read.
+// Values that must outlive `remove_dead` besides those that are read.
 struct Kept {
   std::set<ir::ValueId> by_host;     // values the host reads
   std::set<ir::ValueId> statistics;  // stored as long as their node has another result: OpInfo

@@ -59,7 +59,7 @@ class Lowering {
     region.nodes = std::move(nodes);
   }
 
-  // Whether ranks that share layers move the input to a tensor of the storage type: of the residual stream's
+  // True if ranks that share layers move the input to a tensor of the storage type: of the residual stream's
   // gradient each gathers what matmuls read.
   bool is_moved_as_storage(const Node& node, size_t input) const {
     return node.op == ir::Op::all_gather && node.optional_flag("tensor") &&
@@ -101,7 +101,7 @@ std::vector<std::string> with_wide_gradients(const ir::Graph& graph) {
   return names;
 }
 
-// What layers gather, and what every rank has whole, for `hydrac explain`.
+// Explains what layers gather and what every rank has whole, for `hydrac explain`.
 void explain_gathered(const models::Pack& pack, const WeightCopies& copies, Log& log) {
   const std::vector<std::string> whole = copies.whole_matrices();
   log.push_back({"ranks", fmt::format("a rank keeps 1/{} of the weights that layers read; each layer gathers "

@@ -24,10 +24,10 @@ bool norms_heads(const Node& node) {
   return node.origin == "model.qk_norm" || node.origin == "model.ccgqa.l2_norm";
 }
 
-// Whether the choice says that `output` of a forward node is computed again.
+// True if the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
-  // What an adapter reads is as large as the norm or the activation that it comes from, and costs a read of
+  // An adapter's input is as large as the norm or the activation that it comes from, and costs a read of
   // that.
   if (node.origin == "adapter.dropout") return true;
   const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
@@ -83,7 +83,7 @@ class Recomputer {
     return nullptr;
   }
 
-  // Whether the node can run `shift` iterations on in every iteration: the norm before a loop's first layer
+  // True if the node can run `shift` iterations on in every iteration: the norm before a loop's first layer
   // is not the loop's where its weight is another value, frozen or not.
   bool runs_at(const Node& node, int shift) const {
     return std::ranges::all_of(node.inputs, [&](Use input) {

@@ -24,7 +24,7 @@ const Node* rope_of(const ir::Region& region, Use use) {
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
-// Whether nothing but matmuls writes it, so that rope would be a kernel of its own.
+// True if nothing but matmuls writes it, so that rope would be a kernel of its own.
 bool comes_from_matmuls(const ir::Graph& graph, const ir::Region& region, Use use) {
   return std::ranges::all_of(region.nodes, [&](const Node& node) {
     return node.op == ir::Op::gemm || node.op == ir::Op::linear || !touches(graph, node.outputs, use);

@@ -103,7 +103,7 @@ class Shards {
   std::set<ValueId> storages_;
 };
 
-// What ranks have whole until it is summed.
+// Matrices that ranks have whole until they are summed.
 std::vector<std::string> whole_matrices(const ir::Graph& graph, const models::Pack& pack) {
   std::vector<std::string> names;
   for (const models::ParameterGroup& group : pack.groups) {

@@ -17,7 +17,7 @@ namespace {
 using ir::Node;
 using ir::Use;
 
-// Whether the node does nothing else than to sum its only input over its rows.
+// True if the node does nothing else than to sum its only input over its rows.
 bool only_sums_rows(const Node& node) {
   if (node.op != ir::Op::fused || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   const ir::Body& body = *node.body;
@@ -38,7 +38,7 @@ bool only_sums_rows(const Node& node) {
          store.index == ir::Index{{ir::Affine::of(column)}};
 }
 
-// Whether d_q, d_k and d_v lie side by side, and are all of `packed` [B,T,3HD].
+// True if d_q, d_k and d_v lie side by side, and are all of `packed` [B,T,3HD].
 bool fill(const ir::Graph& graph, const Node& backward, Use packed) {
   int64_t offset = 0;
   for (int i = 0; i < 3; ++i) {
@@ -52,7 +52,7 @@ bool fill(const ir::Graph& graph, const Node& backward, Use packed) {
   return offset == graph.value(packed).shape.back().size;
 }
 
-// Whether the kernel that has whole heads computes the node.
+// True if the kernel that has whole heads computes the node.
 bool owns_heads(const ir::Graph& graph, const Node& backward, cuda::Chip chip) {
   const ir::Value &q = graph.value(backward.inputs[3]), &k = graph.value(backward.inputs[4]);
   const ops::AttentionRules rules = ops::attention_rules(backward);

@@ -68,7 +68,7 @@ class MicroBatchSums {
     return writers;
   }
 
-  // What the head adds up is alive across regions, and no tensor of the batch's rows whatever its shape: a
+  // The head's sums are alive across regions, and no tensor of the batch's rows whatever their shape: a
   // state.
   ValueId value_apart(ValueId gradient, bool of_head) {
     auto [found, is_new] = apart_.try_emplace(gradient);

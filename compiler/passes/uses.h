@@ -11,14 +11,14 @@ namespace hydrac::passes {
 using UseVisitor = std::function<void(const ir::Region&, const ir::Node&, ir::Use, bool)>;
 void for_each_use(const ir::Graph& graph, const UseVisitor& fn);
 
-// Whether two uses may share memory in one iteration of a region. Exact for slots, for parts of a pack and
+// True if two uses may share memory in one iteration of a region. Exact for slots, for parts of a pack and
 // for parts of a token's row; anything else that lies in the same storage is taken to overlap.
 bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b);
 
-// Whether one of `uses` may share memory with `use`, as above.
+// True if one of `uses` may share memory with `use`, as above.
 bool touches(const ir::Graph& graph, const std::vector<ir::Use>& uses, ir::Use use);
 
-// Of a "fused" node: an operand that is both read and written (an optimizer's parameter) becomes one operand,
+// In a "fused" node, an operand that is both read and written (an optimizer's parameter) becomes one operand,
 // not two.
 void unify_operands(ir::Node& node);
 

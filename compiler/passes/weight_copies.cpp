@@ -283,7 +283,7 @@ void WeightCopies::gather(ir::Function& function, ops::RegionBuilder& b) {
     function.regions.push_back(std::move(region));
 }
 
-// Of all rows of a stretch.
+// Copies of all rows of a stretch.
 ValueId WeightCopies::whole_copies_of(const models::ParameterGroup& group, const models::Stretch& stretch) {
   if (stretch.member != ir::kNoValue) return working_copy(stretch.member);
   auto [found, is_new] = stretch_copies_.try_emplace(stretch.parameters);

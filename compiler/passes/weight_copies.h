@@ -24,12 +24,12 @@ bool is_matmul(const ir::Node& node);
 
 class WeightCopies {
  public:
-  // Of a graph of op-level nodes that reads parameters themselves. `type`: what matmuls read.
+  // Takes a graph of op-level nodes that reads parameters themselves. `type`: what matmuls read.
   WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType type);
 
   // Before read() of a region's nodes: adds the nodes that fetch what its layers read, if they do.
   void begin(const ir::Function& function, ir::Region& region);
-  // What the node reads instead of `use`: itself where that is no parameter that has a copy.
+  // The node's input in place of `use`: `use` itself if it is no parameter that has a copy.
   ir::Use read(const ir::Node& node, ir::Use use);
   // Makes the copies: at the end of "update", and in "load", which it adds. Neither where there
   // are none.
@@ -44,7 +44,7 @@ class WeightCopies {
     const models::ParameterGroup* group = nullptr;
     const models::Stretch* stretch = nullptr;
   };
-  // What a region reads of a parameter: slot l + index in layer l.
+  // A region's view of a parameter: slot l + index in layer l.
   struct OfLayer {
     ir::ValueId copy = ir::kNoValue;
     int index = 0;

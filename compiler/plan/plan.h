@@ -18,8 +18,8 @@ namespace hydrac::plan {
 inline constexpr int64_t kAlignment = 256;  // bytes; of every tensor's first slot, and of every slot
 inline constexpr int64_t kPage = 2 << 20;   // of both parts of an arena that is partly on the host
 
-// Where a storage (a value that is no view) lies. Slot s is at offset + (s % slots) * slot_bytes: `slots` is
-// as many as there are when each must be kept, 1 when each dies before the next is written, 2 when only
+// Place of a storage (a value that is no view). Slot s is at offset + (s % slots) * slot_bytes: `slots` is as
+// many as there are when each must be kept, 1 when each dies before the next is written, 2 when only
 // neighbours overlap.
 struct Placement {
   int64_t offset = 0;

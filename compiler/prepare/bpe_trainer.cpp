@@ -102,7 +102,7 @@ class Trainer {
     int64_t count;
     int32_t left, right;
     uint32_t pair;
-    // Whether `other` goes first.
+    // True if `other` goes first.
     bool operator<(const Candidate& other) const {
       if (count != other.count) return count < other.count;
       return std::pair(left, right) > std::pair(other.left, other.right);

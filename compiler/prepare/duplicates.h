@@ -22,7 +22,7 @@ inline TextKey key_of(std::string_view text) {
 // A set of keys; open addressing, 16 bytes a slot.
 class SeenTexts {
  public:
-  // Whether it is new.
+  // True if it is new.
   bool insert(TextKey key) {
     if (2 * (used_ + 1) > slots_.size()) grow();
     TextKey& slot = slots_[place_of(key)];

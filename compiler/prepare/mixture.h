@@ -1,4 +1,4 @@
-// Which tokens train, which validate, and in which order.
+// The tokens that train and those that validate, in their order.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -31,7 +31,7 @@ Kind kind_of(const std::string& tokenizer) {
   return tokenizer == "char" ? Kind::characters : Kind::file;
 }
 
-// Whether a tokenizer.json splits text as GPT-2's does, and nothing in it looks across the ends of lines:
+// True if a tokenizer.json splits text as GPT-2's does, and nothing in it looks across the ends of lines:
 // then texts may be cut there.
 bool splits_as_gpt2(const std::string& text) {
   const nlohmann::json root = nlohmann::json::parse(text);

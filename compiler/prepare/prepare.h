@@ -53,7 +53,7 @@ struct PrepareReport {
 // left in the folder.
 PrepareReport prepare(const PrepareOptions& options);
 
-// What prepare.json says, which is written last.
+// The name of the report, which is written last.
 inline constexpr const char* kReportFile = "prepare.json";
 std::string report_json(const PrepareReport& report, const PrepareOptions& options);
 // The same for people.

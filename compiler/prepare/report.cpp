@@ -1,4 +1,4 @@
-// What a preparation did, for people and for programs.
+// A preparation's report, for people and for programs.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ using runtime::SourceKind;
 
 namespace {
 
-// What one thread reads at a time: a file, lines of a large JSONL file, or row groups of a table.
+// The unit that one thread reads at a time: a file, lines of a large JSONL file, or row groups of a table.
 struct Unit {
   const InputFile* file;
   uint32_t file_index;

@@ -14,7 +14,7 @@
 
 namespace hydrac::prepare {
 
-// What one argument of the command line names.
+// A source, as one argument of the command line names it.
 struct Source {
   std::string name;
   std::vector<runtime::InputFile> files;
@@ -23,7 +23,7 @@ struct Source {
 
 enum class Dedupe { none, lines, documents };
 
-// What reading found in a source, and what it kept.
+// Counts of a source: what reading found, and what it kept.
 struct SourceCounts {
   int64_t documents = 0, bytes = 0;  // kept
   int64_t dropped_documents = 0, dropped_lines = 0, dropped_bytes = 0;

@@ -68,7 +68,7 @@ std::string tokenizer_json(const LearnedMerges& learned) {
       end_of_text, kEndOfText, kByteLevel, vocabulary, merges);
 }
 
-// Where batches of texts begin, each about a MiB, and the number of texts behind them.
+// First texts of batches, each about a MiB, and the number of texts behind them.
 std::vector<size_t> batches_of(std::span<const std::string_view> texts) {
   constexpr size_t kBatch = size_t{1} << 20;
   std::vector<size_t> begins = {0};

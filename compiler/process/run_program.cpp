@@ -16,7 +16,7 @@ namespace hydrac {
 
 namespace {
 
-// What a child does before it starts: where its outputs go, and the signals that this program ignores
+// A child's preparations before it starts: where its outputs go, and the signals that this program ignores
 // (runtime/log/signal.h) end it as they end any program.
 class Redirections {
  public:

@@ -5,7 +5,7 @@
 
 namespace hydrac {
 
-// Where goes what a program says.
+// Destination of a program's output.
 enum class Says {
   to_screen,      // where hydrac's own outputs go
   only_errors,    // its standard output nowhere

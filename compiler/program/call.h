@@ -157,7 +157,7 @@ struct WholeAndPart {
   T whole, part;
 };
 
-// What works on whole tensors and a rank's parts of them: one half of the arguments each, all of them dense.
+// Works on whole tensors and a rank's parts of them: one half of the arguments each, all of them dense.
 struct OfParts {
   runtime::RankGroup ranks;
   bool parts_first = false;
@@ -200,7 +200,7 @@ struct Call {
   Work work;
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
-  // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
+  // The tensors among the arguments that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   Queue queue = Queue::main;
   bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
@@ -222,7 +222,7 @@ bool is(const Call& call) {
   return std::holds_alternative<Alternative>(call.work);
 }
 
-// Whether ranks exchange its tensors.
+// True if ranks exchange its tensors.
 bool is_collective(const Call& call);
 
 // The group of ranks whose tensors it works on; none where it knows only its own.

@@ -5,7 +5,7 @@
 
 namespace hydrac::program {
 
-// Whether matrix units do a node's work: a matmul, before passes and after them, or attention, whoever
+// True if matrix units do a node's work: a matmul, before passes and after them, or attention, whoever
 // computes it.
 bool multiplies_matrices(const ir::Node& node);
 

@@ -52,7 +52,7 @@ struct Kernel {
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;
   Block block;  // on a GPU
-  // Of its first arguments: it takes these as tensor maps.
+  // Maps of its first arguments: it takes these as tensor maps.
   std::vector<MatrixMap> maps = {};
   // How many blocks work on `rows` rows, as an expression of them: "rows / 4". Empty where the text itself
   // says the rows, so that all calls have the same grid.
@@ -82,7 +82,7 @@ struct Program {
   std::vector<Function> functions;
 };
 
-// Whether a kernel is a template's alone, whose products and sums may contract. Generated text never does, so
+// True if a kernel is a template's alone, whose products and sums may contract. Generated text never does, so
 // that fusing changes no result.
 bool may_contract(const Kernel& kernel);
 

@@ -11,7 +11,7 @@ namespace hydrac::program {
 
 namespace {
 
-// Whether the matrices of a batched matmul are where its call looks for them.
+// True if the matrices of a batched matmul are where its call looks for them.
 bool lie_side_by_side(const ir::Graph& graph, const std::vector<ir::Use>& matrices) {
   return std::ranges::all_of(matrices, [&](ir::Use use) {
     const ir::Shape& shape = graph.value(use).shape;
@@ -48,7 +48,7 @@ std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, c
   return {fmt::format("operands do not fit {}x{}x{}", g.m, g.n, g.k)};
 }
 
-// What ranks move keeps its type.
+// Tensors that ranks move keep their type.
 std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, const OfParts& work) {
   std::vector<std::string> problems;
   for (const auto& [whole, part] : work.tensors(call.arguments))

@@ -77,7 +77,7 @@ void advise(Draft& draft) {
     advise_width(draft, "model.intermediate_size", draft.spec.model.intermediate_size);
   }
   advise_vocabulary(draft);
-  // Whether a key has an effect depends on others: with any of them broken it would be a guess.
+  // A key's effect depends on others: with any of them broken it would be a guess.
   if (!draft.broken.empty()) return;
   advise_recompute(draft);
   advise_chat_template(draft);

@@ -8,11 +8,11 @@
 
 namespace hydrac::spec {
 
-// What the spec asks for, auto as 0 x 0.
+// The tiles that the spec asks for, auto as 0 x 0.
 cuda::AttentionTiles attention_tiles(const SpecKeys& spec);
 bool asks_for_tiles(const SpecKeys& spec);
 
-// Whether the program has the kernel where nothing is asked for: there are backward passes without the pair.
+// True if the program has the kernel by default: there are backward passes without the pair.
 bool has_kernel(const SpecKeys& spec, cuda::AttentionKernel kernel);
 
 // Tiles, "64x128", that the GPU can give to one of the kernels forward, query_gradients and key_gradients of

@@ -143,8 +143,8 @@ void report_missing(const Node& root, const KeyRow& row, Draft& draft, std::stri
           : fmt::format("add `{}: ...`{} under {}. {}", row.name, instead, row.section, row.doc));
 }
 
-// Whether something else may say what a required key does: epochs for max_steps (check_length), a global
-// batch for the micro-batch.
+// True if something else may stand in for a required key: epochs for max_steps (check_length), a global batch
+// for the micro-batch.
 bool has_alternative(const Node& root, const KeyRow& row) {
   if (row.section == kLength.section && row.name == kLength.one) return true;
   const auto written = [&](std::string_view name) {

@@ -9,7 +9,7 @@ namespace hydrac::spec {
 // keys.
 void bind(const Node& root, Draft& draft);
 
-// What somebody who wrote `path` (which is no key) may have meant: "did you mean train.max_steps?", or "".
+// The likely meaning of `path` (which is no key): "did you mean train.max_steps?", or "".
 std::string meant_key(std::string_view path);
 
 }  // namespace hydrac::spec

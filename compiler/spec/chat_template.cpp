@@ -121,7 +121,7 @@ std::optional<std::string> contents(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Of a list of templates the one that is called default.
+// The template called default, if there is a list of them.
 std::optional<std::string> template_in(const json& config) {
   const json& field = config.contains("chat_template") ? config["chat_template"] : json();
   if (field.is_string()) return field.get<std::string>();
@@ -144,14 +144,14 @@ Names names_in(const json& config) {
   return names;
 }
 
-// Whether a branch or loop is entered for tools or their calls alone.
+// True if a branch or loop is entered for tools or their calls alone.
 bool is_for_tools(const std::string& statement) {
   if (statement.find("tool") == std::string::npos) return false;
   const auto says = [&](const char* words) { return statement.find(words) != std::string::npos; };
   return !says("not ") || says("tools is not none") || says("not tools is none");
 }
 
-// What a template may write by itself, without what only tools bring about.
+// Texts that a template may write by itself, without those that only tools bring about.
 std::vector<std::string> texts_in(const std::vector<JinjaPart>& form) {
   std::vector<std::string> texts;
   std::vector<bool> is_left_out;  // of each block that is open

@@ -13,8 +13,8 @@ namespace hydrac::spec {
 
 class OwnChatTemplate {
  public:
-  // Of the folder of `tokenizer`, the path of a tokenizer.json: chat_template.jinja, else the chat_template
-  // of tokenizer_config.json. Nothing where there is none that can be read.
+  // The template in the folder of `tokenizer`, the path of a tokenizer.json: chat_template.jinja, else the
+  // chat_template of tokenizer_config.json. Nothing if there is none that can be read.
   static std::optional<OwnChatTemplate> beside(const std::string& tokenizer);
 
   const std::string& file() const { return file_; }
@@ -22,8 +22,7 @@ class OwnChatTemplate {
   ChatFormat same() const;
   // The format that writes the most like it; none where each writes other special tokens.
   ChatFormat nearest() const;
-  // What it writes otherwise than `format` as far as it can be told without running it, for people: "it
-  // writes
+  // Its difference from `format` as far as it can be told without running it, for people: "it writes
   // \"...\"".
   std::string difference_from(ChatFormat format) const;
 

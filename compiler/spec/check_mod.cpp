@@ -34,7 +34,7 @@ void check_capacity(Draft& draft) {
                "raise it; 0.125 and 0.5 are usual");
 }
 
-// Whether tokens see others by something else than attention: convolutions, shifted values.
+// True if tokens see others by something else than attention: convolutions, shifted values.
 bool mixes_tokens(const Spec& spec) {
   const auto& parts = spec.model.ccgqa;
   return spec.model.attention_kind == AttentionKind::ccgqa &&

@@ -1,4 +1,4 @@
-// What replies can be sampled of, and learned from, while a model trains.
+// Refusals for objectives, whose replies are sampled and learned from while a model trains.
 #include <fmt/format.h>
 
 #include "spec/check.h"
@@ -89,7 +89,7 @@ void check_ranks_of_replies(Draft& draft) {
                fmt::format("write {}", (prompts / ranks + 1) * ranks));
 }
 
-// What its steps, which are more than a forward and a backward pass of the data, do not have.
+// Refuses what its steps, which are more than a forward and a backward pass of the data, do not have.
 void check_steps(Draft& draft) {
   const auto& spec = draft.spec;
   if (draft.usable({"train.optimizer.learning_rate"}) && spec.train.optimizer.learning_rate.automatic)

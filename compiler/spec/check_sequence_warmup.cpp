@@ -24,7 +24,7 @@ void check_start(Draft& draft) {
                  : "remove sequence_warmup");
 }
 
-// What is read instead of one long text.
+// Refuses data that is not one long text.
 void check_data(Draft& draft) {
   const auto& spec = draft.spec;
   if (draft.usable({"model.input"}) && spec.model.input == Input::series)

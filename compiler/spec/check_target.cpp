@@ -1,4 +1,4 @@
-// What the target can do.
+// Refusals for what the target cannot do.
 #include <fmt/format.h>
 
 #include <string>

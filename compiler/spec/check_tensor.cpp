@@ -1,4 +1,4 @@
-// What ranks that share layers (parallel.tensor) need: sizes that divide, and nothing that works on whole
+// Needs of ranks that share layers (parallel.tensor): sizes that divide, and nothing that works on whole
 // matrices.
 #include <fmt/format.h>
 

@@ -144,7 +144,7 @@ bool is_word(const Node& node) {
          !looks_like_number(node.text);
 }
 
-// Of a word, for a key that takes a number or auto.
+// For a word, under a key that takes a number or auto.
 bool is_auto(const Node& node, const KeyRow& key, std::string_view wanted, diag::Diagnostics& diagnostics) {
   if (node.text == "auto" && !node.quoted) return true;
   static constexpr std::array<EnumValue, 1> kWords = {{{"auto", ""}}};
@@ -170,7 +170,7 @@ std::optional<std::pair<int, int>> core_range(std::string_view text) {
   return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
 }
 
-// Of one element of a list of cores.
+// Adds one element of a list of cores.
 bool add_cores(const Node& node, const KeyRow& key, std::vector<int>& numbers,
                diag::Diagnostics& diagnostics) {
   const auto range = node.kind == Node::Kind::scalar ? core_range(node.text) : std::nullopt;

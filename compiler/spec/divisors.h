@@ -6,7 +6,7 @@
 
 namespace hydrac::spec {
 
-// Of `number` > 0, in ascending order.
+// Divisors of `number` > 0, in ascending order.
 std::vector<int64_t> divisors(int64_t number);
 
 // The divisors of `number` next to `wanted`, below (or `wanted` itself) and above, as text.

@@ -32,7 +32,7 @@ struct Draft {
   // Written, and with another value than it would have had anyway.
   bool chosen(std::string_view path) const { return spec.is_set(path) && !usual.contains(path); }
 
-  // Where to point at when these keys do not fit together: the first of them that was written.
+  // The place to point at when these keys do not fit together: the first of them that was written.
   diag::Location place(std::initializer_list<std::string_view> paths) const {
     for (const std::string_view path : paths)
       if (diag::Location where = spec.where(path); where.known()) return where;

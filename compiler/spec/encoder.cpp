@@ -161,7 +161,7 @@ void FolderReader::read_config() {
               "gelu, gelu_new and silu are");
 }
 
-// What follows the encoder in sentence-transformers' list.
+// The modules behind the encoder in sentence-transformers' list.
 void FolderReader::read_modules() {
   if (!holds("modules.json")) return;
   const std::string path = (folder_ / "modules.json").string();

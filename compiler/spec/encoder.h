@@ -17,7 +17,7 @@ struct Encoder {
   double norm_eps = 0;
   Activation hidden_act = Activation::gelu;  // not gated
   int64_t max_tokens = 0;                    // of a text, with those that begin and end it
-  // What embeds a text: the mean of its tokens' last hidden states, or that of the first token.
+  // A text's embedding: the mean of its tokens' last hidden states, or that of the first token.
   bool first_token = false;
 
   int64_t head_dim() const { return hidden_size / num_attention_heads; }

@@ -51,7 +51,7 @@ struct EnumValue {
 #undef VALUE
 #undef END_ENUM
 
-// Whether a table, whose rows begin with a word called `name`, has one row for each word, in their order.
+// True if a table, whose rows begin with a word called `name`, has one row for each word, in their order.
 template <class Table>
 constexpr bool has_a_row_for_each_word(const Table& table) {
   using E = std::remove_cvref_t<decltype(table[0].name)>;

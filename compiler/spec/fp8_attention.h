@@ -1,4 +1,4 @@
-// What stands in the way of optimizations.fp8_attention: true.
+// Obstacles to optimizations.fp8_attention: true.
 #pragma once
 #include <string>
 #include <vector>

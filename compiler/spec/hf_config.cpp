@@ -102,7 +102,7 @@ void mistral(HfKeys& keys) {
   keys.windows(false);
 }
 
-// What hydrac writes of a model that Hugging Face has no name for: the spec's keys.
+// Keys of a model that Hugging Face has no name for: the spec's own.
 void own(HfKeys& keys) {
   for (const Entry& entry : keys.config().entries) {
     keys.take(entry.key);

@@ -18,7 +18,7 @@ class HfKeys {
   HfKeys(const Node& config, const Node& written, diag::Diagnostics& diagnostics);
 
   const Node& config() const { return config_; }
-  // Where model_type is, or the file begins.
+  // The place of model_type, or the file's beginning.
   const diag::Location& where() const { return family_; }
 
   // The entry of a key that is there and not null; from now on the key counts as known.
@@ -33,16 +33,16 @@ class HfKeys {
   void key_value_heads(std::string_view if_absent);
   // An error, `otherwise`, where the key is there with another value than the one that hydrac has.
   void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
-  // Which layers have a sliding window. `needs_switch`: only where use_sliding_window says so (Qwen).
+  // Layers that have a sliding window. `needs_switch`: only if use_sliding_window says so (Qwen).
   void windows(bool needs_switch);
   // rope_scaling, or rope_parameters: theta and the kind of scaling.
   void rope(const Node& parameters);
-  // Whether partial_rotary_factor asks for less than a whole head, which is reported.
+  // True if partial_rotary_factor asks for less than a whole head, which is reported.
   bool refuses_part_of_head(const Entry* partial);
   // GPT-2's dropouts of the residual stream and of the embedding, which are one key of ours.
   void same_dropouts();
 
-  // Whether a key says nothing about the architecture: token ids, generation, the library's own bookkeeping.
+  // True if a key says nothing about the architecture: token ids, generation, the library's own bookkeeping.
   static bool is_irrelevant(std::string_view theirs);
 
   void unsupported(const diag::Location& where, std::string message, std::string suggestion = "");

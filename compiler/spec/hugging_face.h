@@ -1,4 +1,4 @@
-// Which model of Hugging Face's a spec describes, and where there is none, the key that prevents it.
+// The Hugging Face model that a spec describes, or the key that prevents it.
 #pragma once
 #include <string>
 

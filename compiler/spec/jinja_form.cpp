@@ -113,7 +113,7 @@ class FormMaker {
   }
 
  private:
-  // Where the next tag opens.
+  // Position at which the next tag opens.
   size_t next_tag() const {
     for (size_t at = rest_.find('{'); at != std::string_view::npos; at = rest_.find('{', at + 1)) {
       if (at + 1 < rest_.size() && std::string_view("{%#").find(rest_[at + 1]) != std::string_view::npos)
@@ -122,7 +122,7 @@ class FormMaker {
     return std::string_view::npos;
   }
 
-  // Of the text behind a tag, what that swallows.
+  // Removes from the text behind a tag what the tag swallows.
   void trim_begin(std::string& text) {
     size_t swallowed = 0;
     if (strips_next_)
@@ -133,7 +133,7 @@ class FormMaker {
     text.erase(0, swallowed);
   }
 
-  // Where the tag that stands first in rest_ closes.
+  // Position at which the tag that stands first in rest_ closes.
   size_t end_of_tag(char kind) const {
     const std::string close = {kind == '{' ? '}' : kind, '}'};
     char quote = 0;
@@ -224,8 +224,8 @@ class FormMaker {
     if (tokens[0] == "endif") drop_generation_prompt();
   }
 
-  // Where the last parts are branches of an `if` that write nothing, as those that raise an exception.
-  // Whether nothing is left of the `if`.
+  // For last parts that are branches of an `if` which write nothing, as those that raise an exception. True
+  // if nothing is left of the `if`.
   bool drop_empty_branch() {
     const auto last_begins_with = [&](const char* word) {
       return !parts_.empty() && parts_.back().kind == PartKind::statement &&
@@ -246,7 +246,7 @@ class FormMaker {
     return all;
   }
 
-  // Where the last part ends an `if` about the generation prompt alone, which is false in training.
+  // For a last part that ends an `if` about the generation prompt alone, which is false in training.
   void drop_generation_prompt() {
     int depth = 0;
     bool has_else = false;
@@ -261,7 +261,7 @@ class FormMaker {
     }
   }
 
-  // Of the `if` that stands at `at`, the last part being its end.
+  // True if the `if` that stands at `at` is about generation alone, the last part being its end.
   bool is_about_generation(size_t at) const {
     const std::string& condition = parts_[at].text;
     if (condition == "if add_generation_prompt") return true;

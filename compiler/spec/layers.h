@@ -1,4 +1,4 @@
-// What a spec is laid together from: the specs it extends, itself, and overrides.
+// Sources of a spec: the specs it extends, itself, and overrides.
 #pragma once
 #include "spec/tree.h"
 

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestChain = 16;  // specs that extend one another
 
-// What tells one file from another, however its path is spelled.
+// Identifies a file, however its path is spelled.
 std::string identity(const std::string& path) {
   std::error_code ignored;
   const fs::path canonical = fs::weakly_canonical(path, ignored);
@@ -52,7 +52,7 @@ std::optional<Node> take_text(Node& map, std::string_view key) {
 // Replaces `tree` by what it extends with `tree` laid over it. `chain` holds the files on the way here.
 bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics& diagnostics) {
   const std::optional<Node> extends = take_text(tree, "extends");
-  // Of another type, it is refused later; what the base would have brought is then not missed as well.
+  // Another type is refused later; what the base would have brought is then not missed as well.
   if (const Entry* refused = tree.find("extends")) return refused->value.kind == Node::Kind::scalar;
   if (!extends) return true;
   const std::string path = path_from(extends->where, extends->text, diagnostics);

@@ -114,7 +114,7 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
   };
 }
 
-// Whether no step of the run has a decayed learning rate.
+// True if no step of the run has a decayed learning rate.
 bool never_decays(const SpecKeys& spec) {
   const LrScheduler& s = spec.train.lr_scheduler;
   if (waits_for_data(spec)) return false;
@@ -153,7 +153,7 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
   };
 }
 
-// What a cpu cannot do at all is an error (check_target.cpp).
+// Anything that a cpu cannot do at all is an error (check_target.cpp).
 std::vector<Vain> vain_optimizations(const Spec& spec) {
   const auto& o = spec.optimizations;
   const bool cpu = targets::find(spec.target)->is_cpu();

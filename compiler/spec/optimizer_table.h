@@ -1,5 +1,5 @@
-// What is known of each optimizer beside its update, which is in optimizers/: its defaults, which keys it
-// reads, and how its steps depend on gradients.
+// Facts about each optimizer beside its update, which is in optimizers/: its defaults, the keys it reads, and
+// how its steps depend on gradients.
 #pragma once
 #include <array>
 

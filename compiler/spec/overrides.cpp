@@ -20,7 +20,7 @@ using diag::Kind;
 
 enum class Takes { yaml, text, texts };
 
-// Whether the key at `path` holds text, a list of texts, or something else.
+// The kind of the key at `path`: text, a list of texts, or something else.
 Takes value_of(std::string_view path) {
   Takes takes = Takes::yaml;
   const SpecKeys keys;

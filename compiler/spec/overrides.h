@@ -14,8 +14,8 @@ namespace hydrac::spec {
 // stand, quotes or not.
 void apply_overrides(std::span<const std::string> overrides, Node& root, diag::Diagnostics& diagnostics);
 
-// What is wrong with `text` as the value of the key at `path`, said of `name`: an option that stands for the
-// key. Empty when nothing is.
+// The problem with `text` as the value of the key at `path`, said of `name`: an option that stands for the
+// key. Empty when there is none.
 std::string option_problem(std::string_view path, const std::string& text, const std::string& name);
 
 }  // namespace hydrac::spec

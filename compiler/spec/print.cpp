@@ -35,7 +35,8 @@ bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.path == "optimizations.fit") return !waits_for_fit(spec);
   if (row.path == "train.epochs") return !waits_for_data(spec);
   if (row.path == "train.max_steps") return waits_for_data(spec);
-  // Of a batch, the two keys that it is made of; before they are chosen, the one that says its size.
+  // A batch is printed as the two keys that it is made of; before they are chosen, as the one that says its
+  // size.
   if (row.path == "train.global_batch_tokens") return true;
   if (row.path == "train.global_batch_size") return !waits_for_plan(spec);
   if (row.path == "train.gradient_accumulation_steps") return waits_for_plan(spec);

@@ -1,4 +1,4 @@
-// What keys.def says about a key beside its type: where its default comes from, and which values it takes.
+// The facts of keys.def about a key beside its type: its default's origin, and the values it takes.
 #pragma once
 #include <array>
 #include <limits>
@@ -28,7 +28,7 @@ struct Default {
   Default(V v) : value(v) {}
 };
 
-// Which values a key takes: numbers (each element of a list of numbers) between two bounds, text of a certain
+// Values that a key takes: numbers (each element of a list of numbers) between two bounds, text of a certain
 // form.
 struct Rule {
   enum class Text { any, not_empty, identifier };

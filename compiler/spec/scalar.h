@@ -1,4 +1,4 @@
-// What a scalar is: YAML 1.2's core schema, and what to write instead of things that only look like numbers.
+// Scalars of YAML 1.2's core schema, and replacements for things that only look like numbers.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,10 +22,10 @@ using Scalar = std::variant<Null, bool, int64_t, Overflow, Underflow, double, st
 // The value of a scalar (or null) node. Quoted scalars are strings.
 Scalar scalar_value(const Node& node);
 
-// Whether `text` begins like a number; when it is none, somebody meant one.
+// True if `text` begins like a number; when it is none, somebody meant one.
 bool looks_like_number(std::string_view text);
 
-// What to write instead of something that looks like a number and is none: "6000" for "6_000", "4000 or 4096"
+// A number to write in place of something that looks like one and is none: "6000" for "6_000", "4000 or 4096"
 // for "4k", "0.1" for "10%", "1e-4" for "1e-4x". Empty when there is no telling.
 std::string meant_number(std::string_view text);
 

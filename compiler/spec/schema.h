@@ -1,4 +1,4 @@
-// What keys.def says, for other readers: editors, people, and `--help`.
+// keys.def for other readers: editors, people, and `--help`.
 #pragma once
 #include <string>
 #include <string_view>

@@ -13,7 +13,7 @@ namespace hydrac::spec {
 std::optional<std::string> read_source(const std::string& path, const diag::Location& wanted_by,
                                        diag::Diagnostics& diagnostics);
 
-// Whether `text`, registered as `file`, is text that YAML can be read from; says what it should be otherwise.
+// True if `text`, registered as `file`, is text that YAML can be read from; says what it should be otherwise.
 bool is_clean_text(const std::string& file, const std::string& text, diag::Diagnostics& diagnostics,
                    const std::string& what_it_is = "a spec is YAML in UTF-8");
 

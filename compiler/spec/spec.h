@@ -34,17 +34,17 @@ struct SpecKeys {
 };
 
 struct Spec : SpecKeys {
-  // What the folder that objective.embed names says; of specs with an objective that embeds by one.
+  // The folder that objective.embed names, as read; for specs with an objective that embeds by one.
   std::optional<Encoder> encoder;
   // True if data.tokenizer is a file that splits text as Qwen2's class of transformers does.
   bool qwen2_tokenizer = false;
 
-  // Where the key at `path` ("train.optimizer.betas") was written; nowhere when it has its default or derived
-  // value. For a key that came from a config.json: its place in that file. A path that is no key is our bug:
-  // logic_error.
+  // The place of the key at `path` ("train.optimizer.betas") as written; nowhere when it has its default or
+  // derived value. For a key that came from a config.json: its place in that file. A path that is no key is
+  // our bug: logic_error.
   diag::Location where(std::string_view path) const;
 
-  // Whether the user wrote the key (in the spec, a base of it, a config.json, or on the command line).
+  // True if the user wrote the key (in the spec, a base of it, a config.json, or on the command line).
   bool is_set(std::string_view path) const { return where(path).known(); }
 
   // Used by the loader: remembers that `path` was written at `location`.
@@ -62,33 +62,33 @@ using Profile = SpecKeys::Profile;
 using Tune = SpecKeys::Tune;
 using LrScheduler = Train::LrScheduler;
 
-// Whether train.epochs still stands for a train.max_steps that only the data can tell (spec/with_data.h).
+// True while train.epochs stands for a train.max_steps that only the data can tell (spec/with_data.h).
 inline bool waits_for_data(const SpecKeys& spec) {
   return spec.train.epochs > 0;
 }
 
-// Whether train.micro_batch_size is still to be chosen by planning (driver/fit.h).
+// True while planning has yet to choose train.micro_batch_size (driver/fit.h).
 inline bool waits_for_plan(const SpecKeys& spec) {
   return spec.train.micro_batch_size.automatic();
 }
 
-// Whether optimizations.fit still stands for keys that planning chooses (driver/fit.h).
+// True while optimizations.fit stands for keys that planning chooses (driver/fit.h).
 inline bool waits_for_fit(const SpecKeys& spec) {
   return spec.optimizations.fit != Fit::none;
 }
 
-// Whether training begins with weights from files.
+// True if training begins with weights from files.
 inline bool begins_with_weights(const SpecKeys& spec) {
   return !spec.model.weights.empty() && spec.model.weights != "none";
 }
 
-// Whether an adapter begins with one from a file.
+// True if an adapter begins with one from a file.
 inline bool begins_with_adapter(const SpecKeys& spec) {
   return spec.adapter.type != AdapterType::none && !spec.adapter.weights.empty() &&
          spec.adapter.weights != "none";
 }
 
-// Whether replies are sampled in each step, and learned from.
+// True if replies are sampled in each step, and learned from.
 inline bool has_objective(const SpecKeys& spec) {
   return spec.objective.name != ObjectiveName::none;
 }
@@ -98,7 +98,7 @@ inline const Encoder* encoder_of_replies(const Spec& spec) {
   return has_objective(spec) && spec.encoder ? &*spec.encoder : nullptr;
 }
 
-// Of a step's prompts, those that a process replies to.
+// Prompts of a step that one process replies to.
 inline int64_t prompts_of_rank(const SpecKeys& spec) {
   return spec.objective.prompts / spec.parallel.data;
 }
@@ -127,7 +127,7 @@ inline int64_t rank_count(const SpecKeys& spec) {
 // That exchange numbers by copies between their GPUs: a host has as many at most, as a rule.
 inline constexpr int64_t kMostCopyingRanks = 8;
 
-// Whether layers of this model can gather their weights from ranks (parallel.zero: 3).
+// True if layers of this model can gather their weights from ranks (parallel.zero: 3).
 inline bool can_share_weights(const SpecKeys& spec) {
   const bool has_codes = spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4;
   return spec.optimizations.precision != Precision::fp8 && !has_codes;
@@ -137,24 +137,24 @@ inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }
 
-// Whether model.sliding_window hides a token from another in some layer.
+// True if model.sliding_window hides a token from another in some layer.
 inline bool has_windows(const SpecKeys& spec) {
   const auto& m = spec.model;
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
-// Whether rows are cut into shorter sequences during the first steps.
+// True if rows are cut into shorter sequences during the first steps.
 inline bool warms_sequences_up(const SpecKeys& spec) {
   return spec.train.sequence_warmup.steps > 0;
 }
 
-// Whether a program reads, with a row's tokens, which of them do not see each other: the data's documents, or
+// True if a program reads, with a row's tokens, which of them do not see each other: the data's documents, or
 // the sequences that a warm-up cuts rows into.
 inline bool reads_documents(const SpecKeys& spec) {
   return spec.data.document_mask || warms_sequences_up(spec);
 }
 
-// Whether some layers compute only the tokens that a router chooses.
+// True if some layers compute only the tokens that a router chooses.
 inline bool routes_tokens(const SpecKeys& spec) {
   return spec.model.mod.capacity > 0;
 }
@@ -178,12 +178,12 @@ inline int iterations_of(const SpecKeys& spec, int layers) {
   return (layers + step - 1) / step;
 }
 
-// Whether tokens take passes of their own number through a block's mlp.
+// True if tokens take passes of their own number through a block's mlp.
 inline bool has_recursions(const SpecKeys& spec) {
   return spec.model.mor.recursions > 1;
 }
 
-// Whether the mlp has two input projections. A function's parameters say so.
+// True if the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;
   return act.word == Activation::swiglu || act.word == Activation::geglu ||

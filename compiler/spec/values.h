@@ -38,7 +38,7 @@ struct LearningRate {
   bool operator==(double rate) const { return !automatic && value == rate; }
 };
 
-// What share of something lies elsewhere: false is none of it, true all, and a number above 0 and below 1
+// The share of something that lies elsewhere: false is none of it, true all, and a number above 0 and below 1
 // says.
 struct Share {
   double value = 0;
@@ -56,8 +56,8 @@ struct CoreList {
   bool operator==(const CoreList&) const = default;
 };
 
-// What the backward pass computes again instead of keeping. `none`, `block` and `automatic` are written as
-// words (none, block, auto); `list` as a list of the parts below.
+// Values that the backward pass computes again instead of keeping. `none`, `block` and `automatic` are
+// written as words (none, block, auto); `list` as a list of the parts below.
 struct Recompute {
   enum class Mode { none, block, automatic, list };
   Mode mode = Mode::none;
@@ -79,7 +79,7 @@ struct CppFunction {
   functions::Function lifted;
   diag::Location cpp_where, function_where;
 
-  // Where it was written does not count, and what is computed follows from the text.
+  // The place where it was written does not count, and what is computed follows from the text.
   bool operator==(const CppFunction& other) const {
     return cpp == other.cpp && function == other.function && text == other.text;
   }

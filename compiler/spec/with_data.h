@@ -1,4 +1,4 @@
-// What a spec says only once its data is known.
+// Keys of a spec that only its data decides.
 #pragma once
 #include <cstdint>
 

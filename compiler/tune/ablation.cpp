@@ -59,7 +59,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// Of "recompute=block" and "train.micro_batch_size=4": what is written behind a spec's name.
+// The override behind a spec's name, for "recompute=block" as for "train.micro_batch_size=4".
 std::string given_override(const std::string& part, const Keys& keys) {
   const size_t equals = part.find('=');
   const std::string name = part.substr(0, equals);
@@ -68,7 +68,8 @@ std::string given_override(const std::string& part, const Keys& keys) {
   throw runtime::InputError(fmt::format("--combine: \"{}\" is no key, of optimizations or in full", name));
 }
 
-// What `part` of a combination adds to the plain program: an optimization of the spec, or a key with a value.
+// The override by which `part` of a combination adds to the plain program: an optimization of the spec, or a
+// key with a value.
 std::string addition(const std::string& part, const std::vector<Optimization>& optimizations,
                      const Keys& keys) {
   if (part.find('=') != std::string::npos) return given_override(part, keys);

@@ -22,7 +22,7 @@ struct Variant {
   std::vector<std::string> overrides;
 };
 
-// What the spec does beyond a plain fp32 program. `keys`: every key of the resolved spec, as JSON.
+// The spec's optimizations beyond a plain fp32 program. `keys`: every key of the resolved spec, as JSON.
 std::vector<Optimization> optimizations_of(const std::map<std::string, std::string>& keys);
 
 // The plain fp32 program; it with each optimization added; with each of `combinations` added; the spec; it

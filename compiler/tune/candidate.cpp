@@ -101,7 +101,7 @@ class Knobs {
     if (targets::find(spec_.target)->capability == 90)
       add("optimizations.fused_matmuls", std::string(to_string(o.fused_matmuls)), {"all", "none"},
           o.fused_matmuls == spec::FusedMatmuls::auto_);
-    // Where optimizations.fit chose it: other keys may make it needless.
+    // optimizations.fit may have chosen it: other keys may make it needless.
     if (const spec::Share& share = o.offload.optimizer_state; share.any())
       add("optimizations.offload.optimizer_state", to_string(share), {"false"});
   }
@@ -128,7 +128,8 @@ class Knobs {
     }
   }
 
-  // Of kernels that the program has; a pair where one kernel makes all gradients was measured to be slower.
+  // Tiles of kernels that the program has; a pair where one kernel makes all gradients was measured to be
+  // slower.
   void tiles() {
     using cuda::AttentionKernel;
     constexpr std::pair<const char*, AttentionKernel> kKernels[] = {{"forward", AttentionKernel::forward},

@@ -1,4 +1,4 @@
-// What the search may change, and one choice of it.
+// The search's space, and one choice of it.
 #pragma once
 #include <map>
 #include <optional>
@@ -49,13 +49,13 @@ struct Knob {
   std::vector<std::string> values;
 };
 
-// What is in this machine beside the target.
+// This machine's equipment beside the target.
 struct Equipment {
   int cores = 1;
   std::vector<std::string> blas;  // libraries that are installed: "onednn", "openblas"
 };
 
-// What the program of the defaults is made of.
+// Parts of the program of the defaults.
 struct Parts {
   passes::MatmulChoices matmuls;
   double attention_share = 0;  // of a step's predicted time

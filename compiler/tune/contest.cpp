@@ -20,7 +20,7 @@ Pace pace_of(const SearchOptions& options) {
   return pace;
 }
 
-// Of a normal distribution, from the median distance to the median: outliers do not count.
+// The spread of a normal distribution, from the median distance to the median: outliers do not count.
 double spread_of(const std::vector<double>& values) {
   const double middle = median(values);
   std::vector<double> distances;
@@ -115,8 +115,8 @@ void Contest::measure_defaults() {
   found_.spread = share_of_spread(seconds);
   found_.spread_of_defaults = spread_of_neighbours(seconds);
   if (found_.spread_of_defaults > kTooNoisy) pace_.rounds *= 2;
-  // Where rounds hardly differ, fewer and shorter ones say as much, and more candidates have their turn.
-  // Energy is counted too seldom for that.
+  // If rounds hardly differ, fewer and shorter ones say as much, and more candidates have their turn. Energy
+  // is counted too seldom for that.
   if (found_.spread_of_defaults < kQuiet && options_.objective == Objective::time) {
     pace_.rounds = std::min(pace_.rounds, kQuietRounds);
     pace_.round_seconds /= 3;
@@ -208,7 +208,7 @@ double Contest::spread_within(const Rounds& rounds) const {
   return rounds.in_turns ? spread_of_neighbours(seconds) : share_of_spread(seconds);
 }
 
-// Whether the rounds so far, two at least, say that the other one is not better by as much as it must be. The
+// True if the rounds so far, two at least, say that the other one is not better by as much as it must be. The
 // more there are, the less each has to say it.
 bool Contest::is_hopeless(const Rounds& rounds) const {
   const std::vector<double> ratios = ratios_of(rounds);
@@ -268,7 +268,7 @@ Comparison Contest::compare_algorithms(const std::vector<Runner::Call>& calls, c
   return comparison;
 }
 
-// What two sets of rounds say; the better candidate becomes the best one.
+// The verdict of two sets of rounds; the better candidate becomes the best one.
 Comparison Contest::judge(const Candidate& candidate, const Planned& planned,
                           const std::function<Rounds()>& measure_set) {
   Comparison comparison{candidate};

@@ -29,7 +29,7 @@ class Contest {
   const Pace& pace() const { return pace_; }
   // Two sets of rounds, of two programs that are open.
   double seconds_of_comparison() const;
-  // Of a candidate's step, in seconds.
+  // Estimate of a candidate's step, in seconds.
   double guess(const Planned& planned) const;
 
   // Comes first: how fast the defaults are, how much of a difference is noise, and so the pace.

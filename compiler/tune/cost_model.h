@@ -10,7 +10,7 @@
 
 namespace hydrac::tune {
 
-// Of one optimizer step.
+// Work of one optimizer step.
 struct Work {
   double flop = 0;   // of matmuls and attention
   double bytes = 0;  // that all other calls move

@@ -66,9 +66,8 @@ spec::Node as_spec(const LockSection& section);
 // A key with a value that is YAML. std::logic_error when it is none: such values are hydrac's own.
 LockedKey locked_key(const std::string& path, const std::string& text);
 
-// What differs of a spec and of a machine's software from what was tuned, a line each: "model.hidden_size:
-// 768 then, 1024 now". A key that one of them does not know counts as equal: another version of hydrac wrote
-// it.
+// Differences of a spec and of a machine's software from what was tuned, a line each: "model.hidden_size: 768
+// then, 1024 now". A key that one of them does not know counts as equal: another version of hydrac wrote it.
 std::vector<std::string> changes(const std::map<std::string, std::string>& then,
                                  const std::map<std::string, std::string>& now);
 std::vector<std::string> changes(const Facts& then, const Facts& now);

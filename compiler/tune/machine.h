@@ -1,4 +1,4 @@
-// Which machine this is, as a lock file names it.
+// This machine's name in a lock file.
 #pragma once
 #include "spec/spec.h"
 #include "tune/lock_file.h"

@@ -12,7 +12,8 @@ namespace hydrac::tune {
 
 namespace {
 
-// Of the time, where matmuls' algorithms are tried after the keys: those of the program that the keys made.
+// Share of the time, if matmuls' algorithms are tried after the keys: those of the program that the keys
+// made.
 constexpr double kTimeForKeys = 0.7;
 
 class Search {
@@ -117,7 +118,7 @@ class Search {
     return planned.program.empty() || programs_.insert(planned.program).second;
   }
 
-  // Whether it was taken.
+  // True if it was taken.
   bool note(const Comparison& comparison) {
     if (bench_.stopped() && !comparison.taken) return false;  // in the middle of it
     contest_.found().comparisons.push_back(comparison);

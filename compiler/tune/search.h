@@ -12,7 +12,7 @@ namespace hydrac::tune {
 
 enum class Objective { time, memory, energy };
 
-// What the plan says of a candidate; nothing runs.
+// The plan's figures for a candidate; nothing runs.
 struct Planned {
   int64_t bytes = 0;  // of tensor memory
   Work work;
@@ -51,9 +51,9 @@ class Workbench {
   virtual std::optional<Planned> plan(const Candidate& candidate) = 0;
   // nullptr where the machine has no room for it after all.
   virtual std::unique_ptr<Runner> open(const Candidate& candidate) = 0;
-  // Whether two programs of these sizes can be in memory at once.
+  // True if two programs of these sizes can be in memory at once.
   virtual bool both_fit(int64_t bytes, int64_t other_bytes) const = 0;
-  // Whether Runner::calls() are worth a part of the time.
+  // True if Runner::calls() are worth a part of the time.
   virtual bool has_algorithms() const = 0;
   virtual double now() const = 0;  // seconds
   virtual bool stopped() const = 0;

@@ -15,7 +15,7 @@ double median(std::vector<double> values) {
 TimedSteps::TimedSteps(targets::Executable& program)
     : executable_(program),
       program_(program.steps()),
-      // Of steps that have whole sequences.
+      // Batches of steps that have whole sequences.
       batches_(verify::random_batches(program.compiled().spec, 4, 7,
                                       program.compiled().spec.train.sequence_warmup.steps)) {
   for (std::vector<runtime::Batch>& step : batches_)

@@ -78,7 +78,7 @@ Json job_json(spec::Spec spec, int threads) {
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 
-// Where the program keeps each parameter in its pack, by which the noise of its rounding is numbered.
+// The place of each parameter in the program's pack, by which the noise of its rounding is numbered.
 Json rounding_json(const driver::Compiled& c) {
   Json places = Json::object();
   for (const ir::Value& value : c.graph.values) {
@@ -131,7 +131,7 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
 
 namespace {
 
-// Which matmuls the program computes with 8 bits: those of a linear layer that read the weight's copies of
+// Matmuls that the program computes with 8 bits: those of a linear layer that read the weight's copies of
 // these names, and the attention's that say so. The oracle has the recipe itself, but for where a gradient's
 // scale starts.
 void add_fp8(const driver::Compiled& c, Json& graph) {
@@ -165,7 +165,7 @@ void add_fp8(const driver::Compiled& c, Json& graph) {
   }
 }
 
-// What the program's initialize() draws for a slot.
+// Numbers that the program's initialize() draws for a slot.
 std::vector<float> drawn(const runtime::ProgramLayout& layout, size_t stream) {
   const runtime::ParameterStart& start = layout.starts.at(stream);
   int64_t elements = 0;

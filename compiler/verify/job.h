@@ -15,7 +15,7 @@ namespace hydrac::verify {
 std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, const ir::Value& parameter,
                                  int slot);
 
-// What routers chose of each micro-batch's tokens, by the name that the oracle's input has; empty without
+// Routers' choices among each micro-batch's tokens, by the name that the oracle's input has; empty without
 // any.
 using Choices = std::map<std::string, std::vector<int32_t>>;
 

@@ -154,7 +154,7 @@ const ir::Node* tap_sums_of(const ir::Region& region, const ir::Node& node) {
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
-// What makes the products that a "sum_taps" reads.
+// The matmul whose results a "sum_taps" reads.
 const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
   return *std::ranges::find_if(region.nodes,
                                [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
@@ -188,8 +188,8 @@ bool is_stream(const ir::Value& value) {
          value.name.starts_with("residual_pass") || (value.name.starts_with("recursion") && !value.parameter);
 }
 
-// What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
-// which changes the gradients' size only.
+// Values that the forward pass reads and writes. Not the random seed, which is the job's, and not the loss
+// scale, which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
   std::set<ir::ValueId> used;
   for (const ir::Region& region : graph.function("micro_step").regions) {

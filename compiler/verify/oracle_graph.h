@@ -7,11 +7,11 @@
 
 namespace hydrac::verify {
 
-// What routers chose (models::Interface::places), and what the oracle is told of it.
+// Routers' choices (models::Interface::places) as the oracle is told of them.
 inline constexpr const char* kReplayedChoice = "router.choice";
 
-// What routers chose last, [B,T] a layer: places of tokens (mixture of depths) or depths (of recursions);
-// ir::kNoValue of a model without routers.
+// Routers' last choices, [B,T] a layer: places of tokens (mixture of depths) or depths (of recursions);
+// ir::kNoValue for a model without routers.
 ir::ValueId kept_choice(const ir::Graph&);
 
 using Json = nlohmann::ordered_json;

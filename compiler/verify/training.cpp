@@ -23,7 +23,7 @@ Tensors read_all(targets::Executable& program, const std::string& prefix, bool f
   return tensors;
 }
 
-// What the last function that ran chose.
+// Adds the choices of the last function that ran.
 void add_choice(targets::Executable& program, const std::string& when, Choices& choices) {
   const ir::Graph& graph = program.compiled().graph;
   const ir::ValueId kept = kept_choice(graph);

@@ -1,5 +1,5 @@
-// What a program computes on given batches, on the host's side: what is compared with the oracle's results,
-// and with another training's.
+// A program's results on given batches, on the host's side, to be compared with the oracle's and with another
+// training's.
 #pragma once
 #include <cstdint>
 #include <functional>

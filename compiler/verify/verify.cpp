@@ -35,8 +35,8 @@ void add(Sums& sums, const std::vector<T>& ours, const std::vector<double>& refe
   }
 }
 
-// Which elements of a slot have a resolved gradient, or none at all, here and there (rows of tokens that did
-// not occur). An exact 0 of the reference alone is its rounding's luck.
+// True for elements of a slot that have a resolved gradient, or none at all, here and there (rows of tokens
+// that did not occur). An exact 0 of the reference alone is its rounding's luck.
 std::vector<bool> has_gradient(const std::vector<double>& reference, const std::vector<float>& ours,
                                double noise) {
   double square = 0;
@@ -92,10 +92,10 @@ class Comparison {
   std::vector<Difference> run() {
     const double of_losses =
         add_numbers("loss", least_.loss, of_steps("loss", [](const Step& step) { return step.loss; }));
-    // Of fewer targets than a step's, and after one update more: it has a yardstick of its own.
+    // This loss is of fewer targets than a step's, and after one update more: it has a yardstick of its own.
     add_numbers("loss", of_losses,
                 {{"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true}});
-    // Of model.mor it depends on variances, in which differences cancel. In bf16 autocast's is off by a
+    // With model.mor it depends on variances, in which differences cancel. In bf16 autocast's is off by a
     // fifteenth of a rounding in one step, and by half of one in another.
     if (ours_.steps[0].metric("aux_loss"))
       add_numbers("aux_loss", yardstick_.measures_gradients() ? least_.norm : least_.loss,
@@ -187,7 +187,7 @@ class Comparison {
     Difference row{what, name, errors.ours.relative(), least, {}, 0};
     if (!measured) return row;
     row.yardstick = errors.yardstick.relative();
-    // What luck may make of the signs that noisy gradients change is add_parameter()'s to say.
+    // add_parameter() decides how many sign flips noise may explain.
     const double n =
         yardstick_.measures_gradients() ? errors.effective() : static_cast<double>(errors.elements);
     row.tolerance = std::max(least, allowed_beside(*row.yardstick, n));
@@ -221,7 +221,7 @@ class Comparison {
     noise_[name] = std::max(least_.noise, measured ? 3 * errors.yardstick.relative() : 0);
   }
 
-  // Which elements of a parameter have a gradient in the first step that is no rounding noise.
+  // True for elements of a parameter that have a gradient in the first step that is no rounding noise.
   std::vector<bool> is_resolved(const std::string& name, size_t slot) const {
     const std::vector<float>& ours = ours_.gradients.at(name)[slot];
     return has_gradient(read(fmt::format("grad.{}.{}", name, slot), ours.size()), ours, noise_.at(name));
@@ -263,7 +263,7 @@ class Comparison {
                    least_.rounding / std::sqrt(static_cast<double>(std::max<int64_t>(errors.elements, 1))));
     if (divides_by_gradient_) {
       row.tolerance = std::hypot(row.tolerance, whole_steps(least_.flipped, errors.ours.reference));
-      // What an element's step is off by is what its moments are off by.
+      // An element's step is off by as much as its moments are.
       const double of_steps = whole_steps(static_cast<double>(errors.elements), errors.ours.reference) / 2;
       row.tolerance = std::hypot(row.tolerance, least_.moment * of_steps);
     }

@@ -19,20 +19,20 @@ struct Tolerances {
   // point makes 1e-17 (attention's key bias).
   double noise = 0;
   int flipped = 0;  // elements of a parameter that may have gone the other way in all steps
-  // Of 8-bit moments, relative: one that is off by the share d of itself has another code with the
+  // For 8-bit moments, relative: one that is off by the share d of itself has another code with the
   // probability d / s, and is then off by s, the way from one code to the next: a mean square of d s. Beside
   // a yardstick 0: its moments have codes too.
   double moment = 0;
   // Share of the tokens that routers choose from whose scores are closer to the last chosen one's than
   // rounding.
   double choices = 0;
-  // Of parameters that are rounded at random, relative: the way of one element to its other neighbour. A
+  // For parameters that are rounded at random, relative: the way of one element to its other neighbour. A
   // small tensor may have one by chance where the yardstick has none.
   double rounding = 0;
 };
 
-// Of a spec's precision, and of how its state is rounded. InputError for a precision that there is no
-// yardstick for.
+// Tolerances for a spec's precision, and for how its state is rounded. InputError for a precision that there
+// is no yardstick for.
 Tolerances tolerances(const spec::Spec& spec);
 
 // The oracle's second run, of which at most one is set.
@@ -45,17 +45,18 @@ struct Yardstick {
   std::string autocast;
   double gradient_noise = 0;
 
-  // Of the names of its results: "autocast.", "noisy."; empty where there is none.
+  // Prefix of the names of its results: "autocast.", "noisy."; empty if there is none.
   std::string prefix() const;
   bool measures_gradients() const { return !autocast.empty(); }
 };
 Yardstick yardstick_of(const spec::Spec& spec);
 
-// What the yardstick allows a tensor of `elements` elements that is itself `relative` off: 1.25 times that,
-// and luck. The logarithm of the root mean square of n errors scatters by 1 / sqrt(2 n), that of two of them
-// by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). Two errors scatter more: the
-// squared ratio r of two pairs' is beyond x with the probability 1 / (1 + x), an F distribution, and r = 19
-// is as rare as three deviations. A loss or a norm is one number; its elements are those of all steps.
+// The error that the yardstick allows a tensor of `elements` elements that is itself `relative` off: 1.25
+// times that, and luck. The logarithm of the root mean square of n errors scatters by 1 / sqrt(2 n), that of
+// two of them by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). Two errors
+// scatter more: the squared ratio r of two pairs' is beyond x with the probability 1 / (1 + x), an F
+// distribution, and r = 19 is as rare as three deviations. A loss or a norm is one number; its elements are
+// those of all steps.
 double allowed_beside(double relative, double elements);
 
 // How many normally distributed errors have a root mean square that scatters as much as that of these `count`

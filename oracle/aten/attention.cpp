@@ -58,9 +58,9 @@ at::Tensor hidden(const OpCall& call, std::int64_t length, const at::TensorOptio
   return at::bitwise_or(result, begins.unsqueeze(2).ne(begins.unsqueeze(1)).unsqueeze(1));
 }
 
-// What a forward pass in 8 bits gave, out and lse, with the gradients that a backward pass in 16 bits makes
-// of it: weights exp(scores - lse), and for each query d_out . out, which the gradient of the row's sum,
-// whose value is left out, brings.
+// The results of a forward pass in 8 bits, out and lse, with the gradients that a backward pass in 16 bits
+// makes of them: weights exp(scores - lse), and for each query d_out . out, which the gradient of the row's
+// sum, whose value is left out, brings.
 at::Tensor with_wide_gradients(const Fp8Attended& forward, const at::Tensor& scores, const at::Tensor& values,
                                at::ScalarType type) {
   const at::Tensor out = round_values(forward.out, type), weights = at::exp(scores - forward.lse);

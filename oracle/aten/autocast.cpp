@@ -10,7 +10,7 @@ bool is_floating(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_floating_point();
 }
 
-// Of the result; 16-bit inputs keep a result at 16 bits only when all are.
+// Type of the result; 16-bit inputs keep a result at 16 bits only when all are.
 at::ScalarType result_type(const OpDefinition& op, const OpCall& call) {
   if (op.casting == Casting::narrow) return *call.autocast;
   if (op.casting == Casting::float32) return at::kFloat;

@@ -1,5 +1,5 @@
-// What PyTorch's autocast does around an operation, spelled out as casts: the same on every device and with
-// every LibTorch, also where one has no 16-bit kernels.
+// PyTorch's autocast around an operation, spelled out as casts: the same on every device and with every
+// LibTorch, also where one has no 16-bit kernels.
 #pragma once
 #include <ATen/core/Tensor.h>
 

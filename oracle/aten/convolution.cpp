@@ -1,4 +1,4 @@
-// What compressed convolutional attention does to queries, keys and values before their dot products.
+// Compressed convolutional attention's changes of queries, keys and values before their dot products.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -1,5 +1,5 @@
-// What training with matmuls of 8 bits and delayed scaling does to a linear layer, spelled out as casts of
-// float32 numbers, because older LibTorch has no types of 8 bits.
+// A linear layer in training with matmuls of 8 bits and delayed scaling, spelled out as casts of float32
+// numbers, because older LibTorch has no types of 8 bits.
 #pragma once
 #include <ATen/core/Tensor.h>
 

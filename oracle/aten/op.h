@@ -1,4 +1,4 @@
-// What an operation sees when it is called, and the table of operations.
+// The arguments of a called operation, and the table of operations.
 #pragma once
 #include <ATen/core/Tensor.h>
 

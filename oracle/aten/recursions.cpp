@@ -26,14 +26,14 @@ at::Tensor rounded(const at::Tensor& depth) {
   return at::floor(depth.detach() + 0.5);
 }
 
-// Where the job says which depths tokens had, [layers, B, T], those of the layer. Training of its own has
+// The layer's part of the depths that the job says tokens had, [layers, B, T]. Training without them chooses
 // its own.
 at::Tensor given_or(const OpCall& call, const at::Tensor& own) {
   const at::Tensor given = call.optional_input(1);
   return given.defined() && call.mode != Mode::training ? given.select(0, call.layer).to(own) : own;
 }
 
-// Of all tokens: squares are divided by their number.
+// Variance over all tokens: squares are divided by their number.
 at::Tensor variance(const at::Tensor& x) {
   return (x - x.mean()).square().mean();
 }

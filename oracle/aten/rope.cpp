@@ -48,8 +48,8 @@ std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std
 
 }  // namespace
 
-// Of the cos and sin inputs nothing but their length is read: the angles come from the attributes, in
-// float64. The fourth input, the tokens' positions [B, T], may be left out: then token t is at position t.
+// Only the length of the cos and sin inputs is read: the angles come from the attributes, in float64. The
+// fourth input, the tokens' positions [B, T], may be left out: then token t is at position t.
 at::Tensor rope(const OpCall& call) {
   const at::Tensor& x = call.input(0);
   if (x.dim() != 4 || x.size(-1) % 2 != 0) throw JobError("the input must be [B, T, H, D] with an even D");

@@ -35,10 +35,10 @@ class Runner {
   // or its result has another shape than the graph says.
   Losses forward(const Source& source, const Observer& observe = {});
 
-  // What the step's micro-batches had becomes part of the scales of 8-bit matmuls.
+  // The largest numbers of the step's micro-batches become part of the scales of 8-bit matmuls.
   void next_step() { fp8_.next_step(); }
 
-  // Of all forward passes so far.
+  // Choices of all forward passes so far.
   const Choices& choices() const { return choices_; }
 
  private:

@@ -28,7 +28,7 @@
 namespace hydrac::oracle {
 namespace {
 
-// What a run computes in, where, and what the names of its results begin with.
+// A run's type and device, and the prefix of its results' names.
 struct Arithmetic {
   at::ScalarType floating = at::kDouble;   // parameters and everything else that is not 16 bits wide
   std::optional<at::ScalarType> autocast;  // the 16-bit type
@@ -37,7 +37,7 @@ struct Arithmetic {
   std::string prefix;
 };
 
-// Where PyTorch's GradScaler starts.
+// PyTorch's GradScaler starts here.
 constexpr double kFirstLossScale = 65536;
 
 class Verification {

@@ -1,4 +1,4 @@
-// What the oracle throws when a job cannot be done: the message is what `result.json` and stderr say.
+// Thrown when a job cannot be done: the message is what `result.json` and stderr say.
 #pragma once
 #include <stdexcept>
 

@@ -102,7 +102,7 @@ std::vector<std::string> read_names(JsonReader& in, const std::string& key, cons
   return names;
 }
 
-// Whether member `key` is `first`, which it also is when it is absent, and not `second`.
+// True if member `key` is `first`, which it also is when it is absent, and not `second`.
 bool first_of_two(JsonReader& in, const std::string& key, const std::string& first,
                   const std::string& second) {
   const std::string text = in.has(key) ? in.text(key) : first;

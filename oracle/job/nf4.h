@@ -1,5 +1,5 @@
-// What a frozen matrix is after it has been stored as 4-bit codes, as QLoRA's double quantization does
-// (Dettmers et al., 2023: arXiv 2305.14314), in float64 but for the choice of the nearest number.
+// A frozen matrix after it has been stored as 4-bit codes, as QLoRA's double quantization does (Dettmers et
+// al., 2023: arXiv 2305.14314), in float64 but for the choice of the nearest number.
 #pragma once
 #include <cstdint>
 

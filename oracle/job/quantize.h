@@ -1,5 +1,5 @@
-// What a block of numbers is after it has been stored as 8-bit codes and a scale: dynamic tree quantization
-// (Dettmers et al.: 8-bit Optimizers via Block-wise Quantization, ICLR 2022), from its table, in float64.
+// A block of numbers after it has been stored as 8-bit codes and a scale: dynamic tree quantization (Dettmers
+// et al.: 8-bit Optimizers via Block-wise Quantization, ICLR 2022), from its table, in float64.
 #pragma once
 #include <cstdint>
 

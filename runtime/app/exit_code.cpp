@@ -36,7 +36,7 @@ void fill_standard_streams() {
   }
 }
 
-// Of standard output. The error of a write may be lost in its buffers.
+// The reader of standard output. The error of a write to it may be lost in buffers.
 bool reader_is_gone() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
@@ -68,7 +68,7 @@ int code_of(std::string_view program, const std::function<int()>& work) {
     say(program, is_name ? "error" : "the run failed", message);
     return is_name ? kExitBadInput : kExitRunFailed;
   } catch (const std::system_error& error) {
-    // What fmt::print throws.
+    // fmt::print throws this.
     if (std::ferror(stdout)) return report_lost_output(program, error.code().value());
     // Files and processes of the environment.
     say(program, "the run failed", error.what());

@@ -23,7 +23,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// What decides results and how long the run is, and what the bits of rank 0's program depend on.
+// Everything that decides results and the run's length, and what the bits of rank 0's program depend on.
 std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program) {
   std::string text = settings.version + "\n";
   for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);

@@ -16,8 +16,8 @@ enum class Starts {
   launcher       // nobody: it is an InputError
 };
 
-// Of `cores` (train.cpu_affinity) those that this process answers for: its own where a launcher started it as
-// one of `count` ranks, else all.
+// The subset of `cores` (train.cpu_affinity) that this process answers for: its own where a launcher started
+// it as one of `count` ranks, else all.
 std::vector<int> cores_to_check(const std::vector<int>& cores, int count);
 
 // This process as one of `count` ranks (parallel.data); null where `count` is 1. From here on it runs on its
@@ -25,8 +25,8 @@ std::vector<int> cores_to_check(const std::vector<int>& cores, int count);
 // cores cannot be used. `quiet`: without a note where ranks share cores.
 std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, Starts starts, bool quiet);
 
-// Of a rank that does not lead: comes when rank 0 has made its program. By then kernels are compiled, matmuls
-// measured and texts tokenized. Returns rank 0's choices, to be repeated.
+// For ranks that do not lead. Returns when rank 0 has made its program: kernels are compiled, matmuls
+// measured and texts tokenized by then. Gives rank 0's choices, to be repeated.
 RecordedChoices choices_of_rank_0(Ranks& ranks);
 
 // Every rank calls it with its program: rank 0 lets the others come, all make sure that they train alike, and
@@ -34,8 +34,8 @@ RecordedChoices choices_of_rank_0(Ranks& ranks);
 // hydrac, or where ranks that share layers are on several hosts.
 void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& program);
 
-// Where a run has several hosts all ranks call it, and rank 0, unless it is `quiet`, prints what each host
-// has: its ranks, their device, and the variables that NCCL reads.
+// All ranks call it if a run has several hosts. Rank 0, unless it is `quiet`, prints each host's ranks, their
+// device, and the variables that NCCL reads.
 void print_hosts(Ranks& ranks, const LaidOutProgram& program, bool quiet);
 
 // train(ranks), and one end: an error of this rank ends the others too, as what it is here (InputError, or a

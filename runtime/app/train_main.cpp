@@ -23,7 +23,7 @@ namespace {
 // Memory is warm and algorithms are chosen by then.
 constexpr int64_t kStepsBeforeProfile = 10;
 
-// What the command line says. Absent options leave the settings as they are.
+// The settings of the command line. Absent options leave the settings as they are.
 struct CommandLine {
   std::vector<std::string> data, val_data, reward;
   std::string tokenizer, embed, output;
@@ -92,7 +92,7 @@ const Option& option_named(std::string_view name) {
   throw InputError(fmt::format("unknown option {}; --help lists them", name));
 }
 
-// Of the switch that is words[i], with '=' at `equals`: empty, or its one word.
+// The value of the switch words[i], with '=' at `equals`: empty, or its one word.
 std::string switch_value(const Option& option, std::span<const char* const> words, size_t& i, size_t equals) {
   const std::string_view word = words[i];
   if (equals != std::string::npos) {

@@ -18,12 +18,12 @@ struct TrainSettings {
   // the corpus's.
   TrainOptions train;
   DataSettings data;
-  // What the program repeats instead of measuring it, unless a checkpoint records other choices.
+  // Choices that the program repeats instead of measuring, unless a checkpoint records others.
   RecordedChoices choices;
   std::string version = {};     // of what compiles the program; ranks must have the same
   int ranks = 1;                // processes that train together
   std::vector<int> cores = {};  // that the ranks share, in order; empty: all that there are
-  // What embeds replies instead of the model. Opened before the run begins, it is train.objective.encoder.
+  // Embeds replies in place of the model. Opened before the run begins, it is train.objective.encoder.
   EncoderFolder encoder = {};
 };
 

@@ -29,7 +29,7 @@ struct train_program {
   bool failed = false;         // in what all ranks do together
 
   int rank() const { return ranks ? ranks->rank() : 0; }
-  // Of data: whoever calls has no replies.
+  // Micro-batches of data: the caller has no replies.
   int64_t micro_batches() const {
     const ProgramLayout& layout = program->layout();
     return layout.gradient_accumulation_steps - layout.reply_micro_batches;
@@ -56,7 +56,7 @@ int guarded(Work&& work) {
   return guarded([&] { return work(), 0; }, 1);
 }
 
-// What all ranks do together: after a failure this one does not come to the end that they share.
+// Runs what all ranks do together. After a failure this rank does not reach the end that they share.
 template <class Work>
 void together(train_program& program, Work&& work) {
   program.failed = true;

@@ -1,4 +1,4 @@
-// What a program's library gives the functions of train.h to work with.
+// Everything that a program's library gives the functions of train.h to work with.
 #pragma once
 #include "runtime/app/train_main.h"
 #include "runtime/c_interface/train.h"

@@ -1,4 +1,4 @@
-// Where what is costly to find out is remembered: measured choices, compiled code.
+// The folder of the cache: measured choices and compiled code, which are costly to find out again.
 #pragma once
 #include <filesystem>
 #include <string>

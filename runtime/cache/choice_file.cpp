@@ -12,7 +12,7 @@ ChoiceFile::ChoiceFile(std::filesystem::path file) : file_(std::move(file)) {
   read();
 }
 
-// What this process has chosen stays.
+// Choices of this process stay.
 void ChoiceFile::read() {
   if (file_.empty()) return;
   std::istringstream lines(read_sealed(file_).value_or(""));

@@ -1,7 +1,7 @@
-// What a program measured or found on its machine and that decides how its results are rounded: which library
-// multiplies matrices, which algorithm each matmul takes. A checkpoint records them and a resumed run
-// imports them before it measures, so that its results do not depend on what some cache remembers; a lock
-// file (`hydrac tune`) does the same for a run's beginning.
+// Choices that a program measured or found on its machine and that decide how its results are rounded: the
+// library that multiplies matrices, the algorithm of each matmul. A checkpoint records them and a resumed run
+// imports them before it measures, so that its results do not depend on a cache; a lock file (`hydrac tune`)
+// does the same for a run's beginning.
 //
 // Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),
 // "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the compiler of the

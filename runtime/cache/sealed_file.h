@@ -17,7 +17,7 @@ bool write_sealed(const std::filesystem::path& path, std::string_view content);
 // written counts as none, after a warning.
 std::optional<std::string> read_sealed(const std::filesystem::path& path);
 
-// What it says of a file: "<path>: <reason>; it is made anew".
+// The warning about a file: "<path>: <reason>; it is made anew".
 void warn_of_damage(const std::filesystem::path& path, std::string_view reason);
 
 // Written beside, fsynced unless `durable` is false, and renamed into place, so that a reader never sees half

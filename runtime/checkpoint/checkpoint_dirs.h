@@ -18,7 +18,7 @@ struct CheckpointDir {
   Kind kind;
 };
 
-// Whether a checkpoint may have this name, complete or not.
+// True if a checkpoint may have this name, complete or not.
 bool is_checkpoint_name(const std::string& name);
 
 // Those in `run_dir`, newest first, then by name; none when there is no such folder. InputError when it

@@ -19,8 +19,8 @@ namespace {
 
 constexpr size_t buffer_bytes = size_t{1} << 18;
 
-// What helps depends on the reason; the system's own words alone say too little. `name`: how somebody says
-// that the file is to be in another folder.
+// Adds what helps against this error, because the system's own words say too little. `name`: the option or
+// key that puts the file into another folder.
 std::string advice(int error, std::string_view name) {
   switch (error) {
     case ENOSPC:

@@ -30,8 +30,7 @@ enum class ManifestCheck { sizes, contents };
 std::string manifest_damage(const std::filesystem::path& dir, std::optional<int64_t> step,
                             ManifestCheck check);
 
-// Whether `name` is a plain file name, of at most 200 bytes: no folder, nothing hidden, no control
-// characters.
+// True if `name` is a plain file name of at most 200 bytes: no folder, not hidden, no control characters.
 bool is_plain_name(const std::string& name);
 
 }  // namespace hydrac::runtime

@@ -52,8 +52,8 @@ struct TensorEntry {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// What a header says, checked in full against the size of the data section: known dtypes, shape x size ==
-// range, ranges that cover the section exactly without gaps or overlaps, unique names, no overflow.
+// A header, checked in full against the size of the data section: known dtypes, shape x size == range, ranges
+// that cover the section exactly without gaps or overlaps, unique names, no overflow.
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  // sorted by name
   SafetensorsMetadata metadata;

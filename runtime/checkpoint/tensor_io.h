@@ -21,7 +21,7 @@ struct TensorTarget {
   bool transpose = false;
 };
 
-// Whether it is one of the four that read_tensor() reads.
+// True for the four dtypes that read_tensor() reads.
 bool is_float(SafetensorsDtype dtype);
 
 // `values` in the format `dtype` (f32, f64, bf16 or f16; round to nearest even): so many elements from `out`

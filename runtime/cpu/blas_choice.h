@@ -12,7 +12,7 @@ namespace hydrac::runtime {
 // the cores.
 double measure_ms(BlasLibrary& library, const std::vector<Gemm>& shapes);
 
-// What a choice depends on, on one line: the libraries, the CPU, the number of threads, the shapes.
+// The key of a choice, on one line: the libraries, the CPU, the number of threads, the shapes.
 std::string choice_key(const std::vector<std::string>& libraries, const std::vector<Gemm>& shapes);
 
 // The processor's model, as numbers of /proc/cpuinfo: libraries choose their instructions by it.

@@ -17,7 +17,7 @@
 namespace hydrac::runtime {
 namespace {
 
-// Where a shape says 0 for dense, the row's length.
+// Replaces strides of 0, which mean dense, by the row's length.
 Gemm with_strides(Gemm p) {
   if (p.lda == 0) p.lda = p.trans_a ? p.m : p.k;
   if (p.ldb == 0) p.ldb = p.trans_b ? p.k : p.n;

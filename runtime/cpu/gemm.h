@@ -29,15 +29,15 @@ struct Gemm {
 struct BlasOptions {
   // "auto", "onednn" or "openblas".
   std::string preference = "auto";
-  // What "auto" measures: the matmuls that the program will run. Empty: three common ones.
+  // Matmuls that "auto" measures: those that the program will run. Empty: three common ones.
   std::vector<Gemm> shapes;
-  // What "auto" takes instead of measuring, where it can: the library that a checkpoint or a lock file
+  // The library that "auto" takes instead of measuring, if it can: the one that a checkpoint or a lock file
   // records.
   RecordedChoices recorded;
-  // Where "auto" remembers its choice, one line per (libraries, CPU, threads, shapes), in a sealed file.
+  // The sealed file in which "auto" remembers its choice, one line per (libraries, CPU, threads, shapes).
   // Empty: it measures each time.
   std::string cache_file;
-  // What is given to dlopen, in this order: names that the loader finds, or paths of one's own builds.
+  // Names or paths for dlopen, in this order.
   std::vector<std::string> onednn_files = {"libdnnl.so.3", "libdnnl.so.2"};
   std::vector<std::string> openblas_files = {"libopenblas.so.0"};
 };
@@ -62,16 +62,15 @@ class Blas {
   // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
   const std::string& name() const;
 
-  // What decides how matmuls are rounded: section "blas" with library ("onednn"), version (its name()),
-  // threads, and the processor's model.
+  // Everything that decides how matmuls are rounded: section "blas" with library ("onednn"), version (its
+  // name()), threads, and the processor's model.
   RecordedChoices choices() const;
 
   // GFLOP/s of a square matmul with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
   // It is the peak that reports compare with; measured anew at each call.
   double peak_gflops() const;
 
-  // What a user should know: how "auto" chose, a library that is missing, an environment variable that slows
-  // it.
+  // Notes for the user: how "auto" chose, a library that is missing, an environment variable that slows it.
   const std::vector<std::string>& notes() const;
 
  private:

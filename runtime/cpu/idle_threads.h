@@ -1,4 +1,4 @@
-// What OpenMP's threads do between kernels.
+// Behaviour of OpenMP's threads between kernels.
 #pragma once
 
 namespace hydrac::runtime {

@@ -19,7 +19,7 @@ struct MatmulOptions {
 class Run {
  public:
   explicit Run(Blas blas) : blas_(std::move(blas)) {}
-  // Of a program of several ranks.
+  // For programs of several ranks.
   Run(Blas blas, const LaidOutProgram& program) : blas_(std::move(blas)), program_(&program) {}
 
   template <class... Parameters, class... Arguments>

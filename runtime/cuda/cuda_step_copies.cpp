@@ -1,5 +1,4 @@
-// What a program on a GPU copies between the host and its arena outside of steps: tensors, its first
-// parameters.
+// Copies between the host and a GPU program's arena outside of steps: tensors, first parameters.
 #include <algorithm>
 
 #include "runtime/cuda/cuda_step_program.h"

@@ -187,7 +187,7 @@ void CudaStepProgram::flush() {
   if (std::exchange(pending_, false)) launch({Function::micro_step});
 }
 
-// What fails on the GPU shows where the host next waits for it; by then nobody knows which call it was.
+// A failure on the GPU shows at the host's next wait; by then nobody knows which call it was.
 StepResult CudaStepProgram::finish_step() {
   try {
     StepResult result = staging_.oldest_result();

@@ -86,7 +86,7 @@ class CudaStepProgram : public LaidOutProgram {
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
-  // What sums over ranks, "NCCL 2.28.9"; "" where that is found out when they join.
+  // The library that sums over ranks, "NCCL 2.28.9"; "" before ranks have joined and found it.
   std::string sums_by() const override;
   // GPU memory that the arena really took.
   int64_t measured_bytes() const { return measured_bytes_; }
@@ -155,8 +155,8 @@ class CudaStepProgram : public LaidOutProgram {
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   void launch_timed(const Sequence& functions);
-  // What ranks do together on `stream`; nothing where this one runs alone. `is_measured`: its time counts as
-  // time that the step waits for other ranks, if `stream` is stream().
+  // Runs a collective on `stream`; nothing in a run of one rank. `is_measured`: its time counts as time that
+  // the step waits for other ranks, if `stream` is stream().
   void together(const Stream& stream, bool is_measured,
                 const std::function<void(const Communicator&)>& work) const;
   // A step of one micro-batch is one graph.

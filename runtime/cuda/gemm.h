@@ -26,9 +26,8 @@ struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // A is stored [k, m] instead of [m, k]
   bool transpose_b = false;  // B is stored [n, k] instead of [k, n]
-  // Of A and B: one type, or both of 8 bits. Matmuls of these want transpose_b alone, sizes that are
-  // multiples of 16, and capability 89 or newer; what their elements stand for is multiplied by a scale of
-  // each operand.
+  // Types of A and B: one type, or both of 8 bits. 8-bit matmuls need transpose_b alone, sizes that are
+  // multiples of 16, and capability 89 or newer; a scale per operand multiplies their elements.
   ElementType a = ElementType::f32, b = ElementType::f32;
   ElementType result = ElementType::f32;  // of D and the bias: the operands' type or f32; bf16 beside 8 bits
   bool tf32 = false;        // f32 operands are rounded to tf32 (10 bits of mantissa): much faster
@@ -87,13 +86,13 @@ class Gemm {
 struct GemmOptions {
   // The most workspace that an algorithm may ask for; -1: 64 MiB on capability 90 and newer, else 32 MiB.
   std::int64_t workspace_bytes = -1;
-  // What is planned without measuring, where this library and GPU are those that it was recorded with.
+  // Choices to use without measuring, if this library and GPU are those that they were recorded with.
   RecordedChoices recorded;
-  // Where choices are remembered, one line each, under the GPU's name, the library's and driver's version and
+  // File that remembers choices, one line each, under the GPU's name, the library's and driver's version and
   // the matmul. Empty: every plan measures.
   std::filesystem::path cache_file;
-  // What ends a search: so many candidates, or milliseconds (three are tried in any case). cuBLASLt proposes
-  // eight or so, which takes 30 ms where matmuls are short; variants of the best take the rest.
+  // Limits of a search: so many candidates, or milliseconds (three are tried in any case). cuBLASLt proposes
+  // eight or so, which takes 30 ms for short matmuls; variants of the best take the rest.
   int candidates = 100;
   double search_ms = 250;
 };
@@ -111,17 +110,16 @@ class GemmLibrary {
   const std::string& version() const;
   std::int64_t max_workspace_bytes() const;
 
-  // What decides how the matmuls planned so far are rounded: section "cublaslt" with library ("cuBLASLt
-  // 13.1.0"), gpu (its name), and under each problem's text() its algorithm.
+  // Everything that decides how the matmuls planned so far are rounded: section "cublaslt" with library
+  // ("cuBLASLt 13.1.0"), gpu (its name), and under each problem's text() its algorithm.
   RecordedChoices choices() const;
 
-  // Whether the recorded choices or the cache know the matmul: then plan() runs nothing and needs no
-  // scratch.
+  // True if the recorded choices or the cache know the matmul: then plan() runs nothing and needs no scratch.
   bool remembers(const GemmProblem& problem) const;
 
-  // What a search needs at least: the workspace and one set of operands. With more (up to 4 L2 caches, or 16
-  // sets, are of use) it goes round several sets of operands, so that they come from memory as in a real
-  // step.
+  // Scratch that a search needs at least: the workspace and one set of operands. With more (up to 4 L2
+  // caches, or 16 sets, are of use) it goes round several sets of operands, so that they come from memory as
+  // in a real step.
   std::int64_t scratch_bytes(const GemmProblem& problem) const;
 
   // Chooses an algorithm: the recorded one, the remembered one, or the fastest of those that cuBLASLt's

@@ -1,4 +1,4 @@
-// Which algorithm was the fastest for each matmul: a map that outlives the process in a sealed file of lines
+// The fastest algorithm of each matmul: a map that outlives the process in a sealed file of lines
 // "KEY<tab>ALGORITHM WORKSPACE MS CANDIDATES". Several processes may share the file.
 #pragma once
 #include <cstdint>

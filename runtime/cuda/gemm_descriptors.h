@@ -52,7 +52,7 @@ class GemmDescriptors {
   std::vector<abi::cublasLtMatmulHeuristicResult_t> variants(abi::cublasLtHandle_t handle,
                                                              const abi::cublasLtMatmulAlgo_t& algorithm,
                                                              Vary what, std::int64_t workspace_bytes);
-  // Whether `algorithm` can do this matmul on this GPU; *workspace_bytes is what it needs.
+  // True if `algorithm` can do this matmul on this GPU; *workspace_bytes is what it needs.
   bool accepts(abi::cublasLtHandle_t handle, const abi::cublasLtMatmulAlgo_t& algorithm,
                std::int64_t* workspace_bytes);
   // Queues the matmul.

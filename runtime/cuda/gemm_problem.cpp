@@ -1,4 +1,4 @@
-// What a GemmProblem means in memory, and its text.
+// The memory layout that a GemmProblem means, and its text.
 #include <fmt/format.h>
 
 #include <cstdint>

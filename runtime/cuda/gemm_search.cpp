@@ -19,7 +19,7 @@ constexpr double kSampleMs = 0.25;       // ... and each time repeated to fill t
 constexpr int kMostRepeats = 32;
 constexpr std::int64_t kMostSets = 16;
 
-// Where the operands of one matmul lie in one set, in bytes from its start.
+// Offsets of the operands of one matmul in one set, in bytes from its start.
 struct SetLayout {
   std::int64_t a = 0, b = 0, d = 0, bias = 0, scale = 0, bytes = 0;
 

@@ -76,7 +76,7 @@ ret;
 }
 )";
 
-// Whether kernels of the current context's device can wait themselves for the one before them.
+// True if kernels of the current context's device can wait themselves for the one before them.
 bool can_overlap() {
   abi::CUdevice device = 0;
   int major = 0;

@@ -20,7 +20,7 @@ class HostRing {
   HostRing(const HostRing&) = delete;
   HostRing& operator=(const HostRing&) = delete;
 
-  // What the run of that number, counted from 0, copies: slot `run` modulo the slots.
+  // The slot that run number `run`, counted from 0, copies: `run` modulo the slots.
   std::byte* slot(std::size_t run) const;
 
   // Queues a run, which copies the next slot to `device`, or from there. The GPU counts the runs, so that a

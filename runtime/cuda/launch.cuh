@@ -1,4 +1,4 @@
-// What the launching functions of emitted kernels need of the CUDA runtime. Compiled by nvcc.
+// CUDA runtime helpers for the launching functions of emitted kernels. Compiled by nvcc.
 #pragma once
 #include <cuda_runtime_api.h>
 

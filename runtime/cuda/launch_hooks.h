@@ -1,5 +1,5 @@
-// What a launch of an emitted kernel has the runtime do. Declared without headers of the standard library:
-// nvcc would take a second of every file of kernels to read them.
+// Hooks of the runtime around a launch of an emitted kernel. Declared without headers of the standard
+// library: nvcc would take a second of every file of kernels to read them.
 #pragma once
 
 struct CUstream_st;

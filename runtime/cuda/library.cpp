@@ -21,7 +21,7 @@ constexpr const char* kInstallDriver =
     "ubuntu-drivers install).";
 constexpr int kOldestDriver = 12000;  // of CUDA: 12.0 came with driver 525
 
-// What every toolkit calls its folders of libraries, below its own.
+// Names of library folders below a toolkit's own, in every toolkit.
 constexpr const char* kToolkitFolders[] = {"lib64", "lib", "targets/x86_64-linux/lib",
                                            "targets/sbsa-linux/lib"};
 

@@ -27,7 +27,7 @@ struct LibraryQuery {
   std::string install;             // the last line of the message: what to do when there is none
 };
 
-// Where libraries are looked for beside the loader's own path, in order: the folders of
+// Folders that are searched for libraries beside the loader's own path, in order: the folders of
 // $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), those of
 // $CUDA_HOME and $CUDA_PATH, /usr/local/cuda and every /usr/local/cuda-*, newest first. Only folders that
 // exist.

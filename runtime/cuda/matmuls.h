@@ -10,7 +10,7 @@
 
 namespace hydrac::runtime::cuda {
 
-// What a matmul has other than its shape.
+// Properties of a matmul besides its shape.
 struct MatmulKind {
   bool bias = false;         // adds a row of C's type to each row of C
   bool accumulate = false;   // adds to what C holds

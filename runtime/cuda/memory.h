@@ -9,14 +9,13 @@
 
 namespace hydrac::runtime::cuda {
 
-// Where a part of an allocation may begin, so that anything can lie there.
+// Alignment of parts of an allocation, so that anything can lie there.
 inline constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Where a Buffer's memory comes from. allocate() throws RunError: for the GPU it names the size and what is
-// free.
+// Source of a Buffer's memory. allocate() throws RunError: for the GPU it names the size and what is free.
 struct DeviceMemory {
   static std::byte* allocate(std::int64_t bytes);
   static void release(std::byte* data);

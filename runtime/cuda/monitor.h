@@ -1,5 +1,4 @@
-// What a GPU is doing, from NVML, for metrics and reports. A machine without NVML is no error: there is a
-// note.
+// A GPU's state from NVML, for metrics and reports. A machine without NVML is no error: there is a note.
 #pragma once
 #include <cstdint>
 #include <optional>

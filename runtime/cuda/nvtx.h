@@ -6,7 +6,7 @@
 
 namespace hydrac::runtime::cuda {
 
-// Whether a profiler listens. Its library is loaded by the first call.
+// True if a profiler listens. The first call loads its library.
 bool nvtx_listens();
 
 // From its construction to its destruction, on the thread that made it. Ranges nest.

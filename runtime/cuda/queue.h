@@ -1,4 +1,4 @@
-// What an emitted program puts its calls on: a branch of the CUDA graph that is being captured.
+// The queue of an emitted program's calls: a branch of the CUDA graph that is being captured.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ struct MatmulOptions {
   const void* bias = nullptr;  // [n] of C's type; nullptr: none
   bool accumulate = false;     // adds to what C holds
   std::int64_t batch = 1;      // matmuls of matrices side by side: runtime/batch_stride.h
-  // Of 8-bit operands: what their elements are multiplied by, and GemmProblem's fast_sums.
+  // For 8-bit operands: the scales of their elements, and GemmProblem's fast_sums.
   const float* a_scale = nullptr;
   const float* b_scale = nullptr;
   bool fast_sums = false;
@@ -52,10 +52,10 @@ class Queue {
   const Stream& cuda_stream() const { return stream_; }
 
   void mark(Mark& mark) const;
-  // What follows starts after what stood before the mark; at once where nobody has marked yet.
+  // Later work starts after the work before the mark; at once if nobody has marked yet.
   void wait(const Mark& mark) const;
 
-  // What follows starts after all that `other` has by now: how a branch forks, and joins again.
+  // Later work starts after everything that `other` has by now: a branch forks, and joins again, like this.
   void follow(const Queue& other) const;
 
   // Makes a tensor's elements zero.

@@ -26,7 +26,7 @@ void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
   reader = next_step_;
   std::byte* const inputs = batches_.slot(next_batch_++);
   fill_inputs(layout_.inputs, batch, inv_count, inputs);
-  // Of ids as they were put there.
+  // Takes the ids as fill_inputs() put them there.
   const auto put_order = [&](Place place, TokenOrder& order, Place ids) {
     const auto at = [&](Place of) { return reinterpret_cast<int32_t*>(inputs + of.offset); };
     const auto count = static_cast<size_t>(ids.elements);

@@ -1,6 +1,6 @@
-// What passes between host and GPU while a program runs: batches in, and every optimizer step's scalars out,
-// through rings of pinned memory. Nothing here waits for the GPU but oldest_result(), and a batch that would
-// overwrite one that may not have been read yet.
+// Rings of pinned memory between host and GPU while a program runs: batches in, every optimizer step's
+// scalars out. Nothing here waits for the GPU but oldest_result(), and a batch that would overwrite one that
+// may not have been read yet.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -9,9 +9,9 @@ namespace hydrac::runtime::cuda {
 
 class Event;
 
-// Whether a graph is being captured from `stream` and what comes next follows kernels and nothing else. Only
-// then a kernel that waits itself for those before it, of whatever branch, is launched early: copies and
-// fills are waited for as a whole.
+// True if a graph is being captured from `stream` and the next work follows kernels only. Only then a kernel
+// that itself waits for those before it, of whatever branch, may launch early: copies and fills are waited
+// for as a whole.
 bool follows_kernels(abi::CUstream stream);
 
 // A queue of work; runs beside other streams and beside the default stream (non-blocking).
@@ -24,11 +24,10 @@ class Stream {
 
   // Returns when everything queued is done. Throws RunError when something in it failed.
   void synchronize() const;
-  // Whether everything queued is done.
+  // True if everything queued is done.
   bool idle() const;
-  // What is queued from now on starts only after `event`. During a capture this is how branches fork and
-  // join: the captured stream records an event, the other stream waits for it; at the end the other way
-  // round.
+  // Work queued from now on starts only after `event`. During a capture this is how branches fork and join:
+  // the captured stream records an event, the other stream waits for it; at the end the other way round.
   void wait(const Event& event) const;
 
   abi::CUstream handle() const { return stream_; }

@@ -15,7 +15,7 @@ namespace hydrac::runtime::cuda {
 
 class TermSums {
  public:
-  // Of so many terms. Compiles its kernels. RunError.
+  // Sums so many terms. Compiles its kernels. RunError.
   explicit TermSums(int terms);
   ~TermSums();
   TermSums(const TermSums&) = delete;

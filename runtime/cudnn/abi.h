@@ -1,6 +1,6 @@
-// What this folder uses of cuDNN 9's C interface (the backend API of its graph library), declared by hand so
-// that the build needs no cuDNN. The names are cuDNN's in our spelling; tests/unit/cudnn checks every value
-// and type against NVIDIA's headers where those are installed.
+// The part of cuDNN 9's C interface (the backend API of its graph library) that this folder uses, declared by
+// hand so that the build needs no cuDNN. The names are cuDNN's in our spelling; tests/unit/cudnn checks every
+// value and type against NVIDIA's headers if those are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -21,7 +21,7 @@ namespace {
 constexpr int kMeasuredPlans = 3;
 constexpr double kClearlyFaster = 0.98;    // of the favourite's time: less replaces it
 constexpr const char* kSection = "cudnn";  // of recorded choices
-// Which of cuDNN's plans: its favourite, or the fastest of the first few.
+// Choice among cuDNN's plans: its favourite, or the fastest of the first few.
 enum class Choice { favourite, fastest };
 
 // The addresses that a plan reads and writes, by the ids of its graph.

@@ -131,9 +131,9 @@ class CudnnAttention {
   // "cuDNN 9.14.0"
   std::string name() const;
 
-  // What decides how the results of the plans given so far are rounded: section "cudnn" with library
-  // (name()), gpu (its name), and the engine of each graph. Of a problem asked for both by forward() and by
-  // fastest_forward(), the latter's.
+  // Everything that decides how the results of the plans given so far are rounded: section "cudnn" with
+  // library (name()), gpu (its name), and the engine of each graph. For a problem asked for by both forward()
+  // and fastest_forward(), the latter's.
   RecordedChoices choices() const;
 
  private:

@@ -35,7 +35,7 @@ class Descriptor {
   }
   void set(abi::Attribute attribute, const Descriptor& value);
   void set_all(abi::Attribute attribute, const std::vector<const Descriptor*>& values);
-  // Where the C++ type does not say cuDNN's (a handle is a plain pointer); not part of content().
+  // For values whose C++ type does not imply cuDNN's (a handle is a plain pointer); not part of content().
   void set(abi::Attribute attribute, abi::AttributeType type, std::int64_t count, const void* values);
   // `what` is for the message: cuDNN cannot build "the operation graph".
   void finalize(const char* what);

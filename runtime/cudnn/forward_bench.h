@@ -8,7 +8,7 @@
 
 namespace hydrac::runtime::cudnn {
 
-// Whether a forward pass takes so long that which plan it has matters: 0.1 ms on a large GPU.
+// True if a forward pass takes so long that its plan matters: 0.1 ms on a large GPU.
 bool is_worth_measuring(const AttentionProblem& problem);
 
 class ForwardBench {

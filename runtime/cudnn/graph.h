@@ -51,7 +51,7 @@ class GraphBuilder {
   Tensor external(std::int64_t id, abi::DataType type, const Shape& shape, const Shape& strides);
   // Made and used up in the graph.
   Tensor inside(const Shape& shape, const Shape& strides, abi::DataType type = abi::DataType::f32);
-  // Of shape [1,1,1,1], float32.
+  // A scalar of shape [1,1,1,1], float32.
   Tensor scalar(float value);
 
   // c = a b, summed in float32; a smaller number of heads in b is shared by groups of a's.

@@ -1,4 +1,4 @@
-// What the training loop sees of data: the micro-batches of each optimizer step, whatever they come from.
+// The training loop's view of data: the micro-batches of each optimizer step, from any source.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,14 +19,14 @@ struct BatchStage {
 struct Batch {
   std::vector<int32_t> tokens;   // [B, T]
   std::vector<int32_t> targets;  // [B, T] next token or class; kIgnoredTarget where ignored
-  // Where sequences are split into documents: the first token of each token's document in its row, and the
-  // one behind the last; and the token's position in it.
+  // Boundaries of documents, if sequences are split into them: the first token of each token's document in
+  // its row, and the one behind the last; and the token's position in it.
   std::vector<int32_t> documents;    // [B, T, 2]
   std::vector<int32_t> positions;    // [B, T]
   std::vector<float> features;       // [B, T, F]
   std::vector<float> float_targets;  // [B, T, O]; NaN where ignored
-  // Of programs with an objective (docs/objectives.md): what each target's loss counts in training, and the
-  // reply that each token is of, -1: of none. Empty: all 1, all -1.
+  // For programs with an objective (docs/objectives.md): the weight of each target's loss in training, and
+  // the reply that each token belongs to, -1: none. Empty: all 1, all -1.
   std::vector<float> weights;     // [B, T]
   std::vector<int32_t> segments;  // [B, T]
   BatchStage stage;

@@ -19,7 +19,7 @@
 
 namespace hydrac::runtime {
 
-// What a model's shape has in common with its data. 0: as the data has it.
+// Sizes that a model's shape and its data must agree on. 0: as the data has it.
 struct DataSizes {
   int64_t vocab_size = 0;    // tokens; may be larger than the tokenizer's
   int64_t num_features = 0;  // series

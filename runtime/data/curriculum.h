@@ -20,8 +20,8 @@ struct Curriculum {
   bool draws(int64_t sample) const { return sample < samples(); }
   // c(t) of the sample's step; 0 where it is not drawn.
   double share(int64_t sample) const;
-  // Of `count` sequences in order of difficulty, the one that a drawn sample is: a function of the seed and
-  // the sample's number. There always is one to draw from.
+  // Index, among `count` sequences in order of difficulty, of a drawn sample: a function of the seed and the
+  // sample's number. There always is one to draw from.
   int64_t draw(int64_t sample, int64_t count, uint64_t seed) const;
 };
 

@@ -26,7 +26,7 @@ std::string text_of(const std::string& tokenizer, const DataContent& content) {
   return tokenizer.empty() ? text : tokenizer + ", " + text;
 }
 
-// What changes with a file's contents.
+// Properties that change with a file's contents.
 struct FileState {
   uint64_t key = 0;  // 0: the file is gone
   time_t changed = 0;

@@ -18,7 +18,7 @@ struct EndTokens {
   void add(int32_t id);  // to `all`, once
 };
 
-// Where end tokens are declared beside tokenizer.json.
+// Files beside tokenizer.json that declare end tokens.
 struct EndDeclarations {
   std::string folder;                        // for messages
   std::map<std::string, std::string> files;  // tokenizer_config.json, generation_config.json, ...: contents

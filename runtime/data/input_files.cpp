@@ -45,7 +45,7 @@ bool has_wildcard(std::string_view component) {
   return component.find_first_of("*?[") != std::string_view::npos;
 }
 
-// Whether the set that begins at pattern[at] == '[' holds `c`; moves `at` behind the set. A '[' without ']'
+// True if the set that begins at pattern[at] == '[' holds `c`; moves `at` behind the set. A '[' without ']'
 // is itself.
 bool set_holds(std::string_view pattern, size_t& at, char c) {
   size_t i = at + 1;
@@ -66,7 +66,7 @@ bool set_holds(std::string_view pattern, size_t& at, char c) {
   return found != negated;
 }
 
-// Whether the name of a file or folder matches one component of a pattern.
+// True if the name of a file or folder matches one component of a pattern.
 bool matches(std::string_view pattern, std::string_view name) {
   if (name.starts_with('.') && !pattern.starts_with('.')) return false;
   size_t p = 0, n = 0;
@@ -131,8 +131,8 @@ class Expander {
     return list;
   }
 
-  // Whether `path` is a file. A link to nothing and what is neither a file nor a folder must not be left out
-  // in silence: InputError.
+  // True if `path` is a file. A link to nothing, and anything that is neither a file nor a folder, must not
+  // be left out in silence: InputError.
   bool is_file(const fs::path& path) const {
     std::error_code error, ignored;
     const fs::file_status status = fs::status(real(path), error);

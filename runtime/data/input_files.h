@@ -1,4 +1,4 @@
-// Which files a corpus is made of.
+// The files of a corpus.
 #pragma once
 #include <filesystem>
 #include <string>

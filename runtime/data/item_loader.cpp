@@ -21,7 +21,7 @@ constexpr uint64_t kShuffleItems = 0;  // the purpose of an epoch's key
 
 using Item = std::span<const MarkedToken>;
 
-// What of an item fits a sequence: all of it, or its beginning.
+// The part of an item that fits a sequence: all of it, or its beginning.
 Item fitting(Item item, int64_t sequence_len) {
   return item.first(std::min(item.size(), static_cast<size_t>(sequence_len + 1)));
 }

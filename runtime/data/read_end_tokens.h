@@ -1,4 +1,4 @@
-// What a tokenizer.json and the files beside it say of end tokens. Internal to those who read tokenizers.
+// End tokens as a tokenizer.json and the files beside it declare them. Internal to those who read tokenizers.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 

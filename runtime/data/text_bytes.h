@@ -1,4 +1,4 @@
-// Whether a file's bytes are text at all.
+// Tests if a file's bytes are text at all.
 #pragma once
 #include <string>
 #include <string_view>

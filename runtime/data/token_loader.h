@@ -37,7 +37,7 @@ struct TokenLoaderOptions {
   bool shuffle = true;
   // The token that ends a document; with it, batches say where documents are.
   std::optional<int32_t> document_end = std::nullopt;
-  // Where it cuts rows, batches say so as they do of documents. Validation rows stay whole.
+  // Cuts rows, and batches say so as they do of documents. Validation rows stay whole.
   SequenceWarmup warmup = {};
   Curriculum curriculum = {};  // whose order is that of the range
 };
@@ -63,7 +63,7 @@ class TokenLoader final : public BatchLoader {
   int64_t samples_per_epoch() const override { return windows_.count(); }
   int64_t batch_size() const override { return options_.batch_size; }
 
-  // Where in the store the window of a training sample begins; it spans T + 1 tokens.
+  // First token in the store of the window of a training sample; it spans T + 1 tokens.
   int64_t window_begin(int64_t sample) const;
 
  private:

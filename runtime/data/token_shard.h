@@ -32,7 +32,7 @@ struct TokenShard {
   uint64_t payload_hash = 0;  // Hash64 of `payload`, also where the header does not say it
 };
 
-// Whether a file begins with one of the headers.
+// True if a file begins with one of the headers.
 bool has_shard_header(std::string_view bytes);
 
 // Throws InputError for a file with neither header, of another size than its header says, or with ids that do

@@ -52,8 +52,8 @@ class Tokenizer {
 
   // The concatenated token_bytes(). May be malformed UTF-8 where the ids cut a character in two.
   std::string decode(std::span<const int32_t> ids) const;
-  // What one id stands for; valid as long as the tokenizer. Empty for ids in [0, vocab_size()) that no token
-  // uses. Throws InputError for an id outside.
+  // The bytes that one id stands for; valid as long as the tokenizer. Empty for ids in [0, vocab_size()) that
+  // no token uses. Throws InputError for an id outside.
   virtual std::string_view token_bytes(int32_t id) const = 0;
 
   // One more than the largest id.
@@ -89,7 +89,7 @@ class Tokenizer {
   }
   virtual void do_encode_at(std::string_view text, std::span<const size_t> places, std::vector<int32_t>& ids,
                             std::vector<IdsAt>& at) const;
-  // Of ids whose token_bytes() are a text, at byte `place` of it.
+  // The place in `ids`, whose token_bytes() are a text, of byte `place` of that text.
   IdsAt ids_at(std::span<const int32_t> ids, size_t place) const;
   virtual uint64_t fingerprint_bits() const = 0;
 
@@ -100,14 +100,14 @@ class Tokenizer {
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-// Of the folder that holds the file at `path`: those of `names` that are there, name -> contents. InputError
+// Reads those of `names` that exist in the folder that holds the file at `path`: name -> contents. InputError
 // for one that cannot be read, is no text, or is a link that leads out of the folder.
 std::map<std::string, std::string> files_beside(const std::string& path,
                                                 std::initializer_list<const char*> names);
 
-// What a checkpoint holds of a tokenizer for AutoTokenizer and generate() of transformers: `json` as
-// tokenizer.json; of the folder it was read from, `path`, what else says how texts are made and generated, as
-// the chat template; and in generation_config.json what ends a text. `path` is empty for hydrac's own.
+// The files of a checkpoint for AutoTokenizer and generate() of transformers: `json` as tokenizer.json; from
+// the folder it was read from, `path`, whatever else says how texts are made and generated, such as the chat
+// template; and in generation_config.json the tokens that end a text. `path` is empty for hydrac's own.
 std::map<std::string, std::string> tokenizer_files(const std::string& path, const std::string& json,
                                                    const EndTokens& ends);
 
@@ -122,7 +122,7 @@ class StreamDecoder {
   // `tokenizer` must outlive the decoder. Special tokens print nothing.
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   std::string push(int32_t id);
-  // What is left; malformed bytes come out as U+FFFD, here and in push().
+  // The remainder; malformed bytes come out as U+FFFD, here and in push().
   std::string finish();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace hydrac::runtime {
 
-// Of `size` tokens or rows the first floor(size * (1 - val_fraction)) train, the rest validate (nanoGPT's
+// The first floor(size * (1 - val_fraction)) of `size` tokens or rows train, the rest validate (nanoGPT's
 // split).
 int64_t training_part(int64_t size, double val_fraction);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Of text on one line "column 14", else "line 3, column 14": where byte `at` is.
+// Position of byte `at`: "column 14" for text on one line, else "line 3, column 14".
 std::string position(std::string_view text, size_t at) {
   const std::string_view before = text.substr(0, std::min(at, text.size()));
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');

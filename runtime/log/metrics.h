@@ -11,7 +11,7 @@
 
 namespace hydrac::runtime {
 
-// What is known after a step; only what is present gets written.
+// Figures known after a step; only those present are written.
 struct MetricsRecord {
   int64_t step = 0;
   std::optional<double> loss, eval_loss;  // nats a token
@@ -28,12 +28,12 @@ struct MetricsRecord {
   std::optional<double> tokens_per_second, samples_per_second;
   std::optional<double> mfu;      // share of the target's peak, 0 to 1
   std::optional<double> step_ms;  // mean of the last log_steps steps
-  // Of the last kSpreadSteps steps: the median, what 95 of 100 take at most, the longest.
+  // Over the last kSpreadSteps steps: the median, the 95th percentile, the longest.
   std::optional<double> step_ms_p50, step_ms_p95, step_ms_max;
   std::optional<double> data_wait_ms;  // of step_ms: until the batches were there
-  // Of step_ms: until gradients were summed over all ranks, waiting for slower ranks included.
+  // Part of step_ms until gradients were summed over all ranks, waiting for slower ranks included.
   std::optional<double> communication_ms;
-  // Of the plan; or in use on the GPU, by whatever process, and then not that of the plan.
+  // Planned memory; or in use on the GPU, by any process, and then not the plan's.
   std::optional<double> memory_gib, gpu_memory_gib;
   std::optional<double> gpu_util;  // 0 to 1
   std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;

@@ -1,4 +1,4 @@
-// What a person watching a run sees: one line that updates itself on a terminal, plain lines elsewhere.
+// A run's output for a person: one line that updates itself on a terminal, plain lines elsewhere.
 #pragma once
 #include <cstdint>
 #include <cstdio>

@@ -15,7 +15,7 @@ inline constexpr double kSameSignalSeconds = 0.3;
 // ignored; one that is not never counts as the second signal, because a closing terminal sends several.
 void install_stop_handlers();
 
-// Whether a signal has come since the handlers were installed. Any thread.
+// True if a signal has come since the handlers were installed. Any thread.
 bool stop_requested();
 
 // Makes writing to a closed pipe, or beyond the limit on file sizes, an error of that write (EPIPE, EFBIG)

@@ -82,7 +82,7 @@ double now() {
 constexpr std::string_view file_prefix = "events.out.tfevents.";
 constexpr std::string_view file_suffix = ".hydrac";
 
-// Of our own files in `folder`, those whose session began at `first_step` or later.
+// Removes our own files in `folder` whose session began at `first_step` or later.
 void remove_later_sessions(const std::filesystem::path& folder, const std::string& first_name) {
   std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);

@@ -15,7 +15,7 @@ std::string file_version_event(double wall_time);
 std::string session_start_event(double wall_time, int64_t step);
 std::string scalars_event(double wall_time, const MetricsRecord& record);
 
-// Whether a file of this name is one of TensorBoardWriter's.
+// True if a file of this name is one of TensorBoardWriter's.
 bool is_tensorboard_name(std::string_view file_name);
 
 // One file a session, events.out.tfevents.<last_step + 1, ten digits>.hydrac: the viewer reads a folder's

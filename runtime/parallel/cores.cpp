@@ -15,7 +15,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// Of the calling thread; ascending.
+// Cores of the calling thread; ascending.
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   std::vector<int> cores;

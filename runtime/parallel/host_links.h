@@ -13,7 +13,7 @@ namespace hydrac::runtime {
 class HostLinks {
  public:
   using Places = std::vector<std::span<std::byte>>;
-  // What goes to a host, and where what comes from it goes: as many bytes as it sends.
+  // Bytes for a host, and the place of the bytes that come back: as many as it sends.
   struct Exchange {
     Places out, in;
   };

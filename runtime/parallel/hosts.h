@@ -16,7 +16,7 @@ std::string host_name();
 struct Hello {
   std::string run;  // World::meeting
   int rank = 0, ranks = 1, process = 0;
-  // Where a run has several hosts; HostPlace has the first three.
+  // Set if a run has several hosts; HostPlace has the first three.
   std::string host;
   int local_rank = 0, local_ranks = 1;
   std::string name;     // of the host

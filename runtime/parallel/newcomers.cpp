@@ -16,8 +16,8 @@ namespace hydrac::runtime {
 
 namespace {
 
-// What strangers may hold of this process: its files, and memory. A rank says who it is as it connects, and
-// is read as soon as it is let in.
+// Limits on what strangers may hold of this process: its files, and memory. A rank says who it is as it
+// connects, and is read as soon as it is let in.
 constexpr size_t kMost = 128, kMostBytes = 8 << 10;
 
 bool add(int events, int file) {

@@ -1,5 +1,5 @@
-// Which slots of a tensor are whole on which rank: rank r owns the r-th owned_slots() of them, the last ranks
-// perhaps fewer.
+// Ownership of a tensor's slots: rank r owns the r-th owned_slots() of them whole, the last ranks perhaps
+// fewer.
 #pragma once
 #include <cstdint>
 

@@ -16,7 +16,7 @@ struct Pulse {
   static std::optional<Pulse> parse(const std::string& text);
 };
 
-// Of a rank that has waited for so many seconds, and for `longest` at most before.
+// True for a rank that has waited `seconds`, and at most `longest` before.
 bool is_long_wait(double seconds, double longest);
 
 struct SeenRank {

@@ -1,4 +1,4 @@
-// Which of a run's ranks do something together.
+// The ranks of a run that do something together.
 #pragma once
 
 namespace hydrac::runtime {

@@ -26,7 +26,7 @@ struct RankMessage {
   int file = -1;  // the receiver's
 };
 
-// What no message takes longer for than this once it has begun, also where a machine does much else.
+// Limit for a message that has begun, also on a busy machine.
 inline constexpr double kSecondsOfAMessage = 20;
 
 class RankSocket {

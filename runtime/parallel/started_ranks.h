@@ -24,9 +24,9 @@ class StartedRanks {
   // "was killed by signal 9 (Killed)"; "" while it runs, and of one that was not started here. Waits up to
   // `seconds` for its end.
   std::string why(int rank, double seconds);
-  // Of one that does not end by itself; nothing where a launcher started it.
+  // Kills a rank that does not end by itself; nothing if a launcher started it.
   void kill(int rank);
-  // Whether why() is that its input cannot be used.
+  // True if why() is that its input cannot be used.
   bool refused(int rank) const;
   // "; it said: ..." of one that had no log yet.
   std::string what_it_said(int rank) const;

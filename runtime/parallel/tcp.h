@@ -13,7 +13,7 @@ struct Endpoint {
   std::string text() const;  // "node-1:29500", "[fe80::1]:29500"
 };
 
-// What Endpoint::text() gives; nullopt where `text` is nothing of the kind.
+// Parses Endpoint::text(); nullopt if `text` is nothing of the kind.
 std::optional<Endpoint> parse_endpoint(std::string_view text);
 
 // A socket that listens: at an address at this one alone, at a name at all of this host's, because a host's

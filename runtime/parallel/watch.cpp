@@ -29,12 +29,12 @@ RankMessage::Kind kind_of(bool is_input) {
   return is_input ? RankMessage::Kind::refused : RankMessage::Kind::failed;
 }
 
-// Of a rank that cannot go on.
+// True for a message of a rank that cannot go on.
 bool says_why(const RankMessage& message) {
   return message.kind == RankMessage::Kind::failed || message.kind == RankMessage::Kind::refused;
 }
 
-// Of a connection that ended without a message.
+// The cause, or that the connection ended without a message.
 std::string cause_of(const RankMessage& end) {
   if (end.text.empty()) return "ended without a word, killed perhaps";
   return fmt::format("could not be reached any more ({}): its host is down, or the network", end.text);
@@ -150,7 +150,7 @@ void Ranks::end_late() {
   while (!ending_ && monotonic_seconds() - began < (knows_ ? kGraceOfAnEnd : kGrace)) ::usleep(10'000);
   if (ending_) return;
   const Failure failure = heard();
-  // Of another rank than 0 that is its log, once it has one.
+  // Ranks other than 0 write to their log, once they have one.
   ::dprintf(leads() ? world_.errors : STDERR_FILENO, "hydrac: %s: %s\n",
             failure.is_input ? "error" : "the run failed", failure.why.c_str());
   ::_exit(failure.is_input ? kExitBadInput : kExitRunFailed);

@@ -10,7 +10,7 @@ namespace hydrac::runtime {
 
 inline constexpr int kMostRanks = 256;
 
-// Of a rank whose run has ranks on several hosts.
+// The place of a rank whose run has ranks on several hosts.
 struct HostPlace {
   std::string id;           // the same on all ranks of a host, and no other's: its number, or its name
   int rank = 0, ranks = 1;  // this rank among those of its host; 0 leads these
@@ -30,12 +30,12 @@ struct World {
   int local_size() const { return host ? host->ranks : size; }
 };
 
-// What the environment of this process says; nullopt where nobody started it as one of several. InputError:
-// variables that contradict each other, or several hosts and nothing that says where rank 0 waits.
+// This process's place as its environment gives it; nullopt if nobody started it as one of several.
+// InputError: variables that contradict each other, or several hosts and nothing that says where rank 0
+// waits.
 std::optional<World> world_of_environment();
 
-// Of a run's `count` ranks those that share this host with this process: all where no launcher says
-// otherwise.
+// Ranks, of a run's `count`, that share this host with this process: all if no launcher says otherwise.
 int ranks_of_this_host(int count);
 
 // The world of a process that is going to start the other ranks itself.

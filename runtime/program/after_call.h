@@ -1,6 +1,6 @@
-// Where the calls of a program say that they are made, one by one and in the order of its CallTable: whatever
-// starts a kernel, a matmul or attention calls before_call() first and after_call() next. As a rule nobody
-// listens, and it costs a test of a pointer.
+// Hooks around the calls of a program, one by one and in the order of its CallTable: whatever starts a
+// kernel, a matmul or attention calls before_call() first and after_call() next. As a rule nobody listens,
+// and it costs a test of a pointer.
 #pragma once
 #include <functional>
 

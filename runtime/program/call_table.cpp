@@ -10,7 +10,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// What is left of a line, without the space before it.
+// The rest of a line, without the space before it.
 std::string rest_of(std::istream& words) {
   std::string rest;
   std::getline(words >> std::ws, rest);

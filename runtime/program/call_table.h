@@ -1,5 +1,5 @@
-// What each call of a program reads and makes and what in the spec asked for it, so that a call that fails,
-// or a number that is not finite, is traced to it. hydrac writes it as text (targets/executable/call_table):
+// Reads, writes and origin (the line of the spec) of each call of a program, so that a call that fails, or a
+// number that is not finite, is traced to it. hydrac writes it as text (targets/executable/call_table):
 //
 //   tensor mlp.up 768 12 12 F32 4096 3 2 8 12 96 12 1
 //     its name (what follows a ~ tells it from others of the same name and is not printed), bytes from a slot

@@ -1,4 +1,4 @@
-// What a rank has of a program's tensors where ranks share layers: how it starts, is read and is written.
+// A rank's parts of a program's tensors if ranks share layers: how they start, are read and are written.
 #include <algorithm>
 #include <numeric>
 

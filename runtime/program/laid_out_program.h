@@ -85,14 +85,14 @@ class LaidOutProgram : public StepProgram {
   // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
   // same place.
   virtual void join(Ranks& ranks);
-  // What this rank computes on, for people: "16 cores", or its GPU's name.
+  // This rank's device, for people: "16 cores", or its GPU's name.
   virtual std::string device() const;
-  // What sums over ranks on GPUs, "NCCL 2.28.9"; "" where nothing does, or before ranks that find it out have
-  // joined.
+  // The library that sums over ranks on GPUs, "NCCL 2.28.9"; "" if none does, or before ranks that find it
+  // out have joined.
   virtual std::string sums_by() const { return ""; }
-  // What a collective does with numbers in this process's memory: Ranks::all_reduce(), where `to` may be
-  // `from`, reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError where
-  // this program runs alone.
+  // Collectives on numbers in this process's memory: Ranks::all_reduce(), in which `to` may be `from`,
+  // reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError if this program
+  // runs alone.
   void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const;
   void reduce_scatter(const SharedFloats& tensor, RankGroup group) const;
   void all_gather(const SharedFloats& tensor, RankGroup group) const;
@@ -106,15 +106,15 @@ class LaidOutProgram : public StepProgram {
   // overflow belongs, only calls that fail. Slow.
   virtual void check_kernels() { checking_ = true; }
 
-  // Of a GPU, InputError elsewhere. From now on calls are put on its queue one by one, as a debugger or a
+  // GPUs only, InputError elsewhere. From now on calls are put on its queue one by one, as a debugger or a
   // profiler wants to see them, instead of as graphs; results are the same.
   virtual void leave_graphs();
-  // What a profiler records that waits for cuProfilerStart: `count` steps behind the first `first` ones of
+  // For a profiler that waits for cuProfilerStart: records `count` steps behind the first `first` ones of
   // this process.
   virtual void profile_steps(int64_t first, int64_t count);
 
  protected:
-  // Whether collectives are left out: this rank repeats its own part of a step, and the others may not.
+  // True if collectives are left out: this rank repeats its own part of a step, and the others may not.
   bool is_alone() const { return alone_; }
   // Those that this program joined. RunError where it runs alone.
   Ranks& ranks() const;
@@ -143,7 +143,7 @@ class LaidOutProgram : public StepProgram {
     int64_t offset = 0;
     std::span<const std::byte> bytes;
   };
-  // What the next compute() reads.
+  // Copies the inputs of the next compute().
   virtual void copy_inputs(std::span<const Input> inputs) {
     for (const Input& input : inputs) copy_in(input.offset, input.bytes);
   }
@@ -160,7 +160,7 @@ class LaidOutProgram : public StepProgram {
   // Waits for the calls made so far. RunError when one failed.
   virtual void wait() const = 0;
 
-  // What ran last.
+  // The functions that ran last.
   struct LastRun {
     // The input_bytes of each micro-batch of the step finished last; empty: a batch was evaluated, and the
     // arena still holds it.
@@ -202,9 +202,9 @@ class LaidOutProgram : public StepProgram {
   void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
   // Prompts with the token of each behind which logits are wanted.
   LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
-  // What decode_top() finds of all sequences, in one piece instead of one each.
+  // Results of decode_top() for all sequences, in one piece instead of one each.
   Stretch top_stretch() const;
-  // Of one sequence, in top_, which begins with the arena's byte `first`.
+  // Results of one sequence, in top_, which begins with the arena's byte `first`.
   TopLogits top_of(int64_t sequence, int64_t first) const;
   // A word of every sequence.
   void require_sequences(std::span<const int32_t> words) const;

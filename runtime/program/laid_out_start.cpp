@@ -1,4 +1,4 @@
-// What a program's parameters and state are before the first step.
+// A program's parameters and state before the first step.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,7 +24,7 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
   }
 }
 
-// Which starts the tensors of `given` fill: those all of whose bytes are theirs.
+// The starts that the tensors of `given` fill: those all of whose bytes are theirs.
 class Filled {
  public:
   explicit Filled(const std::vector<NamedTensor>& given) {

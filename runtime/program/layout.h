@@ -1,4 +1,4 @@
-// Where a compiled program keeps what the host reads and writes, and how its memory starts: plain data, the
+// Layout of what the host reads and writes in a compiled program, and how its memory starts: plain data, the
 // same for a program that was compiled just now and for one that was emitted as code.
 #pragma once
 #include <cstdint>
@@ -41,8 +41,8 @@ struct InputPlaces {
 #include "runtime/program/ports.def"
   int64_t token_ids = 0;     // token_order: ids are smaller than this
   int64_t position_ids = 0;  // position_order: positions are smaller than this
-  // Where ranks share layers: own_ids from first_own_id on are a rank's part of the vocabulary, and of
-  // targets too with own_targets.
+  // If ranks share layers: own_ids from first_own_id on are a rank's part of the vocabulary, and of targets
+  // too with own_targets.
   int64_t own_ids = 0, first_own_id = 0;
   bool own_targets = false;
 };
@@ -77,8 +77,7 @@ struct ParameterStart {
   std::vector<TensorPiece> pieces = {};
 };
 
-// Where the backward pass adds up the gradients of a stretch of the parameters: element i is that of the
-// parameters' element i.
+// The sums of the gradients of a stretch of the parameters: element i is that of the parameters' element i.
 struct GradientPlace {
   Place parameters, gradients;
   SafetensorsDtype parameter_dtype = SafetensorsDtype::f32, dtype = SafetensorsDtype::f32;
@@ -148,7 +147,7 @@ struct ProgramLayout {
   CallTable calls;  // of every function; empty: faults are not traced to calls
 };
 
-// Where the gradient of one of its parameters lies, in the parameter's shape; none of one that is frozen.
+// The gradient of one of its parameters, in the parameter's shape; none of one that is frozen.
 std::optional<NamedTensor> gradient_of(const ProgramLayout& layout, const NamedTensor& parameter);
 
 }  // namespace hydrac::runtime

@@ -60,7 +60,7 @@ struct Nf4Tensors {
   Groups groups;
   std::vector<int64_t> parts;
 
-  // Of one slot.
+  // Places of one slot.
   std::vector<Nf4Place> places(int slot) const {
     Nf4Place next{address(codes, slot), address(block_codes, slot), address(groups, slot)};
     std::vector<Nf4Place> list;
@@ -113,7 +113,7 @@ class Starts {
  public:
   explicit Starts(std::vector<ParameterStart>& list) : list_(list) {}
 
-  // Of the tensors' first elements; of SplitTensors, rows of the whole parameter.
+  // First elements of the tensors; for SplitTensors, rows of the whole parameter.
   template <class Tensors>  // const T*, Slots<T> or SplitTensors
   void zeros(const Tensors& tensors, int64_t elements) {
     add(tensors, elements, ParameterStart::Kind::zeros);
@@ -240,7 +240,7 @@ class CheckpointNames {
       list_.push_back(std::move(result));
     }
   }
-  // Of a program with one layer.
+  // For a program with one layer.
   template <class T>
   void add_layers(int layers, const std::string& name, T* tensor, const std::vector<int64_t>& shape,
                   InMemory form = {}) {

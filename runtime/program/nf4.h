@@ -29,7 +29,7 @@ void resize(Nf4& matrix, int64_t elements);
 // finite makes all groups NaN. On all threads; bits depend neither on their number nor on the pieces.
 class Nf4Encoder {
  public:
-  // Of one matrix after another.
+  // Begins one matrix after another.
   void begin(int64_t elements);
   // The next whole blocks of it, as they lie in memory.
   void add(std::span<const float> numbers);

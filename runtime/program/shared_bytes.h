@@ -1,4 +1,4 @@
-// What ranks share of tensors: each has a part.
+// Bytes of tensors that ranks share: each has a part.
 #pragma once
 #include <vector>
 
@@ -17,14 +17,14 @@ struct SharedRows {
 // `own`: the tensor as a rank has it, [the sum of its own rows, ...]. The result is that of all ranks.
 NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stretches);
 
-// Of bytes from `address` on, those that are shared: where `all` begin at addresses of their own (`first`),
-// which no memory has.
+// The shared ones of the bytes from `address` on: `all` begin at addresses of their own (`first`), which no
+// memory has.
 std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t address, int64_t bytes);
 
 // Says of a piece how ranks share it where it lies in `all`.
 void share_piece(TensorPiece& piece, const std::vector<SharedBytes>& all);
 
-// What a rank has of a stretch: `count` bytes at `address`, those of the tensor from `first` on.
+// A rank's bytes of a stretch: `count` bytes at `address`, those of the tensor from `first` on.
 struct OwnBytes {
   int64_t first = 0, count = 0;
   int64_t address = 0;

@@ -20,9 +20,9 @@ struct SplitParameter {
   std::vector<Rows> rows = {};
 };
 
-// What a rank has of rows [first_row, first_row + rows) of the whole parameter, as pieces of a tensor that
-// has them from its byte `first` on. The rank's part of the parameter lies at `address`, in elements of so
-// many bytes. Stretches are within these rows or outside of them; they may end behind them, in padding.
+// A rank's pieces of rows [first_row, first_row + rows) of the whole parameter, as a tensor that has these
+// from its byte `first` on. The rank's part of the parameter lies at `address`, in elements of so many bytes.
+// Stretches are within these rows or outside of them; they may end behind them, in padding.
 std::vector<TensorPiece> pieces_of(const SplitParameter& parameter, int64_t first_row, int64_t rows,
                                    int64_t first, uint64_t address, int64_t element);
 

@@ -1,4 +1,4 @@
-// Which bytes of a whole tensor a rank's bytes of a piece are.
+// Maps a rank's bytes of a piece to those of the whole tensor.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -42,11 +42,11 @@ struct TopLogits {
   int32_t drawn = -1;  // by sample_uniform() from the whole row, as a temperature alone asks; else ids[0]
 };
 
-// Whether a token is drawn from the whole row by a temperature alone.
+// True if a token is drawn from the whole row by a temperature alone.
 bool samples_from_all(const SampleOptions& options);
 
-// Whether sample_token() of the `count` largest logits and, where samples_from_all(), what was drawn finds a
-// token as a rule.
+// True if sample_token() finds a token as a rule in the `count` largest logits and, if samples_from_all(), in
+// what was drawn.
 bool samples_from_top(const SampleOptions& options, int64_t count);
 
 // The token that sample_token() draws from the whole row, but that `drawn` may be a neighbour where sums in

@@ -21,11 +21,11 @@ namespace {
 
 constexpr int kSteps = 3;
 constexpr double kTolerance = 2e-3;  // of losses and norms; sums in bf16 in another order are closer
-// Of a tensor's gradient: a share of its norm, and of the norm of all. The latter is for gradients that are
-// zero but for rounding, such as the one of a bias that is added to all keys.
+// Tolerances of a tensor's gradient: a share of its norm, and of the norm of all. The latter is for gradients
+// that are zero but for rounding, such as the one of a bias that is added to all keys.
 constexpr double kOfTensor = 2e-2, kOfAll = 1e-3;
 
-// What is recorded, by name: "loss 1", "gradient transformer.wte.weight norm".
+// Recorded numbers, by name: "loss 1", "gradient transformer.wte.weight norm".
 using Numbers = std::map<std::string, double>;
 
 int failures = 0;

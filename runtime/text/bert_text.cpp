@@ -28,7 +28,7 @@ bool is_chinese(char32_t c) {
                              [&](const Range& range) { return range.first <= c && c <= range.last; });
 }
 
-// What stays in a line of text, in BERT's sense.
+// Characters that stay in a line of text, in BERT's sense.
 bool is_line_space(char32_t c) {
   return c == '\t' || c == '\n' || c == '\r';
 }

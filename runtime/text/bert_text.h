@@ -7,14 +7,14 @@
 
 namespace hydrac::runtime {
 
-// What a tokenizer.json says as BertNormalizer.
+// BertNormalizer's settings in a tokenizer.json.
 struct BertNormalizer {
   bool clean_text = true;            // control characters go, white space becomes spaces
   bool handle_chinese_chars = true;  // each is a word
   bool lowercase = true;
   std::optional<bool> strip_accents = {};  // absent: as lowercase says
 
-  // Of well-formed text.
+  // Takes well-formed text.
   std::string normalize(std::string_view text) const;
 };
 

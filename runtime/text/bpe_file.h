@@ -1,7 +1,7 @@
-// What a Hugging Face tokenizer.json with a BPE model says, checked and in the terms the encoder works in.
-// Two kinds: byte-level (GPT-2, Llama 3, Qwen), whose tokens are made of bytes, and SentencePiece's with
-// byte_fallback (Llama 2, Mistral 7B), whose tokens are made of characters, with a mark for spaces and tokens
-// for single bytes.
+// A Hugging Face tokenizer.json with a BPE model, checked and in the terms the encoder works in. Two kinds:
+// byte-level (GPT-2, Llama 3, Qwen), whose tokens are made of bytes, and SentencePiece's with byte_fallback
+// (Llama 2, Mistral 7B), whose tokens are made of characters, with a mark for spaces and tokens for single
+// bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace hydrac::runtime {
 
-// Of SentencePiece's kind: spaces become U+2581, and one stands before a text.
+// For SentencePiece's kind: spaces become U+2581, and one stands before a text.
 struct SpaceMarks {
   // Before each stretch between added tokens; before each that does not begin with one; before the text,
   // unless it does; nowhere.

@@ -77,7 +77,7 @@ class BpeTokenizer final : public Tokenizer {
   uint64_t fingerprint_bits() const override { return Hash64().add("bpe").add(text_).value(); }
 
  private:
-  // What one call of encode works with; kept between calls for the sake of the cache.
+  // Buffers of one call of encode; kept between calls for the sake of the cache.
   struct Scratch {
     Regex::Scratch regex;
     WordCache words;
@@ -110,7 +110,7 @@ class BpeTokenizer final : public Tokenizer {
           fmt::format("token {} is outside the vocabulary [0, {}) of {}", id, vocab_size(), shown_as_));
     }
   }
-  // Where a text begins: by itself, or behind others.
+  // Place of a stretch in the text: its start, behind an added token, or within.
   enum class Place { start, behind_added_token, within };
   // A part of the text that is an added token, or has none.
   struct Stretch {

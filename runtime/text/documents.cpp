@@ -58,7 +58,7 @@ void visit_jsonl(const std::string& name, std::string_view bytes, int64_t first_
   }
 }
 
-// Whether the first line is an object of its own, as in JSONL.
+// True if the first line is an object of its own, as in JSONL.
 bool has_object_lines(std::string_view bytes) {
   const size_t end = bytes.find('\n');
   if (end == std::string_view::npos || bytes.find_first_not_of(" \t\r\n", end) == std::string_view::npos)
@@ -102,7 +102,7 @@ void visit_table(const InputFile& file, const TableRequest& request, const Recor
   });
 }
 
-// What a file must hold whatever is made of it.
+// Checks what a file must hold whatever is made of it.
 void check_contents(const std::string& name, std::string_view bytes) {
   if (bytes.empty()) throw InputError(fmt::format("{}: it is empty", name));
   require_text(bytes, name, "UTF-8 text");

@@ -41,7 +41,7 @@ void refuse_unwritten(const json& object, std::span<const char* const> keys) {
   }
 }
 
-// Whether the value of weight, train or loss turns learning on.
+// True if the value of weight, train or loss turns learning on.
 bool is_on(const std::string& key, const json& value) {
   if (key == "weight" && (value == 0 || value == 1)) return value == 1;
   if (key != "weight" && value.is_boolean()) return value.get<bool>();
@@ -49,7 +49,7 @@ bool is_on(const std::string& key, const json& value) {
       fmt::format("\"{}\" is {}, not {}", key, value.dump(), key == "weight" ? "0 or 1" : "true or false"));
 }
 
-// What the message's keys say of whether it is learned.
+// The message's own statement about being learned, if its keys make one.
 std::optional<bool> learned_of(const json& message) {
   static constexpr const char* kUnwritten[] = {"tool_calls",        "function_call", "tool_call_id", "name",
                                                "reasoning_content", "reasoning",     "thinking"};
@@ -99,7 +99,7 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
     throw InputError(
         "data.format: chat needs a tokenizer with a token that ends a text, and this one has none");
   if (format_.chat_template == "none") return;
-  // Of older Mistral models, whose spaces around [INST] come and go with the version.
+  // Older Mistral models, whose spaces around [INST] come and go with the version.
   if (format_.chat_template == "mistral" && tokenizer_.name() == "sentencepiece")
     throw InputError(
         "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: "

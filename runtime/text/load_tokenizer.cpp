@@ -1,4 +1,4 @@
-// Which kind of tokenizer a JSON text describes.
+// Detects the kind of tokenizer that a JSON text describes.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

@@ -13,7 +13,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// What ByteLevel with use_regex splits by: GPT-2's published pattern.
+// ByteLevel with use_regex splits by this: GPT-2's published pattern.
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

@@ -11,7 +11,7 @@
 
 namespace hydrac::runtime {
 
-// What becomes of a delimiter that a pattern found (Hugging Face's SplitDelimiterBehavior).
+// Fate of a delimiter that a pattern found (Hugging Face's SplitDelimiterBehavior).
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 class PreTokenizer {

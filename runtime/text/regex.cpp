@@ -74,7 +74,7 @@ Regex::Regex(std::string_view ruby_pattern, const std::string& shown_as)
     throw InputError(fmt::format("{}: the regular expression \"{}\" is malformed at its byte {}: {}",
                                  shown_as, escaped(ruby_pattern), offset, error_text(error)));
   }
-  // Where the JIT cannot be had (a hardened kernel), pcre2_match() interprets, with the same matches.
+  // If the JIT cannot be had (a hardened kernel), pcre2_match() interprets, with the same matches.
   pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);
 }
 

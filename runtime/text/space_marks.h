@@ -11,8 +11,8 @@ namespace hydrac::runtime {
 
 inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
-// What normalizer and pre_tokenizer of the file say: either Prepend and Replace as normalizer, or Metaspace
-// as pre-tokenizer. InputError for anything else.
+// Reads normalizer and pre_tokenizer of the file: either Prepend and Replace as normalizer, or Metaspace as
+// pre-tokenizer. InputError for anything else.
 SpaceMarks read_space_marks(const nlohmann::json& root, const std::string& shown_as);
 
 // `text`, a stretch between added tokens, with marks. `is_first`: the text begins with it.

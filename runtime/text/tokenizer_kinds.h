@@ -1,4 +1,4 @@
-// What parse_tokenizer() chooses from. Internal to this folder.
+// The kinds that parse_tokenizer() chooses from. Internal to this folder.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -12,7 +12,7 @@
 
 namespace hydrac::runtime {
 
-// What the files of a tokenizer say.
+// The files of a tokenizer, read.
 struct WordPieceFile {
   std::unordered_map<std::string, int32_t> vocabulary;
   std::vector<AddedToken> added;  // looked for in the text as it came
@@ -46,8 +46,8 @@ class WordPiece {
 // tokenizer than BERT's, or is damaged.
 WordPiece parse_wordpiece(std::string_view json, const std::string& shown_as);
 
-// Of the folder of an encoder: its tokenizer.json, or vocab.txt with what tokenizer_config.json says of it.
-// InputError for files that cannot be read, or describe another tokenizer than BERT's.
+// Loads an encoder's tokenizer from its folder: tokenizer.json, or vocab.txt with what tokenizer_config.json
+// says of it. InputError for files that cannot be read, or describe another tokenizer than BERT's.
 WordPiece load_wordpiece(const std::filesystem::path& folder);
 
 }  // namespace hydrac::runtime

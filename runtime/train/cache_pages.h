@@ -10,7 +10,7 @@ namespace hydrac::runtime {
 
 class CachePages {
  public:
-  // Of a cache in pages, all of them free; or of another one, whose sequences have room whatever they need.
+  // A cache in pages starts with all of them free; any other cache has room for its sequences.
   explicit CachePages(const CacheShape& cache);
 
   // Gives the sequence pages, until it has those of `tokens` tokens, at most a context. Returns false, and

@@ -17,7 +17,7 @@ class Console {
   void progress(const MetricsRecord& record, double seconds) { progress_.update(record, seconds); }
   void message(std::string_view line) { progress_.message(safe_message(line)); }
 
-  // What a model wrote, printable() and seen at once. Ends the updating line.
+  // Text that a model wrote, printable() and seen at once. Ends the updating line.
   void text(std::string_view text);
 
  private:

@@ -18,9 +18,9 @@ struct SkippedSteps {
   void count(bool skipped);
 };
 
-// What ends the run after the step of this record, and what to change; nullopt where all is well. A skipped
-// step's own loss and gradient norm may be anything, they have changed nothing. A few skipped steps in a row
-// are normal when a run starts, as each halves the scale; 50 mean that no scale helps.
+// The reason to end the run after the step of this record, and what to change; nullopt if all is well. A
+// skipped step's own loss and gradient norm may be anything, they have changed nothing. A few skipped steps
+// in a row are normal when a run starts, as each halves the scale; 50 mean that no scale helps.
 std::optional<std::string> divergence(const MetricsRecord& record, bool skipped, const SkippedSteps& steps);
 
 }  // namespace hydrac::runtime

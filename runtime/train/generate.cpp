@@ -82,7 +82,7 @@ class BatchGenerator {
     seconds += monotonic_seconds() - began;
   }
 
-  // Whether there is something to do.
+  // Takes up texts into free rows; true if any is under way.
   bool take_up_texts() {
     for (size_t row = 0; row < texts_.size(); ++row) {
       while (!texts_[row] && texts_.take_up(row)) end_if_over(row);
@@ -197,7 +197,7 @@ class BatchGenerator {
     return steps;
   }
 
-  // Of the token behind `later` ones that texts do not hold yet.
+  // Requests the token behind `later` ones that texts do not hold yet.
   TopRequest top_request(std::span<const size_t> rows, size_t later) const {
     const double temperature = options_.sampling.temperature;
     TopRequest request{temperature > 0 ? temperature : 1, tokenizer_.rows(), {}};

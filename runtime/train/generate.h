@@ -14,9 +14,9 @@
 namespace hydrac::runtime {
 
 struct GenerateOptions {
-  // What the text continues, encoded as a prompt by itself. When that gives no ids, the model is shown the
-  // tokenizer's end_of_text(), where a new document begins; without one a line break, and where the
-  // vocabulary has none, token 0.
+  // The text to continue, encoded as a prompt by itself. When that gives no ids, the model is shown the
+  // tokenizer's end_of_text(), where a new document begins; without one a line break, and if the vocabulary
+  // has none, token 0.
   std::string prompt;
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
@@ -51,15 +51,14 @@ std::string_view to_string(TextEnd end);
 struct Reply {
   std::string text;               // behind the prompt
   std::vector<int32_t> ids = {};  // drawn, the one that ends it included
-  // Where asked for: of each id the logarithm of its probability at temperature 1, among all ids of the
-  // model; NaN where the program found the token without giving its row, and that is not among the largest
-  // logits.
+  // If asked for: for each id the logarithm of its probability at temperature 1, among all ids of the model;
+  // NaN if the program found the token without giving its row, and that is not among the largest logits.
   std::vector<double> log_probabilities = {};
   int64_t new_tokens = 0;  // drawn, the one that ends it included
   TextEnd end = TextEnd::interrupted;
 };
 
-// What is said while texts are generated, each by its place among the requests.
+// Events while texts are generated, each by its place among the requests.
 struct TextEvents {
   // The next piece of a text, always whole characters.
   std::function<void(size_t request, std::string_view piece)> on_text = [](size_t, std::string_view) {};
@@ -67,12 +66,12 @@ struct TextEvents {
   std::function<void(size_t request, const Reply&)> on_end = [](size_t, const Reply&) {};
 };
 
-// What generate_batch() did, for those who measure.
+// Counts of generate_batch(), for those who measure.
 struct GenerateCounts {
   int64_t prompt_tokens = 0, new_tokens = 0;
   int64_t decode_steps = 0;
   double prefill_seconds = 0, decode_seconds = 0;  // sampling included
-  // Of a cache in pages: how many there are, how many were in use at most, and how often a text was put back
+  // For a cache in pages: how many there are, how many were in use at most, and how often a text was put back
   // because none was free.
   int64_t pages = 0, most_pages = 0, texts_put_back = 0;
 };

@@ -32,7 +32,7 @@ class WeightFiles {
 
   // Copies them into `program`. InputError as of check(); nothing is copied then.
   void fill(StepProgram& program) const;
-  // What fill() fills: all parameters, of adapters those of the model beside them.
+  // The parameters that fill() fills: all, or for adapters those of the model beside them.
   static std::vector<NamedTensor> filled(StepProgram& program);
   // program.initialize(), which then draws nothing that these files have, and fill().
   void start(StepProgram& program) const;
@@ -44,12 +44,12 @@ class WeightFiles {
   // Copies them into `program`, which is started. InputError as of check_encoder(); nothing is copied then.
   void fill_encoder(StepProgram& program) const;
 
-  // Of names, types and shapes, and of all bytes of every tensor, or of its beginning: by that, too, another
-  // model's differs, or that of weights which were trained on.
+  // Fingerprint of names, types and shapes, and of all bytes of every tensor, or of its beginning: by that,
+  // too, another model's differs, or that of weights which were trained on.
   enum class Reads { beginnings, everything };
   std::string fingerprint(Reads reads = Reads::beginnings) const;
 
-  // Of all tensors, where they have one; F32 otherwise.
+  // Type of all tensors, if they have one; F32 otherwise.
   SafetensorsDtype dtype() const;
 
   // "models/llama: 291 tensors of BF16 in 2 files"

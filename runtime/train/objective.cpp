@@ -14,7 +14,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// What random numbers of a step are for.
+// Purposes of a step's random numbers.
 enum Purpose : uint64_t { kPrompts, kReplies };
 
 uint64_t key_of(const ObjectiveSettings& settings, int64_t step, Purpose purpose, uint64_t number = 0) {
@@ -26,7 +26,7 @@ uint64_t key_of(const ObjectiveSettings& settings, int64_t step, Purpose purpose
       .value();
 }
 
-// Of the replies to `prompts` prompts.
+// Places of the replies to `prompts` prompts.
 ReplyPlaces places_of(const ObjectiveSettings& settings, int64_t prompts, int64_t rows) {
   ReplyPlaces places{rows, settings.sequence_len, settings.prompt_tokens + settings.max_new_tokens, 0};
   const int64_t all = prompts * settings.replies;
@@ -34,7 +34,7 @@ ReplyPlaces places_of(const ObjectiveSettings& settings, int64_t prompts, int64_
   return places;
 }
 
-// Of one token whose log-probabilities differ by `log_ratio` = log p_base - log p: the estimate of KL(p,
+// KL of one token whose log-probabilities differ by `log_ratio` = log p_base - log p: the estimate of KL(p,
 // p_base) with the least variance that is never negative (Schulman's k3), and its derivative by the token's
 // loss -log p.
 struct TokenDivergence {
@@ -43,8 +43,8 @@ struct TokenDivergence {
   double value, by_loss;
 };
 
-// What a reply adds to the means of all. They are added up in the order of replies, so that the means do not
-// depend on who sampled which.
+// A reply's contribution to the means of all. They are added up in the order of replies, so that the means do
+// not depend on who sampled which.
 struct ReplyNumbers {
   int64_t tokens = 0;
   double divergence = 0;

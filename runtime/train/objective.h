@@ -1,4 +1,4 @@
-// What is learned from replies that the model samples while it trains (docs/objectives.md).
+// Learning from replies that the model samples while it trains (docs/objectives.md).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@ class Ranks;
 
 // Plain data; as the section `objective` of a spec.
 struct ObjectiveSettings {
-  // Of a step, that replies are sampled to: as many by each rank. 0: there is no objective.
+  // Prompts of a step that replies are sampled to: as many by each rank. 0: there is no objective.
   int64_t prompts = 0;
   int64_t replies = 0;                            // to each, at least 2
   double weight = 0;                              // of the policy gradient
@@ -32,7 +32,7 @@ struct ObjectiveSettings {
   SampleOptions sampling;  // its seed is that of all replies
 };
 
-// Of a step's replies, means over those of all ranks.
+// Results of a step's replies, means over those of all ranks.
 struct ObjectiveResult {
   double diversity = 0;          // mean cosine distance of two replies to a prompt
   double reply_tokens = 0;       // that a reply has
@@ -46,7 +46,7 @@ struct ObjectiveResult {
   std::vector<Metric> metrics() const;  // all of these but `seconds`
 };
 
-// What this rank did of a step, for those who measure.
+// This rank's work in a step, for those who measure.
 struct ObjectiveWork {
   GenerateCounts sampling;
   double scoring_seconds = 0;  // embeddings and rewards included, and waiting for other ranks
@@ -69,7 +69,7 @@ class ReplyObjective {
   // The same with the prompts themselves, in micro-batches of `rows` sequences.
   std::optional<ObjectiveResult> answer(int64_t step, const std::vector<std::vector<int32_t>>& prompts,
                                         int64_t rows);
-  // Of the step begun last.
+  // Work of the step begun last.
   const ObjectiveWork& work() const { return work_; }
 
  private:

@@ -1,5 +1,5 @@
-// What a program has in memory before a session's first step: new parameters, those of files, or what a
-// checkpoint does not hold.
+// A program's memory before a session's first step: new parameters, those of files, or what a checkpoint does
+// not hold.
 #pragma once
 #include "runtime/train/step_program.h"
 #include "runtime/train/train.h"

@@ -49,7 +49,7 @@ std::optional<double> loss_of_step(StepProgram& program, StepPipeline& pipeline,
   return std::nullopt;
 }
 
-// Where the smoothed loss is lowest; null where it falls nowhere.
+// The point with the lowest smoothed loss; null if it falls nowhere.
 const RangePoint* lowest_of(std::span<const RangePoint> points) {
   const auto lowest = std::ranges::min_element(points, {}, &RangePoint::smoothed);
   return lowest - points.begin() > kFirst ? &*lowest : nullptr;

@@ -18,7 +18,7 @@ struct ReplyEncoder {
   bool first_token = false;  // a text is embedded by the hidden state of its first token, not by their mean
 };
 
-// What one of an encoder's JSON files says under a key, as JSON; "null" where it says nothing.
+// A value of one of an encoder's JSON files under a key, as JSON; "null" if it has none.
 struct EncoderFact {
   std::string file, key, value;
 };

@@ -83,7 +83,7 @@ class Command {
     if (pipe2(out, O_CLOEXEC) != 0) throw RewardError(problem("needs a pipe, and none can be made"));
     from_.emplace(out[0]);
     PipeEnd write(out[1]);
-    // What the child does not read in time must not block this process.
+    // Input that the child does not read in time must not block this process.
     fcntl(to_->file(), F_SETFL, O_NONBLOCK);
     start(command.words, read.file(), write.file());
   }
@@ -93,7 +93,7 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // What it printed, once it has ended well.
+  // Runs it, and returns what it printed once it has ended well.
   std::string run() {
     std::string output;
     size_t written = 0;

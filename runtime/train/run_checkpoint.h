@@ -25,12 +25,12 @@ using Identity = std::map<std::string, std::string>;
 // The name of an adapter's base there: WeightFiles::fingerprint().
 inline constexpr const char* kBaseIdentity = "model.weights, the files";
 
-// What a run continues from, besides tensors.
+// The state, besides tensors, that a run continues from.
 struct RunPosition {
   Counters counters;
   int64_t samples_seen = 0;  // the loader's position
   SkippedSteps skipped;
-  // Of the last step and the last evaluation so far, for reports.
+  // Losses of the last step and the last evaluation so far, for reports.
   std::optional<double> loss, eval_loss;
   std::optional<BestEvaluation> best;  // with TrainOptions::save_best
 };
@@ -61,8 +61,8 @@ std::string read_identity(const std::filesystem::path& checkpoint, const std::st
 // Makes run_dir/checkpoint-best a link to the checkpoint of `step`, in place of an older link. RunError.
 void link_best(const std::filesystem::path& run_dir, int64_t step);
 
-// What the program that wrote the checkpoint chose on its machine; nullopt: it was written before checkpoints
-// recorded that. InputError when the file is unusable.
+// Choices that the program which wrote the checkpoint made on its machine; nullopt: it was written before
+// checkpoints recorded them. InputError when the file is unusable.
 std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint; not its

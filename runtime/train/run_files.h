@@ -30,7 +30,7 @@ enum class Remains {
 // checkpoint-best, a pipe or a link called metrics.jsonl.
 void require_own_names(const std::filesystem::path& run_dir);
 
-// What an earlier run left in `run_dir`, which may be missing. InputError when it cannot be read, or when a
+// Remains of an earlier run in `run_dir`, which may be missing. InputError when it cannot be read, or when a
 // file that no run made has a name that a run needs.
 Remains remains_in(const std::filesystem::path& run_dir);
 

@@ -32,8 +32,7 @@ class RunFolder {
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
 
-  // Where the folder is now: as it was named, or where somebody has moved it to. RunError when it was
-  // removed.
+  // The folder's path now: as it was named, or moved by somebody. RunError when it was removed.
   std::filesystem::path place() const;
 
  private:
@@ -42,7 +41,7 @@ class RunFolder {
   std::filesystem::path run_dir_;
 };
 
-// Whether there are records or checkpoints of a run. InputErrors of create().
+// True if there are records or checkpoints of a run. InputErrors of create().
 bool holds_run(const std::filesystem::path& run_dir);
 
 // The newest complete checkpoint in `run_dir`, with a note for each newer one that is damaged. nullopt: a run

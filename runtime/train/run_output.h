@@ -1,5 +1,5 @@
-// What a run leaves in its folder while it trains: logs, checkpoints, a trace. Of several ranks only the one
-// that leads has it. The folder may be moved meanwhile; what is written later then follows it.
+// Files that a run leaves in its folder while it trains: logs, checkpoints, a trace. Only the leading rank of
+// several has it. The folder may be moved meanwhile; later writes follow it.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -32,7 +32,7 @@ class RunOutput {
   void save(const CheckpointContents& contents, std::optional<int64_t> best_step);
   void end_trace(StepTrace& trace);
 
-  // Whether somebody has moved the folder, as far as was noticed when something was last written.
+  // True if somebody has moved the folder, as far as was noticed when something was last written.
   bool was_moved() const { return place_ != options_.run_dir; }
   const std::filesystem::path& place() const { return place_; }
   const std::filesystem::path& checkpoint() const { return checkpoint_; }  // the newest; empty: there is none

@@ -65,7 +65,7 @@ void open_rank_log(const TrainOptions& options, Console& console) {
   console.message(fmt::format("rank {} of {}, process {}", ranks.rank(), ranks.size(), ::getpid()));
 }
 
-// What a rank sees of a checkpoint, to be compared: its manifest has the sums of all other files.
+// A rank's view of a checkpoint, to be compared: its manifest has the sums of all other files.
 std::string seen_of(const Checkpoint& checkpoint) {
   std::string manifest;
   const RegularFile file(checkpoint.dir / manifest_name);

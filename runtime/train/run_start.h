@@ -1,4 +1,4 @@
-// What a run begins from: a folder of its own, or the newest checkpoint of an earlier session.
+// A run's start: a folder of its own, or the newest checkpoint of an earlier session.
 #pragma once
 #include <optional>
 

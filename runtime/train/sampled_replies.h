@@ -22,7 +22,7 @@ struct SampledReply {
   int64_t segment = 0;                 // its number through all sets, Batch::segments
   std::vector<int32_t> prompt, reply;  // neither is empty
   std::string text = {};               // the reply's
-  // Of its tokens, as Reply::log_probabilities.
+  // One for each of its tokens, as Reply::log_probabilities.
   std::vector<double> log_probabilities = {};
 };
 
@@ -44,11 +44,11 @@ std::vector<Batch> reply_batches(std::span<const SampledReply> replies, const Re
 struct ReplyTargets {
   size_t batch = 0, first = 0, count = 0;
 };
-// Of each reply in its order.
+// Targets of each reply in its order.
 std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, const ReplyPlaces& places);
 
-// What each reply adds to the mean distance of its set, from each one's mean distance to the others: that of
-// the set less that of the set without it, which of one reply alone is 0.
+// Each reply's contribution to the mean distance of its set, from each one's mean distance to the others:
+// that of the set less that of the set without it, which is 0 for a set of one reply.
 std::vector<double> leave_one_out(std::span<const float> distances);
 
 // How far each reward is from the mean of its set, in standard deviations; 0 where all are equal.

@@ -18,14 +18,14 @@ class SaveSchedule {
   SaveSchedule(int64_t every_steps, double every_seconds, bool best)
       : every_steps_(every_steps), every_seconds_(every_seconds), keeps_best_(best) {}
 
-  // Of the run that is continued.
+  // Takes over the best evaluation of the run that is continued.
   void adopt(const std::optional<BestEvaluation>& best);
   // Before each step: whether the newest checkpoint is too old. due() holds to the answer until the next
   // look, so that all who ask hear the same; or to what is decided elsewhere.
   bool look_at_clock();
   void decide(bool is_too_old) { too_old_ = is_too_old; }
   void evaluated(int64_t step, double loss);
-  // Of the step begun last, whose evaluation may still be ahead.
+  // For the step begun last, whose evaluation may still be ahead.
   bool due(int64_t step) const;
   // The newest checkpoint is of now. Also when training begins.
   void saved();

@@ -7,7 +7,7 @@
 
 namespace hydrac::runtime {
 
-// Of how many steps the spread is told.
+// Number of steps whose spread is told.
 inline constexpr int64_t kSpreadSteps = 100;
 
 struct StepSpread {
@@ -25,7 +25,7 @@ class SpeedMeter {
   double mean_seconds(int64_t steps) const;
   double mean_waited(int64_t steps) const;
   double mean_communicated(int64_t steps) const;
-  // Of the last kSpreadSteps steps, or as many as there were, the session's first left out as below.
+  // Spread of the last kSpreadSteps steps, or as many as there were, the session's first left out as below.
   StepSpread spread() const;
   // Median over the last kWindow steps, without the session's first, which warms up caches and threads,
   // unless it is the only one; 0 before the first.

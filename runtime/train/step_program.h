@@ -1,5 +1,5 @@
-// What a compiled program offers the training loop, whichever target runs it and whether it was compiled just
-// now or ahead of time.
+// The interface of a compiled program to the training loop, on any target, compiled just now or ahead of
+// time.
 //
 // Training is asynchronous: micro_step() and update() put work on the device's queue, finish_step() waits for
 // the oldest step's result. A program on the processor does the work at once and keeps one result.
@@ -43,7 +43,7 @@ struct StepResult {
   }
 };
 
-// Where a matrix lies as 4-bit codes (runtime/program/nf4.h): addresses of its three parts.
+// Addresses of the three parts of a matrix stored as 4-bit codes (runtime/program/nf4.h).
 struct Nf4Place {
   uint64_t codes = 0, block_codes = 0, groups = 0;
   int64_t elements = 0;
@@ -68,8 +68,8 @@ struct TensorPiece {
   int64_t bytes = 0, own = 0;
   int64_t parts = 1;
   uint64_t address = 0;
-  // What would be at `address`, where ranks at the same place among those that share layers have parts of it
-  // (parallel.zero).
+  // The shared tensor that `address` stands for, if ranks at the same place among those that share layers
+  // have parts of it (parallel.zero).
   std::optional<SharedBytes> shared = {};
 
   int64_t own_bytes() const { return lines * own; }  // in a rank's memory, or in that of those together
@@ -110,7 +110,7 @@ struct Counters {
 struct DeviceLoad {
   double utilization = 0;         // 0 to 1
   int64_t memory_used_bytes = 0;  // by everything this process has allocated on it
-  // What it does not say is absent.
+  // Absent: it does not say.
   std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;
   std::optional<double> energy_joules;  // used so far
 };
@@ -124,9 +124,9 @@ struct CallSpan {
   double began = 0, ended = 0;  // as monotonic_seconds()
 };
 
-// What a program that generates with a cache holds of it: so many sequences, each of up to context_length()
-// tokens. One prefill() reads so many prompts of so many tokens. Keys and values of all sequences lie in one
-// pool of `pages`, or, where there are none, each sequence has room for its whole context.
+// The cache of a program that generates with one: so many sequences, each of up to context_length() tokens.
+// One prefill() reads so many prompts of so many tokens. Keys and values of all sequences lie in one pool of
+// `pages`; without pages each sequence has room for its whole context.
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
@@ -136,7 +136,7 @@ struct CacheShape {
   int64_t pages_of_sequence = 0;  // that context_length() tokens take
 };
 
-// What one embed() of a program with an encoder reads: so many rows of so many tokens.
+// The rows and tokens that one embed() of a program with an encoder reads.
 struct TextShape {
   int64_t rows = 0, tokens = 0;  // E, L; 0: there is no encoder
 };
@@ -154,8 +154,8 @@ struct LogitRows {
   std::span<const float> row(int64_t i) const { return {first + i * stride, static_cast<size_t>(vocab)}; }
 };
 
-// What decode_top() looks for: among ids below `vocabulary`; its sums are of probabilities at this
-// temperature, which is not 0. `uniforms`: of each sequence the number in [0, 1) that draws
+// The search of decode_top(): among ids below `vocabulary`; its sums are of probabilities at this
+// temperature, which is not 0. `uniforms`: for each sequence the number in [0, 1) that draws
 // TopLogits::drawn, or a negative one, by which it is the likeliest; may be empty, for none.
 struct TopRequest {
   double temperature = 1;
@@ -163,13 +163,13 @@ struct TopRequest {
   std::vector<double> uniforms = {};
 };
 
-// Of a batch's targets, [B*T]: -log of their probabilities; 0 where one is ignored.
+// For a batch's targets, [B*T]: -log of their probabilities; 0 if one is ignored.
 struct TargetLosses {
   std::vector<float> own;
   std::vector<float> base;  // by the model without its adapter; empty where the program has no such function
 };
 
-// Of P sets of N replies.
+// For P sets of N replies.
 struct ReplyDistances {
   std::vector<float> mean;     // [P]: cosine distance of two replies of a set
   std::vector<float> of_each;  // [P*N]: of a reply to the others of its set
@@ -210,12 +210,12 @@ class StepProgram {
   // Those of the steps since the last call of this, in the order in which they began.
   virtual std::vector<CallSpan> take_timed_calls() = 0;
 
-  // What follows is called between steps: none begun, none unfinished.
+  // The following are called between steps: none begun, none unfinished.
 
   // Sum of the losses of the batch's targets, without dropout.
   virtual double evaluate(const Batch& batch) = 0;
-  // Of the batch evaluated last, the targets whose class has the largest logit; absent where the model
-  // predicts no class.
+  // Targets of the batch evaluated last whose class has the largest logit; absent if the model predicts no
+  // class.
   virtual std::optional<int64_t> evaluated_hits() { return std::nullopt; }
 
   // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most
@@ -235,8 +235,8 @@ class StepProgram {
   virtual LogitRows decode(std::span<const int32_t> /*tokens*/, std::span<const int32_t> /*positions*/) {
     throw std::logic_error("the program has no cache");
   }
-  // Of a cache in pages, from the next prefill() or decode step on: which page has tokens i *
-  // CacheShape::page_tokens and on of sequence s, [sequences, pages_of_sequence]; negative where the sequence
+  // For a cache in pages, from the next prefill() or decode step on: the page that has tokens i *
+  // CacheShape::page_tokens and on of sequence s, [sequences, pages_of_sequence]; negative if the sequence
   // has none, and what would be kept there is dropped. No two sequences have the same page. Before the first
   // call of it no sequence has any. A sequence without pages is given a token at position 0.
   virtual void set_page_table(std::span<const int32_t> /*pages*/) {
@@ -274,26 +274,26 @@ class StepProgram {
   // are added up by segments until clear_replies().
   virtual TextShape text_shape() const { return {}; }
   virtual void embed(const Batch&) { throw std::logic_error("the program has no encoder"); }
-  // Of the replies that were scored, or embedded, so far.
+  // Distances of the replies that were scored, or embedded, so far.
   virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
   // Micro-batches of replies are a step's first ones, between these two. Their loss counts nothing in
   // StepResult::loss; their gradients do. All ranks call both.
   virtual void begin_replies() { throw std::logic_error("the program has no objective"); }
   virtual void end_replies() { throw std::logic_error("the program has no objective"); }
 
-  // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
+  // Parameters that a checkpoint holds: in model.safetensors, for adapters in adapter_model.safetensors.
   virtual std::vector<NamedTensor> parameters() = 0;
-  // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
-  // seed have them.
+  // For a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or
+  // the seed have them.
   virtual std::vector<NamedTensor> base_parameters() { return {}; }
   // The encoder's, under their names in its own files. They are uploaded once the program is started.
   virtual std::vector<NamedTensor> encoder_parameters() { return {}; }
-  // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
+  // Contents of optimizer.safetensors: moments, and scalars such as the loss scale.
   virtual std::vector<NamedTensor> optimizer_state() = 0;
-  // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
+  // True if ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
   // each together.
   virtual bool computes_together() const { return false; }
-  // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
+  // True if ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
   virtual bool shares_state() const { return false; }
   // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls
   // `work`, in which those tensors can be downloaded; elsewhere that is an InputError.
@@ -308,7 +308,7 @@ class StepProgram {
   }
   virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
-  // Of programs whose learning rate a range test finds (TrainOptions::range_test); std::logic_error
+  // For programs whose learning rate a range test finds (TrainOptions::range_test); std::logic_error
   // elsewhere. The rate is part of the optimizer's state. With `scheduled` each step has what the schedule
   // makes of it.
   virtual void set_learning_rate(const DecimalRate&, bool /*scheduled*/) {
@@ -318,7 +318,7 @@ class StepProgram {
 
   // "4 kernels from the cache in 0.1 s, matmuls by oneDNN, 2 threads": how it runs, for a run's first line.
   virtual std::string description() const = 0;
-  // What was measured or found on this machine and decides how results are rounded; checkpoints record it.
+  // Choices measured or found on this machine that decide how results are rounded; checkpoints record them.
   virtual RecordedChoices choices() const { return {}; }
   virtual int64_t arena_bytes() const = 0;     // all tensor memory, but for what a GPU has in the host's
   virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown

@@ -1,4 +1,4 @@
-// What is told of steps: their results, their speed, and what the device says of itself.
+// Records of steps: their results, their speed, and what the device says of itself.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -27,7 +27,7 @@ class StepRecords {
   void add(const FinishedStep& step);
   // Validation or saving stands between the step added last and the next one.
   void pause() { unevenness_.pause(); }
-  // Of the step added last; cheap.
+  // Record of the step added last; cheap.
   MetricsRecord of(const FinishedStep& step, const SkippedSteps& skipped) const;
   // Adds what only records that are kept tell: the spread of step times, and the device's load since the
   // record before.

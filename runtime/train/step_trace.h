@@ -14,11 +14,11 @@ namespace hydrac::runtime {
 
 class StepTrace {
  public:
-  // Of `steps` steps from step `first` on, counted from 1. `program` must outlive it.
+  // Traces `steps` steps from step `first` on, counted from 1. `program` must outlive it.
   StepTrace(StepProgram& program, int64_t first, int64_t steps)
       : program_(program), first_(first), steps_(steps) {}
 
-  // Whether steps must have been finished before the one after `step` begins: recording starts or ends there.
+  // True if steps must have been finished before the one after `step` begins: recording starts or ends there.
   bool begins_after(int64_t step) const { return steps_ > 0 && step + 1 == first_; }
   bool ends_after(int64_t step) const { return recording_ && step + 1 == first_ + steps_; }
 

@@ -19,7 +19,7 @@ struct Cause {
   double seconds = 0;
 };
 
-// Of `left` seconds those that a cause explains, which took `taken` where `usual` is the median.
+// Seconds, of `left`, that a cause explains which took `taken` where `usual` is the median.
 double explained(double& left, double taken, double usual) {
   const double part = std::min(left, std::max(0.0, taken - usual));
   left -= part;

@@ -14,10 +14,10 @@ class StopStrings {
   // beginning of one is held back. `is_shown`: false for a special token, which a stop string may name and
   // which is never returned.
   std::string push(std::string_view piece, bool is_shown = true);
-  // What was held back, once nothing follows; nothing where the text has stopped.
+  // Held-back text, once nothing follows; empty if the text has stopped.
   std::string finish();
   bool stopped() const { return stopped_; }
-  // Whether one of them holds `token`, so that a special token must be pushed.
+  // True if one of them holds `token`, so that a special token must be pushed.
   bool name(std::string_view token) const;
 
  private:

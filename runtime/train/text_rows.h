@@ -32,12 +32,12 @@ struct Text {
   SampleOptions sampling;
   StreamDecoder decoder;
   StopStrings stops;
-  // Of so many ids, from the first on, the program has keys and values: all but the last one, or fewer of a
-  // text that was put back.
+  // Number of ids, from the first on, whose keys and values the program has: all but the last one, or fewer
+  // of a text that was put back.
   size_t cached = 0;
   Reply reply;
 
-  // Whether the next token is known when its logits are there, `more` steps from now: it was drawn before the
+  // True if the next token is known when its logits are there, `more` steps from now: it was drawn before the
   // text was put back.
   bool knows_next(size_t more) const { return cached + more < ids.size(); }
 };
@@ -61,10 +61,10 @@ class TextRows {
   int64_t texts_put_back() const { return texts_put_back_; }
 
   bool is_past_context(const Text& text) const { return text.ids.size() > context_; }
-  // Of texts whose keys and values the program does not have, or has for another view of them.
+  // True for texts whose keys and values the program does not have, or has for another view of them.
   bool is_computed_whole(const Text& text) const { return text.cached == 0 || is_past_context(text); }
-  // What is computed of it whole: its prompt, also of one that was put back, or what the model sees of one
-  // that is past the context.
+  // The part of it that is computed whole: its prompt, also of one that was put back, or what the model sees
+  // of one that is past the context.
   std::span<const int32_t> whole_part(const Text& text) const;
 
   // Gives every cached text the page of its next token, the oldest first; where none is free, the youngest is

@@ -51,7 +51,7 @@ class Trainer {
   void begin();
   void find_learning_rate();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
-  // Whether this rank saves, or sends what it has of the state to the one that does.
+  // True if this rank saves, or sends what it has of the state to the one that does.
   bool takes_part_in_saving() const { return leads() || program_.shares_state(); }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
   // Those that share a step's micro-batches, and which of them this one is, or its group.
@@ -235,7 +235,7 @@ bool Trainer::all_go_on() {
   }
 }
 
-// Where a run ends because one of its ranks is lost: between two steps rank 0 may have all that is saved.
+// Saves a run that has lost one of its ranks: between two steps rank 0 may have all of its state.
 void Trainer::save_alone() {
   const bool is_between_steps = pipeline_ && pipeline_->begun() == step_;
   if (leads() && is_between_steps && !program_.shares_state() && saved_step_.value_or(0) != step_) save();
@@ -267,7 +267,7 @@ void Trainer::train_to_end() {
   if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
-// Where rewards cannot be had, what was trained before is saved. All ranks hear of that, and wait for rank 0,
+// If rewards cannot be had, what was trained before is saved. All ranks hear of that, and wait for rank 0,
 // which saves, to end them: one that ended by itself would end rank 0.
 void Trainer::begin_step() {
   try {
@@ -279,7 +279,7 @@ void Trainer::begin_step() {
   }
 }
 
-// Whether something is to be done after the step begun last that needs it finished.
+// True if something is to be done after the step begun last that needs it finished.
 bool Trainer::is_stopping_place() const {
   const int64_t step = pipeline_->begun();
   return evaluation_due(step) || saving_.due(step) || is_last(step) || stop_requested() ||
@@ -337,7 +337,7 @@ void Trainer::require_sound(const FinishedStep& step, const MetricsRecord& recor
   throw RunError(where.empty() ? *problem : fmt::format("{}\n{}", *problem, where));
 }
 
-// Of ranks, each of which looks at its own micro-batches, the first that finds something.
+// With several ranks, each looks at its own micro-batches: the first that finds something decides.
 std::string Trainer::explain_divergence() {
   const std::string own = program_.explain_divergence();
   if (!options_.ranks) return own;

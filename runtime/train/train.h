@@ -22,7 +22,7 @@ namespace hydrac::runtime {
 
 class Ranks;
 
-// Whether the run in run_dir is continued or a new one begins there.
+// Continue the run in run_dir, or begin a new one there.
 enum class Resume {
   never,
   required,
@@ -83,8 +83,8 @@ struct TrainOptions {
 struct TrainReport {
   int64_t first_step = 0;  // step the run continued from; 0 for a new one
   int64_t last_step = 0;   // steps done in all
-  // Of the last step that was not skipped, and of the last evaluation. Those of a resumed run are in its
-  // checkpoint.
+  // Losses of the last step that was not skipped, and of the last evaluation. Those of a resumed run are in
+  // its checkpoint.
   std::optional<double> loss, eval_loss;
   double tokens_per_second = 0;  // median of this session's steps, without evaluating and saving; 0: no steps
   double seconds = 0;            // of this session, everything included

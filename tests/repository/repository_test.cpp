@@ -1,4 +1,4 @@
-// The repository against itself. Each test is a script beside this file, which prints what it finds wrong.
+// The repository against itself. Each test is a script that prints what it finds wrong.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,25 +20,29 @@ class Repository : public testing::Test {
     const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
     const auto [code, said] = test::run_command(
         "HYDRAC_PROGRAM='" + program +
-        "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER "' python3 tests/repository/" + script + " 2>&1");
+        "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER "' python3 " + script + " 2>&1");
     EXPECT_EQ(code, 0) << said;
   }
 };
 
 TEST_F(Repository, NoRoomIncludesALaterOne) {
-  expect_nothing_found("includes.py");
+  expect_nothing_found("tests/repository/includes.py");
 }
 
 TEST_F(Repository, NamesInBackticksExist) {
-  expect_nothing_found("names.py");
+  expect_nothing_found("tests/repository/names.py");
 }
 
 TEST_F(Repository, EveryCommandOfThePagesWorks) {
-  expect_nothing_found("commands.py");
+  expect_nothing_found("tests/repository/commands.py");
+}
+
+TEST_F(Repository, TheChartShowsWhatWasMeasured) {
+  expect_nothing_found("bench/speed_chart.py --check");
 }
 
 TEST_F(Repository, PyTorchPeersReadEverySpecThatIsTimed) {
-  expect_nothing_found("peers_test.py");
+  expect_nothing_found("tests/repository/peers_test.py");
 }
 
 }  // namespace

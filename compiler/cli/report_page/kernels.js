@@ -1,5 +1,5 @@
-// Where the time of a step goes: its calls in order, kernels against the roof of the hardware, and their times when
-// they were measured.
+// Time of a step: its calls in order, kernels against the roof of the hardware, and their times when they
+// were measured.
 
 const kinds = [
   {name: "matmul", color: colors[0], of: (k) => /gemm|matmul/.test(k)},

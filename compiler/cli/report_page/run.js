@@ -131,7 +131,7 @@ function otherCharts(runs) {
   return [...keys].filter((key) => !drawn.has(key)).map((key) => ({title: key.replaceAll("_", " "), unit: "", keys: [key]}));
 }
 
-// Of runs whose learning rate a range test found.
+// For runs whose learning rate a range test found.
 function rangeTestCard(runs) {
   const tested = runs.filter((run) => run.range_test && run.range_test.points.length);
   if (!tested.length) return null;

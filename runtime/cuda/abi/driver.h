@@ -4,7 +4,7 @@
 #pragma once
 #include <cstddef>
 
-// Of the toolkit, whose CUstream and cudaStream_t, CUevent and cudaEvent_t are pointers to these: its handles
+// The toolkit's CUstream and cudaStream_t, CUevent and cudaEvent_t are pointers to these, so that its handles
 // and ours are one type.
 struct CUstream_st;
 struct CUevent_st;
