@@ -16,7 +16,7 @@
 
 namespace hydrac::runtime {
 
-CpuStepProgram::CpuStepProgram(ProgramLayout given) : LaidOutProgram(std::move(given)) {
+CpuStepProgram::CpuStepProgram(ProgramLayout given) : LaidOutProgram(std::move(given), 1) {
   const auto bytes = static_cast<size_t>(layout().arena_bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
@@ -67,7 +67,7 @@ void CpuStepProgram::end_replies() {
   if (!has_ranks()) return;
   for (const GradientPlace& place : layout().gradients) {
     const std::span sums(at<float>(place.gradients), static_cast<size_t>(place.gradients.elements));
-    all_reduce(sums, sums, RankGroup::data);
+    ranks().all_reduce(sums);
     if (!ranks().leads()) std::ranges::fill(sums, 0.0f);
   }
 }
