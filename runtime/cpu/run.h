@@ -39,7 +39,8 @@ class Run {
   void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const;
 
-  // What ranks do together, tensor by tensor. Sums are 0 + the first rank's + ...: the same bits everywhere.
+  // Carries out a collective, tensor by tensor. Sums are 0 + the first rank's + ...: the same bits
+  // everywhere.
   void collective(const Collective& collective, std::initializer_list<SharedFloats> tensors) const;
 
   const Blas& blas() const { return blas_; }

@@ -29,7 +29,7 @@ void CudaStepProgram::run(const Collective& collective, std::span<const Elements
     return after_call(stream.handle());
   }
   if (!communicator_) throw RunError("a program of several ranks (parallel.data) runs in one process");
-  // What ranks that share layers do is not measured: a layer has many of them.
+  // Collectives of ranks that share layers are not measured: a layer has many of them.
   const bool is_measured = collective.group == RankGroup::data && collective.reduction == Reduction::sum;
   const bool is_waited_for = &stream == &stream_ && is_measured;
   if (is_waited_for) waiting_->begin(stream);

@@ -130,7 +130,7 @@ void for_each_slot(const ArenaElements& tensor, Member member, const Each& each)
   for (std::int64_t slot = 0; slot < tensor.slots; ++slot) each(slot, static_cast<int>(slot / own));
 }
 
-// Where a rank's part of a slot lies in what its owner has at `whole`.
+// The place of a rank's part of a slot in its owner's tensor at `whole`.
 std::int64_t part_in_whole(const ArenaElements& tensor, std::int64_t whole, Member member, std::int64_t slot,
                            int rank) {
   const std::int64_t own = owned_slots(tensor.slots, member.size);

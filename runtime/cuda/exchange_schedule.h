@@ -66,7 +66,7 @@ inline constexpr std::int64_t kExchangeFlagBytes = 256;
 
 using ExchangeSchedule = std::vector<ExchangePhase>;
 
-// What a rank does for a collective; tensors to reduce are f32, bf16 or f16. What to_owners has beyond the
+// A rank's work for a collective; tensors to reduce are f32, bf16 or f16. What to_owners has beyond the
 // last slot stays. std::logic_error: own_part, which exchanges nothing.
 ExchangeSchedule schedule(const Collective& collective, Member member, std::span<const ArenaElements> tensors,
                           ExchangeBuffer buffer);

@@ -1,4 +1,4 @@
-// What the ranks of a group do together. Ranks, NcclCommunicator and CopyCommunicator each carry it out.
+// An exchange between the ranks of a group. Ranks, NcclCommunicator and CopyCommunicator each carry it out.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@ struct Collective {
   RankGroup group = RankGroup::data;
   Reduction reduction = Reduction::sum;
 
-  // Whether a rank's `from` is its part of a tensor.
+  // True if a rank's `from` is its part of a tensor.
   bool reads_parts() const {
     enum { whole, part };
     static constexpr bool kReadsParts[] = {

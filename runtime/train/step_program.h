@@ -141,7 +141,7 @@ struct TextShape {
   int64_t rows = 0, tokens = 0;  // E, L; 0: there is no encoder
 };
 
-// What the compiler knows of a program.
+// Facts of a program that the compiler knows.
 struct ProgramFacts {
   bool generates = false;      // next_logits(); language models
   int64_t context_length = 0;  // tokens
@@ -150,21 +150,21 @@ struct ProgramFacts {
   // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
   // so many steps lie in the program's own memory.
   int64_t steps_in_flight = 1;
-  // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
+  // True if ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
   // each together.
   bool computes_together = false;
-  // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
+  // True if ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
   bool shares_state = false;
   int64_t arena_bytes = 0;     // all tensor memory, but for what a GPU has in the host's
   double flop_per_target = 0;  // model flop a trained token, for mfu; 0 = unknown
 };
 
-// What checkpoints hold of a program.
+// The tensors of a program that checkpoints hold.
 struct ProgramTensors {
   // In model.safetensors, of adapters in adapter_model.safetensors.
   std::vector<NamedTensor> parameters = {};
-  // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
-  // seed have them.
+  // For a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or
+  // the seed have them.
   std::vector<NamedTensor> base = {};
   // The encoder's, under their names in its own files. They are uploaded once the program is started.
   std::vector<NamedTensor> encoder = {};
