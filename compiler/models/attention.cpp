@@ -95,11 +95,9 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
   const bool is_square = heads == m.hidden_size && !d.divides();
   output.weight =
       d.matrix("attn.out.weight", {C, {heads, is_square ? "C" : "HD"}}, layers, residual_deviation,
-               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}}, true,
-               Declarer::Division::columns);
+               {{d.named("attn.out.weight")}}, true, Declarer::Division::columns);
   if (m.attention_output_bias) {
-    output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros},
-                           {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
+    output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros}, {{d.named("attn.out.bias")}});
     if (d.divides_stream()) d.mark_partial_gradient(output.bias);
   }
   return output;

@@ -22,10 +22,9 @@ GroupedQueryAttention::GroupedQueryAttention(Declarer& d, const spec::Model& m, 
   const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
   const ir::Dim packed{q + 2 * kv, q == kv ? "3HD" : "(H+2K)D"};
   const auto names = [&](const std::string& suffix) {
-    const std::string at = "model.layers.{}.self_attn.", gpt2 = "transformer.h.{}.attn.c_attn." + suffix;
-    return std::vector<Declarer::Names>{{at + "q_proj." + suffix, gpt2, 0, q},
-                                        {at + "k_proj." + suffix, gpt2, q, kv},
-                                        {at + "v_proj." + suffix, gpt2, q + kv, kv}};
+    return std::vector<Declarer::Names>{{d.named("attn.q." + suffix), 0, q},
+                                        {d.named("attn.k." + suffix), q, kv},
+                                        {d.named("attn.v." + suffix), q + kv, kv}};
   };
   qkv_weight_ = d.matrix("attn.qkv.weight", {packed, {m.hidden_size, "C"}}, layers, m.initializer_range,
                          names("weight"), true, Declarer::Division::rows);
@@ -34,10 +33,10 @@ GroupedQueryAttention::GroupedQueryAttention(Declarer& d, const spec::Model& m, 
                          Declarer::Division::rows);
   if (m.qk_norm) {
     const ir::Dim D{m.head_dim, "D"};
-    q_norm_weight_ = d.vector("attn.q_norm.weight", D, layers, {ir::Init::Kind::ones},
-                              {{"model.layers.{}.self_attn.q_norm.weight", ""}});
-    k_norm_weight_ = d.vector("attn.k_norm.weight", D, layers, {ir::Init::Kind::ones},
-                              {{"model.layers.{}.self_attn.k_norm.weight", ""}});
+    q_norm_weight_ =
+        d.vector("attn.q_norm.weight", D, layers, {ir::Init::Kind::ones}, {{d.named("attn.q_norm.weight")}});
+    k_norm_weight_ =
+        d.vector("attn.k_norm.weight", D, layers, {ir::Init::Kind::ones}, {{d.named("attn.k_norm.weight")}});
     for (const ir::ValueId weight : {q_norm_weight_, k_norm_weight_}) d.mark_partial_gradient(weight);
   }
   output_ = declare_output(d, m, residual_deviation);

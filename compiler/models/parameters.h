@@ -90,11 +90,7 @@ int64_t checkpoint_rows(const ir::Value& parameter);
 // The module that a weight's tensor belongs to: its name without ".weight".
 std::string module_of(const ir::CheckpointPart& weight);
 
-// The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
-// "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).
-std::string checkpoint_architecture(const spec::Spec& spec);
-
-// Tensors that the architecture's checkpoints have and this model lacks: biases and position embeddings,
+// Tensors that the family's checkpoints have and this model lacks: biases and position embeddings,
 // which add nothing where they are zeros.
 struct ZeroTensor {
   std::string name;
