@@ -54,9 +54,9 @@ std::shared_ptr<const Attention> declare_attention(Declarer& declarer, const spe
 }
 
 Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
-  const Use out = build.model.parameters.attention->mix(b, build, x);
-  b.enter("residual", "model.dropout");
-  return residual_dropout(b, build, out, kAttentionResidualSite, "attn.dropped");
+  const Parameters& p = build.model.parameters;
+  const Use out = p.attention->mix(b, build, x);
+  return branch_output(b, build, out, p.attn_output_norm, kAttentionResidualSite, "attn");
 }
 
 Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
@@ -75,7 +75,7 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   const ir::InputPorts& inputs = build.model.graph.inputs;
   b.enter("attn", "optimizations.attention");
   const double dropout = build.trains() ? m.attention_dropout : 0;
-  const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  const double scale = 1 / std::sqrt(static_cast<double>(m.query_pre_attn_scalar));
   const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(inputs.page_table)};
   if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(inputs.prompt_rows));
   if (build.phase == Phase::decode)

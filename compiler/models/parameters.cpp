@@ -75,23 +75,27 @@ void declare_recursions(Declarer& d, Parameters& p, const spec::Model& m, Dim C,
 }
 
 void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
-  const bool bias = m.norm_bias;
-  auto norm = [&](const std::string& name, int slots, bool is_bias,
-                  const std::optional<Declarer::Names>& of_last_slot = {}) {
-    const std::string tensor = name + (is_bias ? ".bias" : ".weight");
-    const ValueId vector = d.vector(tensor, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
-                                    {{d.named(tensor)}}, of_last_slot);
-    if (d.divides_stream()) d.mark_partial_gradient(vector);
-    return vector;
+  const auto norm = [&](const std::string& name, int slots, const std::string& of_last_slot = "") {
+    const auto vector = [&](const std::string& suffix, Init init) {
+      std::optional<Declarer::Names> last;
+      if (!of_last_slot.empty()) last = Declarer::Names{d.named(of_last_slot + suffix)};
+      const ValueId id = d.vector(name + suffix, C, slots, init, {{d.named(name + suffix)}}, last);
+      if (d.divides_stream()) d.mark_partial_gradient(id);
+      return id;
+    };
+    NormParameters made{vector(".weight", norm_start(m))};
+    if (m.norm_bias) made.bias = vector(".bias", {Init::Kind::zeros});
+    return made;
   };
-  auto attn_norm = [&](bool is_bias) {
-    return norm("attn_norm", layers + 1, is_bias,
-                Declarer::Names{d.named(is_bias ? "final_norm.bias" : "final_norm.weight")});
-  };
-  p.attn_norm_weight = attn_norm(false);
-  if (bias) p.attn_norm_bias = attn_norm(true);
-  p.mlp_norm_weight = norm("mlp_norm", layers, false);
-  if (bias) p.mlp_norm_bias = norm("mlp_norm", layers, true);
+  if (m.norm_placement != spec::NormPlacement::output) {
+    p.attn_norm = norm("attn_norm", layers + 1, "final_norm");
+    p.mlp_norm = norm("mlp_norm", layers);
+  } else {
+    p.final_norm = norm("final_norm", 1);
+  }
+  if (m.norm_placement == spec::NormPlacement::input) return;
+  p.attn_output_norm = norm("attn_output_norm", layers);
+  p.mlp_output_norm = norm("mlp_output_norm", layers);
 }
 
 void declare_router(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
@@ -117,6 +121,11 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
 }
 
 }  // namespace
+
+Init norm_start(const spec::Model& m) {
+  const double weight = 1 - m.norm_offset;
+  return weight == 1 ? Init{Init::Kind::ones} : Init{Init::Kind::constant, weight};
+}
 
 namespace {
 
@@ -194,7 +203,7 @@ ir::Use Parameters::at(ValueId value, ir::Slot slot) const {
 std::vector<int> Parameters::first_iterations() const {
   std::set<int> iterations = {0};
   for (const auto& [value, parts] : runs) {
-    const int ahead = value == attn_norm_weight || value == attn_norm_bias ? 1 : 0;
+    const int ahead = value == attn_norm.weight || value == attn_norm.bias ? 1 : 0;
     for (const SlotRun& run : parts) iterations.insert(std::max(run.first - ahead, 0) / layers_of_iteration);
   }
   return {iterations.begin(), iterations.end()};

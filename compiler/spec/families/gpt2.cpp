@@ -56,7 +56,7 @@ Family gpt2() {
   };
   return {.model_type = "gpt2",
           .name = "GPT-2",
-          .rows = joined({plain_rows(), uncapped_rows(), own}),
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own}),
           .modules = kModules,
           .biases = StoredBiases::always,
           .stores_in_out = true};

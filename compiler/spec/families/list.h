@@ -10,6 +10,8 @@ Family llama();
 Family mistral();
 Family qwen2();
 Family qwen3();
+Family olmo2();
+Family gemma2();
 Family own_models();
 
 }  // namespace hydrac::spec

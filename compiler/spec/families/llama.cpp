@@ -8,16 +8,13 @@ Family llama() {
       only("model.qk_norm", "false"),
       attention_biases(),
       optional("mlp_bias", "model.mlp_bias", "false"),
-      rule("model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
-           [](const Spec& s, const FamilyRow&) {
-             return s.model.hidden_size % s.model.num_attention_heads == 0;
-           }),
+      heads_divide_width(),
       rule("model.initializer_range", "at most 1",
            [](const Spec& s, const FamilyRow&) { return s.model.initializer_range <= 1; }),
   };
   return {.model_type = "llama",
           .name = "Llama",
-          .rows = joined({llama_rows(R"("llama")", R"(["LlamaForCausalLM"])", key_value_heads("")), own,
+          .rows = joined({llama_rows({.model_type = R"("llama")", .architectures = R"(["LlamaForCausalLM"])", .key_value_heads = ""}), own,
                           no_window_rows(), last_rows()}),
           .modules = llama_modules(),
           .biases = StoredBiases::attention_together};

@@ -182,14 +182,29 @@ Rows plain_rows() {
           only("model.mod.capacity", "0.0", "layers that all tokens pass")};
 }
 
-Rows uncapped_rows() {
-  return {only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
+FamilyRow heads_divide_width() {
+  return rule("model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
+              [](const Spec& s, const FamilyRow&) {
+                return s.model.hidden_size % s.model.num_attention_heads == 0;
+              });
 }
 
-Rows rope_rows(std::string_view model_type, std::string_view architectures, FamilyRow key_value_heads,
-               FamilyRow head_dim, FamilyRow activation) {
+Rows plain_stream_rows() {
+  return {only("model.norm_offset", "0.0"),
+          only("model.scale_embedding", "false"),
+          rule("model.query_pre_attn_scalar", "head_dim",
+               [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
+          only("model.attention_softcap", "0.0"),
+          only("model.logit_softcap", "0.0")};
+}
+
+Rows input_norm_rows() {
+  return {only("model.norm_placement", "input", "norms of a branch's input alone")};
+}
+
+Rows rope_rows(const RopeFamily& family) {
   return {
-      written("model_type", model_type),
+      written("model_type", family.model_type),
       fixed("model.norm", "rmsnorm"),
       zeros_if_missing("model.norm_bias", "false"),
       fixed("model.position", "rope"),
@@ -198,18 +213,18 @@ Rows rope_rows(std::string_view model_type, std::string_view architectures, Fami
       needed("hidden_size", "model.hidden_size"),
       needed("num_hidden_layers", "model.num_hidden_layers"),
       needed("num_attention_heads", "model.num_attention_heads"),
-      key_value_heads,
-      head_dim,
+          key_value_heads(family.key_value_heads),
+          optional("head_dim", "model.head_dim", family.head_dim),
       needed("intermediate_size", "model.intermediate_size"),
       needed("max_position_embeddings", "model.max_position_embeddings"),
-      activation,
-      optional("rms_norm_eps", "model.norm_eps", "1e-6"),
+          activation(family.activation_key, true, family.activation),
+          optional("rms_norm_eps", "model.norm_eps", family.norm_eps),
       optional("rope_theta", "model.rope_theta", "10000"),
       optional("attention_dropout", "model.attention_dropout", "0"),
-      optional("tie_word_embeddings", "model.tie_word_embeddings", "false"),
-      optional("initializer_range", "model.initializer_range", "0.02"),
+      optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
+          optional("initializer_range", "model.initializer_range", "0.02"),
       stored_type(),
-      written("architectures", architectures),
+      written("architectures", family.architectures),
       refused_unless("use_mrope", "false", "multimodal rope is not supported"),
       {.theirs = "partial_rotary_factor",
        .ours = "",
@@ -217,13 +232,13 @@ Rows rope_rows(std::string_view model_type, std::string_view architectures, Fami
        .read = [](HfKeys& keys, const FamilyRow& row) { keys.refuses_part_of_head(keys.take(row.theirs)); }}};
 }
 
-Rows llama_rows(std::string_view model_type, std::string_view architectures, FamilyRow key_value_heads,
-                FamilyRow head_dim) {
+Rows llama_rows(const RopeFamily& family) {
   return joined({plain_rows(),
-                 uncapped_rows(),
+                 input_norm_rows(),
+                 plain_stream_rows(),
                  {read_only("attn_logit_softcapping", "model.attention_softcap"),
                   read_only("final_logit_softcapping", "model.logit_softcap")},
-                 rope_rows(model_type, architectures, key_value_heads, head_dim)});
+                 rope_rows(family)});
 }
 
 Rows last_rows() {
@@ -242,6 +257,17 @@ Rows switched_window_rows() {
           {.theirs = "layer_types", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
              return spec.model.sliding_window > 0 ? layer_types(spec.model) : "";
            }}};
+}
+
+FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    keys.map(row.theirs, in_model(row.ours), keys.config().find(row.theirs) == nullptr ? row.value : "");
+  };
+  const auto write = [](const Spec& spec, const FamilyRow& row) {
+    const std::string value = key_json(spec, row.ours);
+    return value == "0" || value == "0.0" ? "null" : value;
+  };
+  return {theirs, ours, if_absent, read, write};
 }
 
 Rows no_window_rows() {
@@ -276,6 +302,8 @@ std::span<const ModuleName> llama_modules() {
       {"head", "lm_head"},
       // Of models that no family has.
       {"position_embedding", "model.embed_positions"},
+      {"attn_output_norm", "model.layers.{}.attn_output_norm"},
+      {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},
   };
   return kModules;
 }

@@ -34,22 +34,34 @@ FamilyRow residual_dropout(std::string_view theirs);
 FamilyRow stored_type();
 // One key for the biases of queries, keys, values and output.
 FamilyRow attention_biases();
+// A null is as many as query heads.
 FamilyRow key_value_heads(std::string_view if_absent);
+// A number whose 0 is null there.
+FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_view if_absent);
 
 using Rows = std::vector<FamilyRow>;
 Rows joined(std::initializer_list<Rows> parts);
 
 // Every family: language models over tokens whose layers are alike.
 Rows plain_rows();
-// No softcaps.
-Rows uncapped_rows();
-// model_type to dtype of Llama and what is like it: rms norms, rope, a gated mlp. The first two are JSON.
-Rows rope_rows(std::string_view model_type, std::string_view architectures, FamilyRow key_value_heads,
-               FamilyRow head_dim, FamilyRow activation = spec::activation("hidden_act", true, "swiglu"));
-// All of these of families that differ from Llama in biases, windows and norms of queries and keys. Softcaps
-// are read, but no model on its way out has any.
-Rows llama_rows(std::string_view model_type, std::string_view architectures, FamilyRow key_value_heads,
-                FamilyRow head_dim = optional("head_dim", "model.head_dim"));
+// Norms of a branch's input alone.
+Rows input_norm_rows();
+// Norms' weights, embeddings, attention scores and logits as they are: no offset, factor or softcap.
+Rows plain_stream_rows();
+// Some configurations refuse others, whatever head_dim is.
+FamilyRow heads_divide_width();
+
+// What tells apart families with rms norms, rope and a gated mlp: what the first row writes, and what stands for
+// keys that are absent.
+struct RopeFamily {
+  std::string_view model_type, architectures;  // JSON
+  std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
+  std::string_view activation_key = "hidden_act", activation = "swiglu";
+};
+Rows rope_rows(const RopeFamily&);
+// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but no
+// model on its way out has any.
+Rows llama_rows(const RopeFamily&);
 // Those that come last: rope's scaling, and no tokens that begin or end texts.
 Rows last_rows();
 // A sliding window with the keys of Qwen, which must switch it on; on the way out in the layers of
