@@ -7,9 +7,6 @@
 
 namespace hydrac::cli {
 
-// Hugging Face's config.json of the architecture (see models::checkpoint_architecture).
-std::string config_json(const spec::Spec& spec);
-
 // PEFT's adapter_config.json of a spec with an adapter.
 std::string adapter_config_json(const spec::Spec& spec);
 

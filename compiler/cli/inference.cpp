@@ -3,17 +3,19 @@
 #include <fmt/format.h>
 
 #include "models/adapter.h"
-#include "models/parameters.h"
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_checkpoint.h"
+#include "spec/hugging_face.h"
 
 namespace hydrac::cli {
 
 void freeze_for_inference(spec::Spec& spec) {
   auto& names = spec.train.freeze;
-  names = {"model.embed_*", "model.layers.*"};
-  if (models::checkpoint_architecture(spec) == "gpt2") names = {"transformer.w*", "transformer.h.*"};
+  const spec::Family& family = spec::family_of(spec);
+  const std::string in_layer = family.tensor("attn.q.weight");
+  names = {family.tensor("token_embedding.weight"), family.tensor("position_embedding.weight"),
+           in_layer.substr(0, in_layer.find("{}")) + "*"};
   if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
 }
 

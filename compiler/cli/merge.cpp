@@ -29,6 +29,7 @@
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_files.h"
 #include "spec/batch.h"
+#include "spec/hf_config.h"
 
 namespace hydrac::cli {
 
@@ -261,7 +262,7 @@ int merge_verb(const Arguments& arguments) {
   auto [adapted, comparison] = write_merged(folder, source, format.dtype);
   comparison.difference = greatest(adapted, logits_of_file(plain, folder.unfinished() / kWeightsFile));
   require_same_model(comparison, plain, format);
-  auto config = nlohmann::ordered_json::parse(config_json(plain));
+  auto config = nlohmann::ordered_json::parse(spec::config_json(plain));
   config["torch_dtype"] = format.torch;
   folder.add("config.json", [&](runtime::FileWriter& out) { out.write(config.dump(2) + "\n"); });
   add_other_files(folder, source.checkpoint, {"adapter_config.json", "adapter_model.safetensors"});

@@ -4,6 +4,7 @@
 #include "cli/spec_input.h"
 #include "driver/floor.h"
 #include "models/parameters.h"
+#include "spec/hf_config.h"
 #include "spec/hugging_face.h"
 #include "spec/print.h"
 
@@ -43,12 +44,12 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   if (options.adapters) {
     options.checkpoint_files["adapter_config.json"] = adapter_config_json(spec);
   } else {
-    options.checkpoint_files["config.json"] = config_json(spec);
+    options.checkpoint_files["config.json"] = spec::config_json(spec);
     for (models::ZeroTensor& tensor : models::checkpoint_zeros(spec))
       options.zero_tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
   }
   const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
-  if (there.family.empty() && spec.model.input == spec::Input::tokens)
+  if (there.family == nullptr && spec.model.input == spec::Input::tokens)
     options.checkpoint_note = describe(there, options.adapters);
   if (spec::has_objective(spec)) options.objective = objective_settings(spec);
   options.sample.prompt = spec.sample.prompt;

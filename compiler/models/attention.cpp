@@ -54,9 +54,9 @@ std::shared_ptr<const Attention> declare_attention(Declarer& declarer, const spe
 }
 
 Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
-  const Use out = build.model.parameters.attention->mix(b, build, x);
-  b.enter("residual", "model.dropout");
-  return residual_dropout(b, build, out, kAttentionResidualSite, "attn.dropped");
+  const Parameters& p = build.model.parameters;
+  const Use out = p.attention->mix(b, build, x);
+  return branch_output(b, build, out, p.attn_output_norm, kAttentionResidualSite, "attn");
 }
 
 Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
@@ -75,7 +75,7 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   const ir::InputPorts& inputs = build.model.graph.inputs;
   b.enter("attn", "optimizations.attention");
   const double dropout = build.trains() ? m.attention_dropout : 0;
-  const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  const double scale = 1 / std::sqrt(static_cast<double>(m.query_pre_attn_scalar));
   const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(inputs.page_table)};
   if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(inputs.prompt_rows));
   if (build.phase == Phase::decode)
@@ -95,11 +95,9 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
   const bool is_square = heads == m.hidden_size && !d.divides();
   output.weight =
       d.matrix("attn.out.weight", {C, {heads, is_square ? "C" : "HD"}}, layers, residual_deviation,
-               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}}, true,
-               Declarer::Division::columns);
+               {{d.named("attn.out.weight")}}, true, Declarer::Division::columns);
   if (m.attention_output_bias) {
-    output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros},
-                           {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
+    output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros}, {{d.named("attn.out.bias")}});
     if (d.divides_stream()) d.mark_partial_gradient(output.bias);
   }
   return output;

@@ -57,20 +57,20 @@ CompressedAttention::CompressedAttention(Declarer& d, const spec::Model& m, doub
   const std::string at = "model.layers.{}.self_attn.";
   // The halves of the values are projections of their own in a checkpoint: one is of the token before.
   const int64_t half = K * D / 2, values = (H + K) * D;
-  std::vector<Declarer::Names> names = {{at + "q_proj.weight", "", 0, H * D},
-                                        {at + "k_proj.weight", "", H * D, K * D}};
+  std::vector<Declarer::Names> names = {{at + "q_proj.weight", 0, H * D},
+                                        {at + "k_proj.weight", H * D, K * D}};
   if (options_.value_shift) {
-    names.push_back({at + "v_now_proj.weight", "", values, half});
-    names.push_back({at + "v_shift_proj.weight", "", values + half, half});
+    names.push_back({at + "v_now_proj.weight", values, half});
+    names.push_back({at + "v_shift_proj.weight", values + half, half});
   } else {
-    names.push_back({at + "v_proj.weight", "", values, K * D});
+    names.push_back({at + "v_proj.weight", values, K * D});
   }
   qkv_weight_ =
       d.matrix("attn.qkv.weight", {packed_, {m.hidden_size, "C"}}, layers, m.initializer_range, names);
   declare_convolutions(d, m);
   if (options_.l2_norm && options_.temperature) {
     const ir::Init start{ir::Init::Kind::constant, std::sqrt(static_cast<double>(D))};
-    temperature_ = d.vector("attn.temperature", {1, ""}, layers, start, {{at + "temperature", ""}});
+    temperature_ = d.vector("attn.temperature", {1, ""}, layers, start, {{at + "temperature"}});
   }
   output_ = declare_output(d, m, residual_deviation);
 }
@@ -85,12 +85,12 @@ void CompressedAttention::declare_convolutions(Declarer& d, const spec::Model& m
   };
   if (options_.head_conv)
     head_conv_weight_ = d.matrix("attn.head_conv.weight", {of_taps(both), head_dim_}, layers,
-                                 m.initializer_range, {{at + "head_conv.weight", ""}}, false);
+                                 m.initializer_range, {{at + "head_conv.weight"}}, false);
   if (!options_.channel_conv) return;
   for (auto& [side, name] : {std::pair<Side&, const char*>{queries_, "q_conv"}, {keys_, "k_conv"}}) {
     side.channel_conv_weight =
         d.matrix(std::string("attn.") + name + ".weight", {of_taps(side.width), side.width}, layers,
-                 m.initializer_range, {{at + name + ".weight", ""}}, false);
+                 m.initializer_range, {{at + name + ".weight"}}, false);
   }
 }
 

@@ -71,16 +71,27 @@ WithEarlier with_earlier(ops::RegionBuilder& b, const Build& build, Use x, int64
   return {x};
 }
 
-Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias, const std::string& name) {
+Use norm(ops::RegionBuilder& b, const Build& build, Use x, ir::Slot slot, const NormParameters& p,
+         const std::string& name) {
   const spec::Model& m = build.model.spec.model;
-  if (m.norm == spec::Norm::layernorm) return ops::layernorm(b, x, weight, optional(bias), m.norm_eps, name);
-  return ops::rmsnorm(b, x, weight, m.norm_eps, name);
+  b.enter("norm", "model.norm");
+  const Use weight = build.model.parameters.at(p.weight, slot);
+  if (m.norm == spec::Norm::rmsnorm) return ops::rmsnorm(b, x, weight, m.norm_eps, name, m.norm_offset);
+  const Use bias = optional(build.model.parameters.at(p.bias, slot));
+  return ops::layernorm(b, x, weight, bias, m.norm_eps, name);
 }
 
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {
   const double p = build.model.spec.model.dropout;
   if (!build.trains() || p == 0) return x;
   return ops::dropout(b, x, p, build.randomness_of_stream(), build.site(site), name);
+}
+
+Use branch_output(ops::RegionBuilder& b, const Build& build, Use x, const NormParameters& p, Site site,
+                  const std::string& name) {
+  if (p.exists()) x = norm(b, build, x, build.of_layer(), p, name + ".normed");
+  b.enter("residual", "model.dropout");
+  return residual_dropout(b, build, x, site, name + ".dropped");
 }
 
 namespace {

@@ -36,8 +36,9 @@ struct Build {
   // The slot of the layer a loop region is at, and `offset` further on: of a parameter, or of a value with
   // slots for all layers. `none` for a parameter the model does not have.
   Use layer(ir::ValueId value, int offset = 0) const {
-    return model.parameters.at(value, {true, first_layer + offset});
+    return model.parameters.at(value, of_layer(offset));
   }
+  ir::Slot of_layer(int offset = 0) const { return {true, first_layer + offset}; }
   Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
   // Whether that layer, or one further on, computes only tokens that its router chooses: the last of each
   // iteration.
@@ -119,8 +120,13 @@ Use whole_rows(ops::RegionBuilder&, const Build&, Use x, bool of_terms, const st
 // sum, which is of all rows where they do not divide the stream.
 Use own_rows(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 Use sum_of_ranks(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
-Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
+// `slot`: of the norm's parameters.
+Use norm(ops::RegionBuilder&, const Build&, Use x, ir::Slot slot, const NormParameters&,
+         const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
+// A branch's output on its way to the stream: its norm, where the model has one, and dropout.
+Use branch_output(ops::RegionBuilder&, const Build&, Use x, const NormParameters&, Site site,
+                  const std::string& name);
 
 Use embed(ops::RegionBuilder&, const Build&, Use into);  // [B,T] or [B,T,F] -> [B,T,C]
 Use attention_block(ops::RegionBuilder&, const Build&,

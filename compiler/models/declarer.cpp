@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/freeze.h"
+#include "spec/hugging_face.h"
 
 namespace hydrac::models {
 
@@ -12,12 +13,12 @@ using ir::Init;
 using ir::ValueId;
 
 Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
-    : graph_(graph), spec_(spec), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
+    : graph_(graph), spec_(spec), family_(spec::family_of(spec)) {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                          const std::vector<Names>& names, bool in_block, Division division) {
   ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
-  value.parameter->checkpoint = parts(value, names, in_block && gpt2_);
+  value.parameter->checkpoint = parts(value, names, in_block && family_.stores_in_out);
   divide(value, names, division);
   if (in_block) {
     for (const Names& part : names)
@@ -35,8 +36,7 @@ ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init 
   auto& checkpoint = value.parameter->checkpoint = parts(value, names, false);
   if (of_last_slot) {
     for (CheckpointPart& part : checkpoint) part.last_slot = slots - 2;
-    checkpoint.push_back({gpt2_ ? of_last_slot->gpt2 : of_last_slot->llama, 0, value.shape[0].size, false,
-                          slots - 1, slots - 1});
+    checkpoint.push_back({of_last_slot->name, 0, value.shape[0].size, false, slots - 1, slots - 1});
   }
   divide(value, names, division);
   return add(value, kinds_of(value));
@@ -87,15 +87,11 @@ std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::v
   const int64_t rows = value.shape[0].size;
   std::vector<CheckpointPart> parts;
   for (const Names& part : names) {
-    if (gpt2_ && part.gpt2.empty()) continue;
-    parts.push_back({gpt2_ ? part.gpt2 : part.llama, part.first_row, part.rows ? part.rows : rows, transposed,
-                     0, value.slots - 1});
-  }
-  // GPT-2 keeps packed matrices whole.
-  if (gpt2_ && names.size() > 1) {
-    parts.resize(1);
-    parts[0].first_row = 0;
-    parts[0].rows = rows;
+    const int64_t own_rows = part.rows ? part.rows : rows;
+    if (!parts.empty() && parts.back().name == part.name)
+      parts.back().rows += own_rows;
+    else
+      parts.push_back({part.name, part.first_row, own_rows, transposed, 0, value.slots - 1});
   }
   return parts;
 }
@@ -167,7 +163,7 @@ ValueId Declarer::vector_of_routed(const std::string& name, ir::Dim size, Init i
                                    const std::string& name_there) {
   const auto layers = static_cast<int>(spec_.model.num_hidden_layers);
   ir::Value value = parameter(name, {std::move(size)}, layers, init, false);
-  value.parameter->checkpoint = parts(value, {{name_there, ""}}, false);
+  value.parameter->checkpoint = parts(value, {{name_there}}, false);
   return add(value, kinds_of(value), spec::layers_of_iteration(spec_) - 1);
 }
 

@@ -1,7 +1,8 @@
-// Declares parameters one after another, with checkpoint names of one architecture. What the models' files
-// describe their parameters with. Those that train.freeze names become values of their own: a parameter of
-// which some layers are frozen or routed, or whose weights some layers find in the host's memory, is one
-// value for each run of layers that are alike. A model with adapters has all of its own frozen.
+// Declares parameters one after another, with the names that their family gives them in checkpoints. What the
+// models' files describe their parameters with. Those that train.freeze names become values of their own: a
+// parameter of which some layers are frozen or routed, or whose weights some layers find in the host's
+// memory, is one value for each run of layers that are alike. A model with adapters has all of its own
+// frozen.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,7 +12,7 @@
 
 #include "ir/graph.h"
 #include "models/parameters.h"
-#include "spec/spec.h"
+#include "spec/family.h"
 
 namespace hydrac::models {
 
@@ -19,11 +20,13 @@ class Declarer {
  public:
   Declarer(ir::Graph& graph, const spec::Spec& spec);
 
-  // The name in Llama's or in GPT-2's checkpoints; no name there where it is empty.
+  // A tensor of checkpoints. Neighbours of one name are one tensor there.
   struct Names {
-    std::string llama, gpt2;
+    std::string name;
     int64_t first_row = 0, rows = 0;  // rows: 0 = all
   };
+  // The family's name of "attn.q.weight".
+  std::string named(std::string_view ours) const { return family_.tensor(ours); }
 
   // How ranks that share layers (parallel.tensor) divide a parameter. `rows`: outputs, those of each of its
   // names by itself; `columns`: inputs; `vocabulary`: rows of the vocabulary with its padding.
@@ -34,7 +37,7 @@ class Declarer {
 
   // All shapes and rows are those of the whole parameter.
   // [out, in], drawn from a normal distribution, with weight decay. `in_block`: of a block's linear layers,
-  // which GPT-2 stores as [in, out].
+  // which some families store as [in, out].
   ir::ValueId matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                      const std::vector<Names>& names, bool in_block = true,
                      Division division = Division::none);
@@ -72,7 +75,7 @@ class Declarer {
 
   ir::Graph& graph_;
   const spec::Spec& spec_;
-  bool gpt2_;
+  const spec::Family& family_;
   std::vector<std::pair<ir::ValueId, ir::Value>> matrices_;  // of blocks: the first run, and all of it
   std::map<ir::ValueId, std::vector<SlotRun>> runs_;
 };

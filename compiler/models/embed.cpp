@@ -1,7 +1,33 @@
 // The model's input: token embedding or a projection of numeric features, learned positions, dropout.
+#include <cmath>
+
 #include "models/blocks.h"
+#include "runtime/checkpoint/float_formats.h"
 
 namespace hydrac::models {
+
+namespace {
+
+// Rows of the token embedding, times what the model multiplies them by. `into`: an existing use for them, or none.
+Use look_up(ops::RegionBuilder& b, const Build& build, Use into, const std::string& name) {
+  const spec::Spec& spec = build.model.spec;
+  const Use table = build.fixed(build.model.parameters.token_embedding);
+  const auto last = [&] {
+    if (into.value != ir::kNoValue) b.into(into);
+  };
+  if (!spec.model.scale_embedding) last();
+  const Use rows =
+      ops::embedding(b, build.ids(), table, spec.model.scale_embedding ? name + ".unscaled" : name);
+  if (!spec.model.scale_embedding) return rows;
+  auto factor = static_cast<float>(std::sqrt(static_cast<double>(spec.model.hidden_size)));
+  if (spec.optimizations.weights == spec::WeightType::bf16)
+    factor = runtime::bf16_to_f32(runtime::f32_to_bf16(factor));
+  b.enter("embedding", "model.scale_embedding");
+  last();
+  return ops::scale(b, rows, factor, name);
+}
+
+}  // namespace
 
 Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   const Model& model = build.model;
@@ -17,18 +43,19 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   const bool scatters = build.divides_stream() && has_parts && !positions,
              cuts = build.divides_stream() && !scatters;
   const bool is_exact = !drops && b.value(into).exact;  // then so is what ranks move, or add up
-  if (!has_parts) last(!positions && !drops && !cuts);
+  const bool is_looked_up_last = !has_parts && !positions && !drops && !cuts;
   Use x;
   if (has_parts) {
-    x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding.looked_up");
+    x = look_up(b, build, {}, "embedding.looked_up");
     x = ops::scale_rows(b, x, build.own_ids(), "embedding.part");
     if (!positions && is_exact) b.exact(x);
     last(!positions && !drops);
     x = cuts ? ops::sum_over_ranks(b, x, build.tensor_ranks(), "embedding")
              : sum_of_ranks(b, build, x, "embedding");
   } else if (model.spec.model.input == spec::Input::tokens) {
-    x = ops::embedding(b, build.ids(), build.fixed(p.token_embedding), "embedding");
+    x = look_up(b, build, is_looked_up_last ? into : Use{}, "embedding");
   } else {
+    last(is_looked_up_last);
     x = ops::linear(b, build.fixed(model.graph.inputs.features), build.fixed(p.input_weight),
                     build.fixed(p.input_bias), "embedding");
   }

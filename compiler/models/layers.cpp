@@ -32,10 +32,9 @@ Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use
 // What its second part makes of that stream.
 Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
   const Parameters& p = build.model.parameters;
-  block.enter("norm", "model.norm");
-  const Use mlp_input =
-      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
-  return mlp_block(block, build, whole_rows(block, build, mlp_input, true, "mlp_input"), "mlp");
+  const Use input =
+      p.mlp_norm.exists() ? norm(block, build, middle, build.of_layer(), p.mlp_norm, "mlp_normed") : middle;
+  return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
 }
 
 // The stream after attention -> after the mlp, which goes into the stream's use `next`.
@@ -47,52 +46,55 @@ Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next)
   return ops::add(block, middle, from_mlp, "residual");
 }
 
-// A layer's norm before attention, of the stream x; it stands at the end of the layer before.
-void add_norm_of_layer(ops::RegionBuilder& block, const Build& build, Use x, ValueId normed, int ahead) {
-  const Parameters& p = build.model.parameters;
-  block.enter("norm", "model.norm");
-  block.into(build.layer(normed, ahead));
-  norm(block, build, x, build.layer(p.attn_norm_weight, ahead), build.layer(p.attn_norm_bias, ahead),
-       "normed");
+// The stream and, where layers have norms of their input, its norm: each with a slot in front of each layer and
+// one behind the last. A layer's norm stands at the end of the layer before, where it is one kernel with the sum.
+struct Stream {
+  ValueId residual = ir::kNoValue, normed = ir::kNoValue;
+};
+
+void add_norm_of_next(ops::RegionBuilder& block, const Build& build, Use x, const Stream& stream) {
+  const NormParameters& p = build.model.parameters.attn_norm;
+  if (!p.exists()) return;
+  block.into(build.layer(stream.normed, 1));
+  norm(block, build, x, build.of_layer(1), p, "normed");
 }
 
 // One layer of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
-void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
+void add_block(const Build& build, ir::Region& region, const Stream& stream) {
   ops::RegionBuilder block(build.model.graph, region);
   block.enter("norm", "model.norm");
-  const Use attention_input = whole_rows(block, build, build.layer(normed), true, "attn_input");
-  const Use middle = add_attention(block, build, build.layer(residual), attention_input).stream;
-  const Use next = add_mlp(block, build, middle, build.layer(residual, 1));
-  if (!build.is_routed(1)) add_norm_of_layer(block, build, next, normed, 1);
+  const bool has_norm = build.model.parameters.attn_norm.exists();
+  const Use input = build.layer(has_norm ? stream.normed : stream.residual);
+  const Use attention_input = whole_rows(block, build, input, true, "attn_input");
+  const Use middle = add_attention(block, build, build.layer(stream.residual), attention_input).stream;
+  const Use next = add_mlp(block, build, middle, build.layer(stream.residual, 1));
+  if (!build.is_routed(1)) add_norm_of_next(block, build, next, stream);
 }
 
 // The same of a layer that computes the tokens its router chooses. Their sum of both parts, times the score's
 // sigmoid, is added to the stream; the others pass by. Their norm is taken of them alone.
-void add_routed_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
-  const Parameters& p = build.model.parameters;
+void add_routed_block(const Build& build, ir::Region& region, const Stream& slots) {
   ops::RegionBuilder block(build.model.graph, region);
-  const Use stream = build.layer(residual);
+  const Use stream = build.layer(slots.residual);
   const Route route = route_tokens(block, build, stream);
   const Use x = taken(block, stream, route.choice, "chosen");
   Build chosen = build;
   chosen.tokens = block.shape(x)[1];
   chosen.chosen_positions = route.positions;
   chosen.places_in_cache = route.places_in_cache;
-  block.enter("norm", "model.norm");
   const Use attention_input =
-      norm(block, build, x, build.layer(p.attn_norm_weight), build.layer(p.attn_norm_bias), "attn_normed");
+      norm(block, build, x, build.of_layer(), build.model.parameters.attn_norm, "attn_normed");
   const Attended attended = add_attention(block, chosen, x, attention_input);
   const Use from_mlp = mlp_of(block, chosen, attended.stream);
   block.enter("residual", "model.mod.capacity");
   const Use sum = ops::add(block, attended.added, from_mlp, "branches", "attention");
   const Use gated = ops::gate_rows(block, sum, route.score, "gated");
   const Use added = ops::spread_tokens(block, gated, route.choice, "spread");
-  block.into(build.layer(residual, 1));
+  block.into(build.layer(slots.residual, 1));
   const Use next = ops::add(block, stream, added, "residual");
-  add_norm_of_layer(block, build, next, normed, 1);
+  add_norm_of_next(block, build, next, slots);
 }
 
-// The stream, or its norm: a slot in front of each layer and one behind the last.
 ValueId add_stream(const Build& build, const std::string& name, bool exact) {
   const spec::Spec& spec = build.model.spec;
   const ir::Dim C{spec.model.hidden_size, "C"};
@@ -119,15 +121,16 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
       all.insert(at, cut);
     return all;
   }();
-  const ValueId residual = add_stream(build, "residual", exact_residual),
-                normed = add_stream(build, "normed", false);
+  const Parameters& p = model.parameters;
+  Stream stream{add_stream(build, "residual", exact_residual)};
+  if (p.attn_norm.exists()) stream.normed = add_stream(build, "normed", false);
 
   ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
-  const Use first = embed(input, build, build.fixed(residual));
-  input.enter("norm", "model.norm");
-  input.into(build.fixed(normed));
-  norm(input, build, first, build.fixed(model.parameters.attn_norm_weight),
-       build.fixed(model.parameters.attn_norm_bias), "normed");
+  const Use first = embed(input, build, build.fixed(stream.residual));
+  if (p.attn_norm.exists()) {
+    input.into(build.fixed(stream.normed));
+    norm(input, build, first, {}, p.attn_norm, "normed");
+  }
 
   for (size_t i = 0; i < starts.size(); ++i) {
     const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : iterations;
@@ -137,10 +140,12 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
     for (int block = 0; block < step; ++block) {
       Build part = build;
       part.first_layer = first * step + block;
-      (part.is_routed() ? add_routed_block : add_block)(part, region, residual, normed);
+      (part.is_routed() ? add_routed_block : add_block)(part, region, stream);
     }
   }
-  return {residual, build.fixed(normed, layers)};
+  if (!p.final_norm.exists()) return {stream.residual, build.fixed(stream.normed, layers)};
+  ops::RegionBuilder output(model.graph, add_region(function, "output", 0));
+  return {stream.residual, norm(output, build, build.fixed(stream.residual, layers), {}, p.final_norm, "normed")};
 }
 
 }  // namespace hydrac::models

@@ -26,8 +26,7 @@ Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x, const std::strin
   const Use act = activate(b, m.hidden_act, up, name + ".act");
   b.enter("mlp_out", "model.hidden_size");
   const Use down = projected_from_parts(b, build, act, p.down_weight, p.down_bias, name + ".out");
-  b.enter("residual", "model.dropout");
-  return residual_dropout(b, build, down, kMlpResidualSite, name + ".dropped");
+  return branch_output(b, build, down, p.mlp_output_norm, kMlpResidualSite, name);
 }
 
 }  // namespace hydrac::models

@@ -23,17 +23,16 @@ using ir::ValueId;
 void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.input == spec::Input::tokens) {
     p.token_embedding = d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
-                                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}},
-                                 false, Declarer::Division::vocabulary);
+                                 {{d.named("token_embedding.weight"), 0, m.vocab_size}}, false,
+                                 Declarer::Division::vocabulary);
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
-                              {{"model.input_proj.weight", ""}}, false);
-    p.input_bias = d.vector("input.bias", C, 1, {Init::Kind::zeros}, {{"model.input_proj.bias", ""}});
+                              {{"model.input_proj.weight"}}, false);
+    p.input_bias = d.vector("input.bias", C, 1, {Init::Kind::zeros}, {{"model.input_proj.bias"}});
   }
   if (m.position == spec::Position::learned) {
-    p.position_embedding =
-        d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1, m.initializer_range,
-                 {{"model.embed_positions.weight", "transformer.wpe.weight"}}, false);
+    p.position_embedding = d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1,
+                                    m.initializer_range, {{d.named("position_embedding.weight")}}, false);
   }
 }
 
@@ -43,11 +42,9 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
   const int64_t inner = m.intermediate_size;
   const Dim up{gated ? 2 * inner : inner, gated ? "2F" : "F"};
   auto up_names = [&](const std::string& suffix) {
-    const std::string at = "model.layers.{}.mlp.";
     std::vector<Declarer::Names> names;
-    if (gated) names.push_back({at + "gate_proj." + suffix, "", 0, inner});
-    names.push_back(
-        {at + "up_proj." + suffix, "transformer.h.{}.mlp.c_fc." + suffix, gated ? inner : 0, inner});
+    if (gated) names.push_back({d.named("mlp.gate." + suffix), 0, inner});
+    names.push_back({d.named("mlp.up." + suffix), gated ? inner : 0, inner});
     return names;
   };
   using Division = Declarer::Division;
@@ -57,11 +54,9 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
     p.up_bias =
         d.vector("mlp.up.bias", up, layers, {Init::Kind::zeros}, up_names("bias"), {}, Division::rows);
   p.down_weight = d.matrix("mlp.down.weight", {C, {inner, "F"}}, layers, residual_deviation,
-                           {{"model.layers.{}.mlp.down_proj.weight", "transformer.h.{}.mlp.c_proj.weight"}},
-                           true, Division::columns);
+                           {{d.named("mlp.down.weight")}}, true, Division::columns);
   if (m.mlp_bias) {
-    p.down_bias = d.vector("mlp.down.bias", C, layers, {Init::Kind::zeros},
-                           {{"model.layers.{}.mlp.down_proj.bias", "transformer.h.{}.mlp.c_proj.bias"}});
+    p.down_bias = d.vector("mlp.down.bias", C, layers, {Init::Kind::zeros}, {{d.named("mlp.down.bias")}});
     if (d.divides_stream()) d.mark_partial_gradient(p.down_bias);
   }
 }
@@ -69,37 +64,38 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
 void declare_recursions(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
   const std::string at = "model.layers.{}.mor.";
   const Init normal{Init::Kind::normal, m.initializer_range};
-  p.recursions.router_weight = d.vector("router.weight", C, layers, normal, {{at + "router.weight", ""}});
+  p.recursions.router_weight = d.vector("router.weight", C, layers, normal, {{at + "router.weight"}});
   p.recursions.router_bias =
-      d.vector("router.bias", {1, "1"}, layers, {Init::Kind::zeros}, {{at + "router.bias", ""}});
+      d.vector("router.bias", {1, "1"}, layers, {Init::Kind::zeros}, {{at + "router.bias"}});
   for (int64_t pass = 0; pass < m.mor.recursions; ++pass) {
     const std::string number = std::to_string(pass);
     p.recursions.embeddings.push_back(d.vector("recursion_embedding." + number, C, layers, normal,
-                                               {{at + "recursion_embeddings." + number, ""}}));
+                                               {{at + "recursion_embeddings." + number}}));
   }
 }
 
 void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
-  const bool bias = m.norm_bias;
-  auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
-                  bool is_bias, const std::optional<Declarer::Names>& of_last_slot = {}) {
-    const std::string suffix = is_bias ? "bias" : "weight";
-    const ValueId vector =
-        d.vector(name + "." + suffix, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
-                 {{llama + "." + suffix, gpt2 + "." + suffix}}, of_last_slot);
-    if (d.divides_stream()) d.mark_partial_gradient(vector);
-    return vector;
+  const auto norm = [&](const std::string& name, int slots, const std::string& of_last_slot = "") {
+    const auto vector = [&](const std::string& suffix, Init init) {
+      std::optional<Declarer::Names> last;
+      if (!of_last_slot.empty()) last = Declarer::Names{d.named(of_last_slot + suffix)};
+      const ValueId id = d.vector(name + suffix, C, slots, init, {{d.named(name + suffix)}}, last);
+      if (d.divides_stream()) d.mark_partial_gradient(id);
+      return id;
+    };
+    NormParameters made{vector(".weight", norm_start(m))};
+    if (m.norm_bias) made.bias = vector(".bias", {Init::Kind::zeros});
+    return made;
   };
-  auto attn_norm = [&](bool is_bias) {
-    const std::string suffix = is_bias ? "bias" : "weight";
-    return norm("attn_norm", layers + 1, "model.layers.{}.input_layernorm", "transformer.h.{}.ln_1", is_bias,
-                Declarer::Names{"model.norm." + suffix, "transformer.ln_f." + suffix});
-  };
-  p.attn_norm_weight = attn_norm(false);
-  if (bias) p.attn_norm_bias = attn_norm(true);
-  const std::string llama = "model.layers.{}.post_attention_layernorm", gpt2 = "transformer.h.{}.ln_2";
-  p.mlp_norm_weight = norm("mlp_norm", layers, llama, gpt2, false);
-  if (bias) p.mlp_norm_bias = norm("mlp_norm", layers, llama, gpt2, true);
+  if (m.norm_placement != spec::NormPlacement::output) {
+    p.attn_norm = norm("attn_norm", layers + 1, "final_norm");
+    p.mlp_norm = norm("mlp_norm", layers);
+  } else {
+    p.final_norm = norm("final_norm", 1);
+  }
+  if (m.norm_placement == spec::NormPlacement::input) return;
+  p.attn_output_norm = norm("attn_output_norm", layers);
+  p.mlp_output_norm = norm("mlp_output_norm", layers);
 }
 
 void declare_router(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
@@ -115,69 +111,60 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
   if (m.head == spec::Head::language_model) {
     p.head_weight = m.tie_word_embeddings ? p.token_embedding
                                           : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
-                                                     {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}},
-                                                     false, Declarer::Division::vocabulary);
+                                                     {{d.named("head.weight"), 0, m.vocab_size}}, false,
+                                                     Declarer::Division::vocabulary);
     return;
   }
-  p.head_weight = d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range,
-                           {{"score.weight", ""}}, false);
-  p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, {Init::Kind::zeros}, {{"score.bias", ""}});
+  p.head_weight =
+      d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range, {{"score.weight"}}, false);
+  p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, {Init::Kind::zeros}, {{"score.bias"}});
 }
 
 }  // namespace
 
-std::string checkpoint_architecture(const spec::Spec& spec) {
-  const std::string family = spec::hugging_face_model(spec).family;
-  return family.empty() ? "hydrac" : family;
+Init norm_start(const spec::Model& m) {
+  const double weight = 1 - m.norm_offset;
+  return weight == 1 ? Init{Init::Kind::ones} : Init{Init::Kind::constant, weight};
 }
 
 namespace {
 
-// What GPT-2 always has: biases everywhere, and learned positions.
-std::vector<ZeroTensor> gpt2_zeros(const spec::Model& m) {
-  std::vector<ZeroTensor> zeros;
-  const int64_t C = m.hidden_size;
-  if (m.position == spec::Position::none)
-    zeros.push_back({"transformer.wpe.weight", {m.max_position_embeddings, C}});
-  if (!m.norm_bias) zeros.push_back({"transformer.ln_f.bias", {C}});
-  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
-    const auto add = [&](bool missing, const char* name, int64_t size) {
-      if (missing) zeros.push_back({"transformer.h." + std::to_string(layer) + name, {size}});
-    };
-    add(!m.norm_bias, ".ln_1.bias", C);
-    add(!m.norm_bias, ".ln_2.bias", C);
-    add(!m.attention_bias, ".attn.c_attn.bias", 3 * C);
-    add(!m.attention_output_bias, ".attn.c_proj.bias", C);
-    add(!m.mlp_bias, ".mlp.c_fc.bias", m.intermediate_size);
-    add(!m.mlp_bias, ".mlp.c_proj.bias", C);
+// Appends the family's tensors of the modules, each with its size; parts of one tensor together.
+void add_zeros(std::vector<ZeroTensor>& zeros, const spec::Family& family, std::optional<int64_t> layer,
+               const std::vector<std::pair<std::string, int64_t>>& tensors) {
+  for (const auto& [ours, size] : tensors) {
+    std::string name = family.tensor(ours);
+    if (layer) name.replace(name.find("{}"), 2, std::to_string(*layer));
+    if (!zeros.empty() && zeros.back().name == name)
+      zeros.back().shape[0] += size;
+    else
+      zeros.push_back({std::move(name), {size}});
   }
-  return zeros;
-}
-
-// Llama's and Qwen3's config.json have one key for all of attention's biases.
-std::vector<ZeroTensor> llama_zeros(const spec::Model& m) {
-  std::vector<ZeroTensor> zeros;
-  if (m.attention_bias == m.attention_output_bias) return zeros;
-  const int64_t kv = m.num_key_value_heads * m.head_dim;
-  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
-    const auto add = [&](bool missing, const char* name, int64_t size) {
-      if (missing) zeros.push_back({"model.layers." + std::to_string(layer) + ".self_attn." + name, {size}});
-    };
-    add(!m.attention_bias, "q_proj.bias", m.num_attention_heads * m.head_dim);
-    add(!m.attention_bias, "k_proj.bias", kv);
-    add(!m.attention_bias, "v_proj.bias", kv);
-    add(!m.attention_output_bias, "o_proj.bias", m.hidden_size);
-  }
-  return zeros;
 }
 
 }  // namespace
 
 std::vector<ZeroTensor> checkpoint_zeros(const spec::Spec& spec) {
-  const std::string architecture = checkpoint_architecture(spec);
-  if (architecture == "gpt2") return gpt2_zeros(spec.model);
-  if (architecture == "llama" || architecture == "qwen3") return llama_zeros(spec.model);
-  return {};
+  const spec::Model& m = spec.model;
+  const spec::Family& family = spec::family_of(spec);
+  const bool all = family.biases == spec::StoredBiases::always;
+  const bool attention = all || (family.biases == spec::StoredBiases::attention_together &&
+                                 (m.attention_bias || m.attention_output_bias));
+  const int64_t C = m.hidden_size, q = m.num_attention_heads * m.head_dim,
+                kv = m.num_key_value_heads * m.head_dim;
+  std::vector<ZeroTensor> zeros;
+  if (all && m.position == spec::Position::none)
+    zeros.push_back({family.tensor("position_embedding.weight"), {m.max_position_embeddings, C}});
+  if (all && !m.norm_bias) add_zeros(zeros, family, {}, {{"final_norm.bias", C}});
+  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
+    if (all && !m.norm_bias) add_zeros(zeros, family, layer, {{"attn_norm.bias", C}, {"mlp_norm.bias", C}});
+    if (attention && !m.attention_bias)
+      add_zeros(zeros, family, layer, {{"attn.q.bias", q}, {"attn.k.bias", kv}, {"attn.v.bias", kv}});
+    if (attention && !m.attention_output_bias) add_zeros(zeros, family, layer, {{"attn.out.bias", C}});
+    if (all && !m.mlp_bias)
+      add_zeros(zeros, family, layer, {{"mlp.up.bias", m.intermediate_size}, {"mlp.down.bias", C}});
+  }
+  return zeros;
 }
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
@@ -216,7 +203,7 @@ ir::Use Parameters::at(ValueId value, ir::Slot slot) const {
 std::vector<int> Parameters::first_iterations() const {
   std::set<int> iterations = {0};
   for (const auto& [value, parts] : runs) {
-    const int ahead = value == attn_norm_weight || value == attn_norm_bias ? 1 : 0;
+    const int ahead = value == attn_norm.weight || value == attn_norm.bias ? 1 : 0;
     for (const SlotRun& run : parts) iterations.insert(std::max(run.first - ahead, 0) / layers_of_iteration);
   }
   return {iterations.begin(), iterations.end()};

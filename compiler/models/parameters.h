@@ -25,6 +25,11 @@ struct SlotRun {
   }
 };
 
+struct NormParameters {
+  ir::ValueId weight = ir::kNoValue, bias = ir::kNoValue;  // [C]
+  bool exists() const { return weight != ir::kNoValue; }
+};
+
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
 // Matrices are [out, in]. Of a parameter whose layers are not all alike (frozen or trained, dense or routed),
 // it is the value of the first run of those that are; at() finds the others.
@@ -32,11 +37,13 @@ struct Parameters {
   ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
   ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
   ir::ValueId input_weight = ir::kNoValue, input_bias = ir::kNoValue;  // series: [C,F], [C]
-  // The norm before attention; slot N is the norm after the last layer, so that a layer ends with the next
+  // The norm of attention's input; slot N is the norm after the last layer, so that a layer ends with the next
   // one's norm.
-  ir::ValueId attn_norm_weight = ir::kNoValue, attn_norm_bias = ir::kNoValue;  // [C] x N+1
+  NormParameters attn_norm;  // x N+1
   std::shared_ptr<const Attention> attention;                                  // with its own
-  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
+  NormParameters mlp_norm;  // of its input
+  NormParameters attn_output_norm, mlp_output_norm;
+  NormParameters final_norm;  // after the last layer, where layers have no norms of their input
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
   // Of a mixture of recursions: the router's [C] and [1], and a vector [C] that is added to the stream for
@@ -59,6 +66,9 @@ struct Parameters {
   // The iterations of a loop over all layers with which parameters become others, ascending and with 0 first.
   std::vector<int> first_iterations() const;
 };
+
+// The start of norms' weights: with model.norm_offset it is 1.
+ir::Init norm_start(const spec::Model&);
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 
@@ -90,11 +100,7 @@ int64_t checkpoint_rows(const ir::Value& parameter);
 // The module that a weight's tensor belongs to: its name without ".weight".
 std::string module_of(const ir::CheckpointPart& weight);
 
-// The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
-// "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).
-std::string checkpoint_architecture(const spec::Spec& spec);
-
-// Tensors that the architecture's checkpoints have and this model lacks: biases and position embeddings,
+// Tensors that the family's checkpoints have and this model lacks: biases and position embeddings,
 // which add nothing where they are zeros.
 struct ZeroTensor {
   std::string name;

@@ -41,9 +41,7 @@ Use add_recursions(ops::RegionBuilder& b, const Build& build, Use x, Use next) {
     const std::string suffix = pass == 0 ? "" : "." + std::to_string(pass);
     b.enter("norm", kOrigin);
     const Use embedded = stream(ops::bias_add(b, x, build.layer(embeddings[pass]), "recursion" + suffix));
-    b.enter("norm", "model.norm");
-    const Use normed = norm(b, build, embedded, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias),
-                            "mlp_normed" + suffix);
+    const Use normed = norm(b, build, embedded, build.of_layer(), p.mlp_norm, "mlp_normed" + suffix);
     const Use added = mlp_block(b, build, normed, "mlp" + suffix);
     b.enter("residual", kOrigin);
     const std::string name = "residual_pass" + suffix;

@@ -80,6 +80,7 @@ Use gather_rows(RegionBuilder&, Use x, ir::Shape whole, int64_t ranks, bool of_t
 Use own_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
 // or of the sum of what they have as x.
 Use sum_rows(RegionBuilder&, Use x, ir::Shape part, int64_t ranks, const std::string& name);
+Use scale(RegionBuilder&, Use x, double factor, const std::string& name);  // x * factor
 // x[..,C] * factor[..], a number a row, which has no gradient.
 Use scale_rows(RegionBuilder&, Use x, Use factor, const std::string& name);
 // x[..,C], weight [C], bias [1] or no value -> f32 [..]: a linear layer to one number a token, a router's.
@@ -129,10 +130,16 @@ Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
-Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
+// x / rms(x) * (weight + offset).
+Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name, double offset = 0);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
 std::vector<Use> split_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
                            const std::string& scope);
+// The same with q [B,T,HD] and k [B,T,KD], whose heads are together,
+std::vector<Use> split_flat_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                                const std::string& scope);
+// and a view of such a one: [B,T,HD] -> [B,T,H,D].
+Use heads_of(RegionBuilder&, Use flat, int64_t head_dim, const std::string& symbol, const std::string& name);
 struct RopeScaling {  // Llama 3's
   double factor, low_freq_factor, high_freq_factor, original_max_position_embeddings;
 };

@@ -1,5 +1,5 @@
 // Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd =
-// 1/sqrt(mean(x^2) + eps). rmsnorm_again finds rstd in memory.
+// 1/sqrt(mean(x^2) + eps). rmsnorm_again finds rstd in memory. With the attribute "offset" w is that plus the weight.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -8,13 +8,29 @@
 
 namespace hydrac::ops {
 
-Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::string& name) {
-  const Use y = b.emit(ir::Op::rmsnorm, {x, weight}, name, b.shape(x), {{"eps", epsilon}});
+Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::string& name, double offset) {
+  ir::Attributes attributes = {{"eps", epsilon}};
+  if (offset != 0) attributes["offset"] = offset;
+  const Use y = b.emit(ir::Op::rmsnorm, {x, weight}, name, b.shape(x), std::move(attributes));
   b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + ".rstd", leading(b.shape(x))));
   return y;
 }
 
 namespace {
+
+double offset_of(const ir::Node& node) {
+  return node.attributes.contains("offset") ? node.number("offset") : 0;
+}
+
+// The factor of each column.
+ir::Term weight_of(ir::BodyBuilder& k, const ir::Node& node, int input) {
+  const double offset = offset_of(node);
+  return offset == 0 ? k.per_column(input) : k.per_column(input) + offset;
+}
+
+ir::Attributes only_offset(const ir::Node& node) {
+  return offset_of(node) == 0 ? ir::Attributes{} : ir::Attributes{{"offset", offset_of(node)}};
+}
 
 ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
@@ -22,7 +38,7 @@ ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Term mean_square = k.mean(x * x, "sum_of_squares");
   const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
   const ir::Term rstd = k.named("row_rstd", rsqrt(mean_square + epsilon));
-  k.store(0, x * rstd * k.per_column(1));
+  k.store(0, x * rstd * weight_of(k, node, 1));
   k.store_row(1, rstd);
   return k.take();
 }
@@ -30,7 +46,7 @@ ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
 ir::Body rmsnorm_again_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(2));
-  k.store(0, k.named("xhat", k.full(0) * rstd) * k.per_column(1));
+  k.store(0, k.named("xhat", k.full(0) * rstd) * weight_of(k, node, 1));
   return k.take();
 }
 
@@ -40,7 +56,7 @@ ir::Body rmsnorm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(3));
   const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
-  const ir::Term g = k.named("g", k.full(0) * k.per_column(2));
+  const ir::Term g = k.named("g", k.full(0) * weight_of(k, node, 2));
   const ir::Term mean_g_xhat = k.named("mean_g_xhat", k.mean(g * xhat, "sum_g_xhat"));
   k.store(0, rstd * (g - xhat * mean_g_xhat));
   return k.take();
@@ -57,7 +73,7 @@ ir::Body rmsnorm_weight_gradient_body(const ir::Graph& graph, const ir::Node& no
 void rmsnorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], rstd = node.outputs[1];
-  g.contribute_op(x, ir::Op::rmsnorm_backward, {dy, x, weight, rstd});
+  g.contribute_op(x, ir::Op::rmsnorm_backward, {dy, x, weight, rstd}, only_offset(node));
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node(ir::Op::rmsnorm_weight_gradient, {dy, x, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
@@ -71,15 +87,25 @@ void rmsnorm_reference(const ir::Node& node, const std::vector<Tensor64>& in, st
     double square = 0;
     for (int64_t i = 0; i < c; ++i) square += x[i] * x[i];
     const double rstd = 1 / std::sqrt(square / static_cast<double>(c) + node.number("eps"));
-    for (int64_t i = 0; i < c; ++i) out[0].data[r * c + i] = x[i] * rstd * in[1].data[i];
+    for (int64_t i = 0; i < c; ++i) out[0].data[r * c + i] = x[i] * rstd * (in[1].data[i] + offset_of(node));
     out[1].data[r] = rstd;
   }
 }
 
-void rmsnorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void rmsnorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (size_t i = 0; i < in[0].data.size(); ++i)
-    out[0].data[i] = in[0].data[i] * in[2].data[i / c] * in[1].data[i % c];
+    out[0].data[i] = in[0].data[i] * in[2].data[i / c] * (in[1].data[i % c] + offset_of(node));
+}
+
+std::string rmsnorm_formula(const ir::Node& node) {
+  const std::string weight = offset_of(node) == 0 ? "norm_weight" : "(norm_weight + offset)";
+  return "normed = x rstd " + weight + (node.op == ir::Op::rmsnorm ? ", rstd = 1 / sqrt(mean(x^2) + eps)" : "");
+}
+
+std::string rmsnorm_backward_formula(const ir::Node& node) {
+  const std::string weight = offset_of(node) == 0 ? "norm_weight" : "(norm_weight + offset)";
+  return "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed " + weight;
 }
 
 }  // namespace
@@ -90,6 +116,7 @@ extern const OpInfo kRmsnorm{.op = ir::Op::rmsnorm,
                              .outputs = {"normed", "rstd"},
                              .stores_statistics = true,
                              .from_statistics = ir::Op::rmsnorm_again,
+                             .formula_of = rmsnorm_formula,
                              .body = rmsnorm_body,
                              .gradient = rmsnorm_gradient,
                              .reference = rmsnorm_reference};
@@ -97,6 +124,7 @@ extern const OpInfo kRmsnormAgain{.op = ir::Op::rmsnorm_again,
                                   .formula = "normed = x rstd norm_weight",
                                   .inputs = {"x", "norm_weight", "rstd"},
                                   .outputs = {"normed"},
+                                  .formula_of = rmsnorm_formula,
                                   .body = rmsnorm_again_body,
                                   .reference = rmsnorm_again_reference};
 extern const OpInfo kRmsnormBackward{
@@ -104,6 +132,7 @@ extern const OpInfo kRmsnormBackward{
     .formula = "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "rstd"},
     .outputs = {"d_x"},
+    .formula_of = rmsnorm_backward_formula,
     .body = rmsnorm_backward_body};
 extern const OpInfo kRmsnormWeightGradient{.op = ir::Op::rmsnorm_weight_gradient,
                                            .formula = "d_norm_weight = sum over rows of d_normed xhat",

@@ -8,19 +8,45 @@
 
 namespace hydrac::ops {
 
-std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
-                           const std::string& scope) {
+namespace {
+
+std::vector<Use> split(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                       const std::string& scope, bool is_flat) {
   const ir::Shape tokens = leading(b.shape(qkv));
-  const ir::Dim d{head_dim, "D"};
+  const std::string kv_symbol = kv_heads == heads ? "H" : "K";
   std::vector<Use> parts;
   for (const char* name : {".q", ".k", ".v"}) {
+    const ir::Dim count = name[1] == 'q' ? ir::Dim{heads, "H"} : ir::Dim{kv_heads, kv_symbol};
     ir::Shape shape = tokens;
-    shape.push_back(name[1] == 'q' ? ir::Dim{heads, "H"} : ir::Dim{kv_heads, kv_heads == heads ? "H" : "K"});
-    shape.push_back(d);
+    if (is_flat && name[1] != 'v')
+      shape.push_back({count.size * head_dim, count.symbol + "D"});
+    else
+      shape.insert(shape.end(), {count, {head_dim, "D"}});
     parts.push_back(b.fresh(scope + name, shape));
   }
   b.emit_node(ir::Op::split_qkv, {qkv}, parts);
   return parts;
+}
+
+}  // namespace
+
+std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                           const std::string& scope) {
+  return split(b, qkv, heads, kv_heads, head_dim, scope, false);
+}
+
+std::vector<Use> split_flat_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                                const std::string& scope) {
+  return split(b, qkv, heads, kv_heads, head_dim, scope, true);
+}
+
+Use heads_of(RegionBuilder& b, Use flat, int64_t head_dim, const std::string& symbol,
+             const std::string& name) {
+  ir::Shape shape = leading(b.shape(flat));
+  shape.insert(shape.end(), {{b.shape(flat).back().size / head_dim, symbol}, {head_dim, "D"}});
+  const Use heads = b.fresh(name, shape);
+  b.emit_node(ir::Op::split_qkv, {flat}, {heads});
+  return heads;
 }
 
 namespace {
@@ -40,7 +66,7 @@ void split_qkv_reference(const ir::Node&, const std::vector<Tensor64>& in, std::
   const int64_t width = in[0].shape.back();
   int64_t offset = 0;
   for (Tensor64& part : out) {
-    const int64_t columns = part.shape[2] * part.shape[3];
+    const int64_t columns = static_cast<int64_t>(part.data.size()) / row_count(in[0]);
     for (int64_t r = 0; r < row_count(in[0]); ++r) {
       std::copy_n(&in[0].data[r * width + offset], columns, &part.data[r * columns]);
     }

@@ -18,12 +18,13 @@ void place(ir::Graph& graph, ir::Use packed, const std::vector<ir::Use>& parts, 
     if (value.view || part.slot != packed.slot || value.slots != graph.value(packed).slots) {
       throw std::logic_error(fmt::format("{} cannot be a part of {}", value.name, graph.value(packed).name));
     }
-    const int64_t head_dim = value.shape[3].size;
-    value.view = ir::View{packed.value, offset, 0, {shape[1].size * width, width, head_dim, 1}};
-    log.push_back(
-        {"layout", fmt::format("{} is columns {} to {} of {}", value.name, offset,
-                               offset + value.shape[2].size * head_dim - 1, graph.value(packed).name)});
-    offset += value.shape[2].size * head_dim;
+    value.view = ir::View{packed.value, offset, 0, {shape[1].size * width, width}};
+    if (value.shape.size() == 4) value.view->strides.push_back(value.shape[3].size);
+    value.view->strides.push_back(1);
+    const int64_t columns = ir::element_count({value.shape.begin() + 2, value.shape.end()});
+    log.push_back({"layout", fmt::format("{} is columns {} to {} of {}", value.name, offset,
+                                         offset + columns - 1, graph.value(packed).name)});
+    offset += columns;
   }
 }
 

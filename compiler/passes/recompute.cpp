@@ -108,7 +108,7 @@ class Recomputer {
         std::ranges::none_of(node.outputs.begin() + 1, node.outputs.end(),
                              [&](Use statistic) { return is_dropped(choice_, node, statistic); })) {
       again.op = *ops::op_info(node.op).from_statistics;
-      again.attributes.clear();
+      again.attributes.erase("eps");
       again.inputs.insert(again.inputs.end(), node.outputs.begin() + 1, node.outputs.end());
       again.outputs.resize(1);
     }

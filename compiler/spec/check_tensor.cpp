@@ -58,6 +58,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "share gradients or weights too, only the update", "parallel.zero: 1"},
       {spec.model.attention_kind != AttentionKind::gqa, "model.attention_kind",
        "divide compressed attention, whose convolutions mix heads", "model.attention_kind: gqa"},
+      {spec.model.qk_norm && spec.model.qk_norm_scope == QkNormScope::projection, "model.qk_norm_scope",
+       "normalize over heads of which each has a part", "model.qk_norm_scope: head"},
       {has_recursions(spec), "model.mor.recursions",
        "mix recursions, whose router's losses are of all tokens", "model.mor.recursions: 1"},
       {spec.train.optimizer.name == Optimizer::muon, "train.optimizer.name",

@@ -1,9 +1,10 @@
-// Hugging Face's config.json (GPT-2, Llama, Mistral, Qwen2, Qwen3) as keys of our `model` section.
+// Hugging Face's config.json as keys of our `model` section, and back, by the tables of its families.
 #pragma once
 #include <optional>
 #include <string>
 
 #include "diag/diagnostic.h"
+#include "spec/spec.h"
 #include "spec/tree.h"
 
 namespace hydrac::spec {
@@ -14,5 +15,8 @@ namespace hydrac::spec {
 // warnings.
 std::optional<Node> read_hf_config(const std::string& path, const diag::Location& wanted_by,
                                    const Node& written, diag::Diagnostics& diagnostics);
+
+// The config.json of a checkpoint of this spec's model.
+std::string config_json(const Spec& spec);
 
 }  // namespace hydrac::spec

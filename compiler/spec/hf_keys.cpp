@@ -45,7 +45,8 @@ constexpr auto kIrrelevant = std::to_array<std::string_view>({
     "use_cache",
 });
 
-// Hugging Face's names of activations (ACT2FN), and ours of a plain and of a gated mlp.
+// Hugging Face's names of activations (ACT2FN), and ours of a plain and of a gated mlp. The first row with
+// one of ours is how it is written.
 struct ActivationNames {
   std::string_view theirs, plain, gated;
 };
@@ -53,8 +54,9 @@ constexpr auto kActivations = std::to_array<ActivationNames>({
     {"gelu", "gelu", "geglu"},
     {"gelu_python", "gelu", "geglu"},
     // One formula, written in five ways.
+    {"gelu_pytorch_tanh", "", "geglu_tanh"},
     {"gelu_new", "gelu_tanh", "geglu_tanh"},
-    {"gelu_pytorch_tanh", "gelu_tanh", "geglu_tanh"},
+    {"gelu_pytorch_tanh", "gelu_tanh", ""},
     {"gelu_python_tanh", "gelu_tanh", "geglu_tanh"},
     {"gelu_fast", "gelu_tanh", "geglu_tanh"},
     {"gelu_accurate", "gelu_tanh", "geglu_tanh"},
@@ -64,6 +66,14 @@ constexpr auto kActivations = std::to_array<ActivationNames>({
 });
 
 }  // namespace
+
+std::string_view activation_there(const HiddenAct& act) {
+  const std::string_view ours = to_string(act.word);
+  const auto has_it = [&](const ActivationNames& names) {
+    return names.plain == ours || names.gated == ours;
+  };
+  return std::ranges::find_if(kActivations, has_it)->theirs;
+}
 
 HfKeys::HfKeys(const Node& config, const Node& written, diag::Diagnostics& diagnostics)
     : config_(config), written_(written), diagnostics_(diagnostics) {

@@ -1,5 +1,5 @@
 // A Hugging Face config.json as it is read: its keys one after another, and the keys of our `model` section
-// that they become. Which keys a family of models has is hf_config.cpp's.
+// that they become. Which keys a family of models has is its table's (spec/family.h).
 #pragma once
 #include <set>
 #include <string>
@@ -8,8 +8,12 @@
 
 #include "diag/diagnostic.h"
 #include "spec/tree.h"
+#include "spec/values.h"
 
 namespace hydrac::spec {
+
+// Hugging Face's name of an activation that is no function of the user's.
+std::string_view activation_there(const HiddenAct&);
 
 // Errors are reported where they are found; keys that the spec writes itself (`written`) are left to it.
 class HfKeys {

@@ -2,20 +2,23 @@
 #pragma once
 #include <string>
 
-#include "spec/spec.h"
+#include "spec/family.h"
 
 namespace hydrac::spec {
 
 // A bias or position embedding that the family has and the spec's model lacks is no obstacle: stored as zeros
 // it adds nothing.
 struct HuggingFaceModel {
-  std::string family;  // config.json's model_type: "gpt2", "qwen3", "qwen2", "llama", "mistral"; "" for none
-  std::string key;     // with no family: the key that prevents it ("model.position")
-  std::string reason;  // and why ("Qwen3, Qwen2, Llama and Mistral have rope")
+  const Family* family = nullptr;  // null for none
+  std::string key;                 // with no family: the key that prevents it ("model.position")
+  std::string reason;              // and why ("Qwen3, Qwen2, Llama and Mistral have rope")
 };
 
 // The first family whose rules all hold.
 HuggingFaceModel hugging_face_model(const Spec& spec);
+
+// The family of this spec's checkpoints: Hugging Face's, or our own.
+const Family& family_of(const Spec& spec);
 
 // For people, one line: what transformers makes of this spec's checkpoints; of `adapters`, PEFT.
 std::string describe(const HuggingFaceModel& model, bool adapters);

@@ -161,8 +161,7 @@ void settle_target(Draft& draft, std::string_view machine) {
 // Reads tokenizer.json, which may be large, only if it decides what a checkpoint is.
 void read_tokenizer(Spec& spec) {
   spec.qwen2_tokenizer = true;
-  spec.qwen2_tokenizer =
-      hugging_face_model(spec).family == "qwen2" && is_qwen2_tokenizer(spec.data.tokenizer);
+  spec.qwen2_tokenizer = family_of(spec).qwen2_tokenizer && is_qwen2_tokenizer(spec.data.tokenizer);
 }
 
 // `whole`: all files that the spec is made of could be read.

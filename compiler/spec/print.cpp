@@ -218,4 +218,12 @@ std::string to_json(const Spec& spec) {
   return root.dump(2) + "\n";
 }
 
+std::string key_json(const Spec& spec, std::string_view path) {
+  std::string text;
+  visit_keys(spec, [&](const KeyRow& row, const auto& field) {
+    if (row.path == path) text = json(field).dump();
+  });
+  return text;
+}
+
 }  // namespace hydrac::spec

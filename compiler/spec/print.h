@@ -14,6 +14,9 @@ std::string to_yaml(const Spec& spec, const std::filesystem::path& folder = {});
 // The same as one JSON object, nested as the sections are.
 std::string to_json(const Spec& spec);
 
+// The value of one key ("model.norm_eps") as JSON.
+std::string key_json(const Spec& spec, std::string_view path);
+
 // `text` as a YAML scalar: plain where every reader takes it for text, else in quotes.
 std::string yaml_text(const std::string& text);
 

@@ -76,6 +76,8 @@ void Resolver::model() {
   derive("model.num_key_value_heads", m.num_key_value_heads, {"model.num_attention_heads"},
          [&] { return m.num_attention_heads; });
   attention_widths();
+  derive("model.query_pre_attn_scalar", m.query_pre_attn_scalar, {"model.head_dim"},
+         [&] { return m.head_dim; });
   derive("model.intermediate_size", m.intermediate_size, {"model.hidden_size", "model.hidden_act"}, [&] {
     // 8/3 keeps a gated mlp's three matrices as large as a plain one's two.
     return is_gated(m.hidden_act) ? (m.hidden_size * 8 + 191) / 192 * 64 : 4 * m.hidden_size;

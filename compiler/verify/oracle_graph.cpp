@@ -92,10 +92,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     int64_t offset = 0;
     for (ir::Use part : node.outputs) {
       const ir::Shape& shape = graph.value(part).shape;
-      nodes.push_back(node_json("split_heads",
-                                {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}},
-                                inputs, part));
-      offset += shape[2].size * shape[3].size;
+      const bool is_flat = shape.size() == 3;  // heads that are normed together
+      Json split = {{"offset", offset}, {"head_dim", shape.back().size}};
+      if (!is_flat) split["heads"] = shape[2].size;
+      nodes.push_back(node_json("split_heads", std::move(split), inputs, part));
+      offset += ir::element_count({shape.begin() + 2, shape.end()});
     }
     return;
   }

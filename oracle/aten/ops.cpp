@@ -58,18 +58,20 @@ at::Tensor layernorm(const OpCall& call) {
 
 at::Tensor rmsnorm(const OpCall& call) {
   const at::Tensor& x = call.input(0);
-  const double eps = call.attr("eps");
+  const double eps = call.attr("eps"), offset = call.attr("offset", 0);
+  const at::Tensor weight = offset == 0 ? call.input(1) : call.input(1) + offset;
 #if HYDRAC_HAS_RMS_NORM
-  if (call.mode == Mode::training) return at::rms_norm(x, x.size(-1), call.input(1), eps);
+  if (call.mode == Mode::training) return at::rms_norm(x, x.size(-1), weight, eps);
 #endif
-  return x * at::rsqrt(x.square().mean(-1, true) + eps) * call.input(1);
+  return x * at::rsqrt(x.square().mean(-1, true) + eps) * weight;
 }
 
 at::Tensor split_heads(const OpCall& call) {
-  const auto heads = static_cast<std::int64_t>(call.attr("heads"));
+  const auto heads = static_cast<std::int64_t>(call.attr("heads", 0));  // left out: one, without a dimension
   const auto head_dim = static_cast<std::int64_t>(call.attr("head_dim"));
   const auto offset = static_cast<std::int64_t>(call.attr("offset"));
-  return call.input(0).narrow(-1, offset, heads * head_dim).unflatten(-1, {heads, head_dim});
+  const at::Tensor part = call.input(0).narrow(-1, offset, std::max<std::int64_t>(heads, 1) * head_dim);
+  return heads == 0 ? part : part.unflatten(-1, {heads, head_dim});
 }
 
 at::Tensor gelu(const OpCall& call) {
@@ -99,6 +101,10 @@ at::Tensor add(const OpCall& call) {
   const at::Tensor &a = call.input(0), &b = call.input(1);
   if (a.sizes() != b.sizes()) throw JobError("the inputs have different shapes");
   return a + b;
+}
+
+at::Tensor scale(const OpCall& call) {
+  return call.input(0) * call.attr("factor");
 }
 
 at::Tensor bias_add(const OpCall& call) {
@@ -160,8 +166,8 @@ const std::vector<OpDefinition>& op_table() {
        linear,
        Casting::narrow},
       {"layernorm", 3, {"eps"}, {}, layernorm, Casting::float32},
-      {"rmsnorm", 2, {"eps"}, {}, rmsnorm},
-      {"split_heads", 1, {"offset", "heads", "head_dim"}, {}, split_heads},
+      {"rmsnorm", 2, {"eps"}, {"offset"}, rmsnorm},
+      {"split_heads", 1, {"offset", "head_dim"}, {"heads"}, split_heads},
       {"rope",
        3,
        {"theta"},
@@ -186,6 +192,7 @@ const std::vector<OpDefinition>& op_table() {
        {"first_1", "rows_1", "first_2", "rows_2", "first_3", "rows_3"},
        adapter_matrix},
       {"head_sum", 1, {"factor"}, {}, head_sum},
+      {"scale", 1, {"factor"}, {}, scale},
       {"scale_heads", 1, {"factor"}, {}, scale_heads},
       {"l2norm", 2, {"eps"}, {}, l2norm},
       {"gelu", 1, {}, {}, gelu},

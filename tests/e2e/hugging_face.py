@@ -31,7 +31,7 @@ except ImportError:
     peft = None
 
 TOLERANCE = 1e-4
-TEXT = "".join(f"line {i}: the quick brown fox — naïve café, 123\n" for i in range(60))
+TEXT = "".join(f"line {i}: it's the quick brown fox — naïve café, 123\n" for i in range(60))
 PROMPTS = ["t", "naïve café — brown\n\nfox 321", "it's  café, 123"]
 
 GPT2 = {"norm": "layernorm", "position": "learned", "hidden_act": "gelu_tanh"}
@@ -39,6 +39,8 @@ NO_BIASES = {"norm_bias": False, "attention_bias": False, "attention_output_bias
 LLAMA = {"norm": "rmsnorm", "position": "rope", "hidden_act": "swiglu", "num_key_value_heads": 2}
 QWEN2 = {**LLAMA, "attention_bias": True, "attention_output_bias": False}
 QWEN3 = {**LLAMA, "qk_norm": True}
+OLMO2 = {**LLAMA, "norm_placement": "output", "qk_norm": True, "qk_norm_scope": "projection"}
+GEMMA2 = {**LLAMA, "norm_placement": "both", "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
 ODD_HEADS = {**WIDE_HEADS, "num_attention_heads": 3, "num_key_value_heads": 3}  # which do not divide hidden_size
@@ -90,12 +92,17 @@ CASES = {
     "qwen3-head-dim": ("qwen3", {**QWEN3, **WIDE_HEADS}, "byte"),
     "qwen3-biases": ("qwen3", {**QWEN3, **UNTIED, "attention_bias": True}, "byte"),
     "qwen3-odd-heads": ("qwen3", {**QWEN3, **ODD_HEADS}, "byte"),
+    "olmo2-untied": ("olmo2", {**OLMO2, **UNTIED}, "prepared"),
+    "olmo2-head-dim": ("olmo2", {**OLMO2, **WIDE_HEADS, "attention_output_bias": True}, "byte"),
+    "gemma2-tied": ("gemma2", {**GEMMA2, **WINDOWS, "attention_softcap": 20, "logit_softcap": 10}, "prepared"),
+    "gemma2-untied": ("gemma2", {**GEMMA2, **UNTIED, **WIDE_HEADS, "query_pre_attn_scalar": 7, "attention_bias": True}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
 }
 
 
 SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 96, "max_position_embeddings": 64, "initializer_range": 0.2}
+ODD = {"hidden_size": 72, "num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 88}
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 16}
 
@@ -110,6 +117,17 @@ PUBLISHED = {
     "from-mistral": ("mistral", {**SMALL, "sliding_window": 5}, torch.bfloat16, 100_000),
     "from-qwen2": ("qwen2", {**SMALL, "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-qwen3": ("qwen3", {**SMALL, "head_dim": 24}, torch.bfloat16, None),
+    "from-olmo2": ("olmo2", {**SMALL, **ODD}, torch.float32, None),
+    "from-olmo2-biases": ("olmo2", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7,
+                                    "num_hidden_layers": 1, "attention_bias": True, "tie_word_embeddings": True},
+                          torch.bfloat16, None),
+    "from-gemma2": ("gemma2", {**SMALL, **ODD, "head_dim": 24, "sliding_window": 5, "query_pre_attn_scalar": 10},
+                    torch.float32, None),
+    "from-gemma2-uncapped": ("gemma2", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 1,
+                                        "head_dim": 16, "attention_bias": True, "tie_word_embeddings": False,
+                                        "attn_logit_softcapping": None, "final_logit_softcapping": None,
+                                        "sliding_window": 7, "layer_types": ["sliding_attention"] * 2},
+                             torch.bfloat16, None),
 }
 
 
@@ -121,6 +139,8 @@ ADAPTERS = {
     "lora-mistral": ("from-mistral", {"r": 4, "rslora": True}),
     "lora-qwen2": ("from-qwen2", {"r": 8, "target_modules": ["q_proj", "v_proj", "up_proj"]}),
     "lora-qwen3": ("from-qwen3", {"r": 2}),
+    "lora-olmo2": ("from-olmo2", {"r": 4}),
+    "lora-gemma2": ("from-gemma2", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)
@@ -244,7 +264,7 @@ def run_case(hydrac, name, tokenizer_json):
     files = {"bpe": tokenizer_json, "prepared": "prepared/tokenizer.json", "declared": "declared/tokenizer.json"}
     spec = spec_of(name, model, files.get(tokenizer, tokenizer))
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
-    promise = f"# checkpoints are Hugging Face's {family}: transformers loads them\n"
+    promise = f"checkpoints are Hugging Face's {family}: transformers loads them\n"
     require(promise in hydrac("check", f"{name}.yaml"), f"check does not say {promise!r}")
     hydrac("run", "-q", f"{name}.yaml")
     checkpoint = pathlib.Path(hydrac.folder, f"runs/{name}/checkpoint-2")
@@ -283,6 +303,35 @@ def dtype_of(name):
     return PUBLISHED[name][2]
 
 
+def require_same_gradients(hydrac, name, model):
+    """A step of SGD with rate 1 over the only sequence leaves weights minus gradients."""
+    pathlib.Path(hydrac.folder, "sequence.txt").write_text(TEXT[:90])
+    spec = {
+        "name": f"{name}-step", "target": "cpu", "model": {"from": name, "dropout": 0, "attention_dropout": 0},
+        "data": {"path": "sequence.txt", "val_fraction": 0},
+        "train": {"sequence_len": 31, "micro_batch_size": 1, "max_steps": 1, "max_grad_norm": 0,
+                  "lr_scheduler": {"name": "constant"}, "optimizer": {"name": "sgd", "learning_rate": 1, "momentum": 0}},
+        "optimizations": {"threads": 1}, "sample": {"max_new_tokens": 0},
+    }
+    pathlib.Path(hydrac.folder, f"{name}-step.yaml").write_text(json.dumps(spec))
+    shown = hydrac("data", "show", "-q", "--tokens", f"{name}-step.yaml").splitlines()[1:]
+    ids = torch.tensor([[int(line.split()[1]) for line in shown]])
+    require(ids.shape[1] == 32, f"{ids.shape[1]} tokens are shown of a sequence")
+    hydrac("run", "-q", f"{name}-step.yaml")
+    run = pathlib.Path(hydrac.folder, f"runs/{name}-step")
+    after = safetensors.torch.load_file(run / "checkpoint-1/model.safetensors")
+    loss = model(ids, labels=ids).loss
+    loss.backward()
+    ours = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["loss"]
+    require(abs(ours - loss.item()) <= 1e-5 * loss.item(), f"the loss is {ours}, and transformers' {loss.item()}")
+    greatest = 0.0
+    for key, parameter in model.named_parameters():
+        difference = (parameter.detach() - after[key] - parameter.grad).abs().max().item()
+        greatest = max(greatest, difference / parameter.grad.abs().max().item())
+    require(greatest <= 1e-5, f"gradients differ by up to {greatest:.2g} of a tensor's largest")
+    return greatest
+
+
 def run_published(hydrac, name, tokenizer_json):
     """One step without a learning rate leaves the weights as they are."""
     if PUBLISHED[name][0] not in transformers.CONFIG_MAPPING:
@@ -315,7 +364,8 @@ def run_published(hydrac, name, tokenizer_json):
         require(logits.abs().max() > 0.5, "the logits are too small to tell models apart")
         greatest = max(greatest, (logits - theirs).abs().max().item())
     require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
-    print(f"{name}: {dtype_of(name)}, logits differ by up to {greatest:.2g}", flush=True)
+    gradients = require_same_gradients(hydrac, name, model)
+    print(f"{name}: {dtype_of(name)}, logits differ by up to {greatest:.2g}, gradients by {gradients:.2g}", flush=True)
 
 
 def run_adapter(hydrac, name, tokenizer_json):

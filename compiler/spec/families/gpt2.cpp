@@ -1,0 +1,65 @@
+#include "spec/families/list.h"
+#include "spec/families/rows.h"
+
+namespace hydrac::spec {
+
+Family gpt2() {
+  static constexpr ModuleName kModules[] = {
+      {"token_embedding", "transformer.wte"},       {"position_embedding", "transformer.wpe"},
+      {"attn_norm", "transformer.h.{}.ln_1"},       {"attn.q", "transformer.h.{}.attn.c_attn"},
+      {"attn.k", "transformer.h.{}.attn.c_attn"},   {"attn.v", "transformer.h.{}.attn.c_attn"},
+      {"attn.out", "transformer.h.{}.attn.c_proj"}, {"mlp_norm", "transformer.h.{}.ln_2"},
+      {"mlp.up", "transformer.h.{}.mlp.c_fc"},      {"mlp.down", "transformer.h.{}.mlp.c_proj"},
+      {"final_norm", "transformer.ln_f"},           {"head", "lm_head"},
+  };
+  const Rows own = {
+      written("architectures", R"(["GPT2LMHeadModel"])"),
+      written("model_type", R"("gpt2")"),
+      fixed("model.norm", "layernorm"),
+      zeros_if_missing("model.norm_bias", "true"),
+      zeros_if_missing("model.attention_bias", "true"),
+      zeros_if_missing("model.attention_output_bias", "true"),
+      zeros_if_missing("model.mlp_bias", "true"),
+      zeros_if_missing("model.position", "learned"),
+      rule("model.position", "learned positions, which may be zeros, and no rope",
+           [](const Spec& s, const FamilyRow&) { return s.model.position != Position::rope; }),
+      only("model.qk_norm", "false"),
+      rule("model.num_key_value_heads", "as many as query heads",
+           [](const Spec& s, const FamilyRow&) {
+             return s.model.num_key_value_heads == s.model.num_attention_heads;
+           }),
+      rule("model.head_dim", "hidden_size / num_attention_heads",
+           [](const Spec& s, const FamilyRow&) {
+             return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
+           }),
+      only("model.sliding_window", "0"),
+      needed("vocab_size", "model.vocab_size"),
+      needed("n_positions", "model.max_position_embeddings"),
+      needed("n_embd", "model.hidden_size"),
+      needed("n_layer", "model.num_hidden_layers"),
+      needed("n_head", "model.num_attention_heads"),
+      optional("n_inner", "model.intermediate_size"),
+      activation("activation_function", /*gated=*/false, "gelu_tanh"),
+      optional("layer_norm_epsilon", "model.norm_eps", "1e-5"),
+      residual_dropout("resid_pdrop"),
+      also_written("embd_pdrop", "model.dropout"),
+      optional("attn_pdrop", "model.attention_dropout", "0.1"),
+      optional("tie_word_embeddings", "model.tie_word_embeddings", "true"),
+      optional("initializer_range", "model.initializer_range", "0.02"),
+      stored_type(),
+      written("bos_token_id", "null"),
+      written("eos_token_id", "null"),
+      refused_unless("scale_attn_weights", "true", "attention without scaling is not supported"),
+      refused_unless("scale_attn_by_inverse_layer_idx", "false",
+                     "scaling attention by the layer's index is not supported"),
+      refused_unless("add_cross_attention", "false", "cross-attention is not supported"),
+  };
+  return {.model_type = "gpt2",
+          .name = "GPT-2",
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own}),
+          .modules = kModules,
+          .biases = StoredBiases::always,
+          .stores_in_out = true};
+}
+
+}  // namespace hydrac::spec

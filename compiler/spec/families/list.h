@@ -1,0 +1,17 @@
+// The families of models that hydrac has, each in a file of its own. A new one is also in the list of
+// family.cpp.
+#pragma once
+#include "spec/family.h"
+
+namespace hydrac::spec {
+
+Family gpt2();
+Family llama();
+Family mistral();
+Family qwen2();
+Family qwen3();
+Family olmo2();
+Family gemma2();
+Family own_models();
+
+}  // namespace hydrac::spec

@@ -1,0 +1,78 @@
+// The usual rows of a family's table (spec/family.h), and the rows and names that families share.
+#pragma once
+#include <initializer_list>
+
+#include "spec/family.h"
+
+namespace hydrac::spec {
+
+// A key that config.json must have.
+FamilyRow needed(std::string_view theirs, std::string_view ours);
+// A key that may be absent or null, which stands for `if_absent`, or for our default where that is empty.
+FamilyRow optional(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
+// Likewise, for families whose models on their way out all have our default.
+FamilyRow read_only(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
+// All models of the family have `value`. `has`: in words, where it is not the value.
+FamilyRow fixed(std::string_view ours, std::string_view value, std::string_view has = "");
+// Likewise, for a value that reading leaves to our default.
+FamilyRow only(std::string_view ours, std::string_view value, std::string_view has = "");
+// What all models of the family are read with, and one on its way out may lack: its checkpoint then has
+// zeros.
+FamilyRow zeros_if_missing(std::string_view ours, std::string_view value);
+// config.json must not say anything but `value`, if it has the key.
+FamilyRow refused_unless(std::string_view theirs, std::string_view value, std::string_view otherwise);
+// A key that is always written so, as JSON.
+FamilyRow written(std::string_view theirs, std::string_view json);
+// A second key for one of ours, which another row reads.
+FamilyRow also_written(std::string_view theirs, std::string_view ours);
+// A restriction that no key of config.json says.
+FamilyRow rule(std::string_view ours, std::string_view has, bool (*holds)(const Spec&, const FamilyRow&));
+
+FamilyRow activation(std::string_view theirs, bool gated, std::string_view if_absent);
+// Read with embd_pdrop, which must be equal: one key of ours is two there.
+FamilyRow residual_dropout(std::string_view theirs);
+FamilyRow stored_type();
+// One key for the biases of queries, keys, values and output.
+FamilyRow attention_biases();
+// A null is as many as query heads.
+FamilyRow key_value_heads(std::string_view if_absent);
+// A number whose 0 is null there.
+FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_view if_absent);
+
+using Rows = std::vector<FamilyRow>;
+Rows joined(std::initializer_list<Rows> parts);
+
+// Every family: language models over tokens whose layers are alike.
+Rows plain_rows();
+// Norms of a branch's input alone.
+Rows input_norm_rows();
+// Norms' weights, embeddings, attention scores and logits as they are: no offset, factor or softcap.
+Rows plain_stream_rows();
+// Some configurations refuse others, whatever head_dim is.
+FamilyRow heads_divide_width();
+
+// What tells apart families with rms norms, rope and a gated mlp: what the first row writes, and what stands for
+// keys that are absent.
+struct RopeFamily {
+  std::string_view model_type, architectures;  // JSON
+  std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
+  std::string_view activation_key = "hidden_act", activation = "swiglu";
+};
+Rows rope_rows(const RopeFamily&);
+// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but no
+// model on its way out has any.
+Rows llama_rows(const RopeFamily&);
+// Those that come last: rope's scaling, and no tokens that begin or end texts.
+Rows last_rows();
+// A sliding window with the keys of Qwen, which must switch it on; on the way out in the layers of
+// sliding_window_pattern.
+Rows switched_window_rows();
+// Read as those, but no model on its way out has a window.
+Rows no_window_rows();
+
+std::span<const ModuleName> llama_modules();
+
+// layer_types as JSON.
+std::string layer_types(const Model&);
+
+}  // namespace hydrac::spec
