@@ -51,16 +51,16 @@ Rows plain_stream_rows();
 // Some configurations refuse others, whatever head_dim is.
 FamilyRow heads_divide_width();
 
-// What tells apart families with rms norms, rope and a gated mlp: what the first row writes, and what stands for
-// keys that are absent.
+// What tells apart families with rms norms, rope and a gated mlp: what the first row writes, and what stands
+// for keys that are absent.
 struct RopeFamily {
   std::string_view model_type, architectures;  // JSON
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
   std::string_view activation_key = "hidden_act", activation = "swiglu";
 };
 Rows rope_rows(const RopeFamily&);
-// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but no
-// model on its way out has any.
+// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
+// no model on its way out has any.
 Rows llama_rows(const RopeFamily&);
 // Those that come last: rope's scaling, and no tokens that begin or end texts.
 Rows last_rows();
