@@ -242,8 +242,8 @@ Rows llama_rows(const RopeFamily& family) {
 Rows last_rows() {
   return {{"rope_scaling", "model.rope_scaling.factor", "", read_rope, write_rope_scaling},
           {.theirs = "rope_parameters", .ours = "", .value = "", .read = read_rope},
-          // Which tokens begin and end texts is in generation_config.json; without a word here, transformers
-          // would take the ids that the family's own tokenizer has.
+          // The tokens that begin and end texts are in generation_config.json; without a word here,
+          // transformers would take the ids that the family's own tokenizer has.
           written("bos_token_id", "null"),
           written("eos_token_id", "null")};
 }
@@ -298,7 +298,7 @@ std::span<const ModuleName> llama_modules() {
       {"mlp.down", "model.layers.{}.mlp.down_proj"},
       {"final_norm", "model.norm"},
       {"head", "lm_head"},
-      // Of models that no family has.
+      // These are of models that no family has.
       {"position_embedding", "model.embed_positions"},
       {"attn_output_norm", "model.layers.{}.attn_output_norm"},
       {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},

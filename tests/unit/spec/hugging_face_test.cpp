@@ -50,7 +50,7 @@ TEST(HuggingFace, KnowsTheSevenFamilies) {
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
 }
 
-// What a family's table writes of a model with nothing at its default, it reads as that model.
+// A family's table reads the config.json that it writes of a model without defaults as that model.
 TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
   const std::string sizes =
       "hidden_size: 192, num_attention_heads: 3, num_hidden_layers: 3, head_dim: 64, intermediate_size: 320, "
