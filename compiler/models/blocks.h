@@ -35,9 +35,7 @@ struct Build {
 
   // The slot of the layer a loop region is at, and `offset` further on: of a parameter, or of a value with
   // slots for all layers. `none` for a parameter the model does not have.
-  Use layer(ir::ValueId value, int offset = 0) const {
-    return model.parameters.at(value, of_layer(offset));
-  }
+  Use layer(ir::ValueId value, int offset = 0) const { return model.parameters.at(value, of_layer(offset)); }
   ir::Slot of_layer(int offset = 0) const { return {true, first_layer + offset}; }
   Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
   // Whether that layer, or one further on, computes only tokens that its router chooses: the last of each

@@ -8,7 +8,8 @@ namespace hydrac::models {
 
 namespace {
 
-// Rows of the token embedding, times what the model multiplies them by. `into`: an existing use for them, or none.
+// Rows of the token embedding, times what the model multiplies them by. `into`: an existing use for them, or
+// none.
 Use look_up(ops::RegionBuilder& b, const Build& build, Use into, const std::string& name) {
   const spec::Spec& spec = build.model.spec;
   const Use table = build.fixed(build.model.parameters.token_embedding);

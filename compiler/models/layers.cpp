@@ -46,8 +46,9 @@ Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next)
   return ops::add(block, middle, from_mlp, "residual");
 }
 
-// The stream and, where layers have norms of their input, its norm: each with a slot in front of each layer and
-// one behind the last. A layer's norm stands at the end of the layer before, where it is one kernel with the sum.
+// The stream and, where layers have norms of their input, its norm: each with a slot in front of each layer
+// and one behind the last. A layer's norm stands at the end of the layer before, where it is one kernel with
+// the sum.
 struct Stream {
   ValueId residual = ir::kNoValue, normed = ir::kNoValue;
 };
@@ -145,7 +146,8 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
   }
   if (!p.final_norm.exists()) return {stream.residual, build.fixed(stream.normed, layers)};
   ops::RegionBuilder output(model.graph, add_region(function, "output", 0));
-  return {stream.residual, norm(output, build, build.fixed(stream.residual, layers), {}, p.final_norm, "normed")};
+  return {stream.residual,
+          norm(output, build, build.fixed(stream.residual, layers), {}, p.final_norm, "normed")};
 }
 
 }  // namespace hydrac::models

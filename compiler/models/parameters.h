@@ -37,11 +37,11 @@ struct Parameters {
   ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
   ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
   ir::ValueId input_weight = ir::kNoValue, input_bias = ir::kNoValue;  // series: [C,F], [C]
-  // The norm of attention's input; slot N is the norm after the last layer, so that a layer ends with the next
-  // one's norm.
-  NormParameters attn_norm;  // x N+1
-  std::shared_ptr<const Attention> attention;                                  // with its own
-  NormParameters mlp_norm;  // of its input
+  // The norm of attention's input; slot N is the norm after the last layer, so that a layer ends with the
+  // next one's norm.
+  NormParameters attn_norm;                    // x N+1
+  std::shared_ptr<const Attention> attention;  // with its own
+  NormParameters mlp_norm;                     // of its input
   NormParameters attn_output_norm, mlp_output_norm;
   NormParameters final_norm;  // after the last layer, where layers have no norms of their input
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first

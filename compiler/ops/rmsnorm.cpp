@@ -1,5 +1,6 @@
 // Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd =
-// 1/sqrt(mean(x^2) + eps). rmsnorm_again finds rstd in memory. With the attribute "offset" w is that plus the weight.
+// 1/sqrt(mean(x^2) + eps). rmsnorm_again finds rstd in memory. With the attribute "offset" w is that plus the
+// weight.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -92,7 +93,8 @@ void rmsnorm_reference(const ir::Node& node, const std::vector<Tensor64>& in, st
   }
 }
 
-void rmsnorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void rmsnorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                             std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (size_t i = 0; i < in[0].data.size(); ++i)
     out[0].data[i] = in[0].data[i] * in[2].data[i / c] * (in[1].data[i % c] + offset_of(node));
@@ -100,7 +102,8 @@ void rmsnorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& 
 
 std::string rmsnorm_formula(const ir::Node& node) {
   const std::string weight = offset_of(node) == 0 ? "norm_weight" : "(norm_weight + offset)";
-  return "normed = x rstd " + weight + (node.op == ir::Op::rmsnorm ? ", rstd = 1 / sqrt(mean(x^2) + eps)" : "");
+  return "normed = x rstd " + weight +
+         (node.op == ir::Op::rmsnorm ? ", rstd = 1 / sqrt(mean(x^2) + eps)" : "");
 }
 
 std::string rmsnorm_backward_formula(const ir::Node& node) {

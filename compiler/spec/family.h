@@ -33,7 +33,7 @@ struct ModuleName {
 };
 
 // Biases and position embeddings that checkpoints have: those of the model; all of attention's or none;
-// always all. What the model lacks is stored as zeros.
+// always all. Those that the model lacks are stored as zeros.
 enum class StoredBiases { as_modeled, attention_together, always };
 
 struct Family {

@@ -74,6 +74,15 @@ const Case kCases[] = {
      "norm_eps: 1e-6",
      "sequence_len: 16, micro_batch_size: 2, optimizer: {name: lion}, "
      "lr_scheduler: {name: wsd, warmup_steps: 1, decay_steps: 11}"},
+    {"Olmo2Accumulated",
+     "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 32, intermediate_size: 128, vocab_size: 256, norm_placement: output, qk_norm: true, qk_norm_scope: projection, "
+     "dropout: 0.1",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"Gemma2TheNormsRecomputed",
+     "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 32, intermediate_size: 128, vocab_size: 256, "
+     "norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 3, hidden_act: geglu_tanh, attention_softcap: 50, logit_softcap: 30, "
+     "sliding_window: 5, sliding_window_pattern: 2",
+     "sequence_len: 16, micro_batch_size: 2"},
     {"Qwen2WithBiasesAndStretchedRopeSgdConstant",
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, attention_bias: true, "
      "attention_output_bias: false, rope_theta: 500, dropout: 0.1, rope_scaling: {rope_type: llama3, factor: 8, "

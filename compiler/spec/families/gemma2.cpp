@@ -1,5 +1,5 @@
-// Norms of the branches' inputs and outputs, with an offset of 1; scaled embeddings; softcaps; a window in every
-// other layer.
+// Norms of the branches' inputs and outputs, with an offset of 1; scaled embeddings; softcaps; a window in
+// every other layer.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 #include "spec/hf_keys.h"
@@ -54,14 +54,16 @@ Family gemma2() {
          const Model& m = spec.model;
          return std::to_string(m.sliding_window > 0 ? m.sliding_window : m.max_position_embeddings);
        }},
-      {.theirs = "layer_types", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
-         return layer_types(spec.model);
-       }},
+      {.theirs = "layer_types",
+       .ours = "",
+       .value = "",
+       .write = [](const Spec& spec, const FamilyRow&) { return layer_types(spec.model); }},
       refused_unless("use_bidirectional_attention", "false", "attention to later tokens is not supported"),
       // The older name of hidden_activation, which transformers does not read.
-      {.theirs = "hidden_act", .ours = "", .value = "", .read = [](HfKeys& keys, const FamilyRow& row) {
-         keys.take(row.theirs);
-       }},
+      {.theirs = "hidden_act",
+       .ours = "",
+       .value = "",
+       .read = [](HfKeys& keys, const FamilyRow& row) { keys.take(row.theirs); }},
   };
   return {.model_type = "gemma2",
           .name = "Gemma 2",

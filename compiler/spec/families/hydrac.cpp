@@ -1,4 +1,4 @@
-// What hydrac writes of a model that Hugging Face has no name for: the spec's keys, and Llama's names of
+// Models that Hugging Face has no name for: the spec's keys, and Llama's names of
 // tensors.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"

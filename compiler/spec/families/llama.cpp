@@ -14,8 +14,10 @@ Family llama() {
   };
   return {.model_type = "llama",
           .name = "Llama",
-          .rows = joined({llama_rows({.model_type = R"("llama")", .architectures = R"(["LlamaForCausalLM"])", .key_value_heads = ""}), own,
-                          no_window_rows(), last_rows()}),
+          .rows = joined({llama_rows({.model_type = R"("llama")",
+                                      .architectures = R"(["LlamaForCausalLM"])",
+                                      .key_value_heads = ""}),
+                          own, no_window_rows(), last_rows()}),
           .modules = llama_modules(),
           .biases = StoredBiases::attention_together};
 }

@@ -33,8 +33,10 @@ Family mistral() {
   };
   return {.model_type = "mistral",
           .name = "Mistral",
-          .rows = joined({llama_rows({.model_type = R"("mistral")", .architectures = R"(["MistralForCausalLM"])", .key_value_heads = "8"}), own,
-                          last_rows()}),
+          .rows = joined({llama_rows({.model_type = R"("mistral")",
+                                      .architectures = R"(["MistralForCausalLM"])",
+                                      .key_value_heads = "8"}),
+                          own, last_rows()}),
           .modules = llama_modules()};
 }
 

@@ -14,8 +14,10 @@ Family qwen2() {
   };
   return {.model_type = "qwen2",
           .name = "Qwen2",
-          .rows = joined({llama_rows({.model_type = R"("qwen2")", .architectures = R"(["Qwen2ForCausalLM"])", .key_value_heads = "32"}), own,
-                          switched_window_rows(), last_rows()}),
+          .rows = joined({llama_rows({.model_type = R"("qwen2")",
+                                      .architectures = R"(["Qwen2ForCausalLM"])",
+                                      .key_value_heads = "32"}),
+                          own, switched_window_rows(), last_rows()}),
           .modules = llama_modules(),
           .qwen2_tokenizer = true};
 }

@@ -183,19 +183,17 @@ Rows plain_rows() {
 }
 
 FamilyRow heads_divide_width() {
-  return rule("model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
-              [](const Spec& s, const FamilyRow&) {
-                return s.model.hidden_size % s.model.num_attention_heads == 0;
-              });
+  return rule(
+      "model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
+      [](const Spec& s, const FamilyRow&) { return s.model.hidden_size % s.model.num_attention_heads == 0; });
 }
 
 Rows plain_stream_rows() {
-  return {only("model.norm_offset", "0.0"),
-          only("model.scale_embedding", "false"),
-          rule("model.query_pre_attn_scalar", "head_dim",
-               [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
-          only("model.attention_softcap", "0.0"),
-          only("model.logit_softcap", "0.0")};
+  return {
+      only("model.norm_offset", "0.0"), only("model.scale_embedding", "false"),
+      rule("model.query_pre_attn_scalar", "head_dim",
+           [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
+      only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
 }
 
 Rows input_norm_rows() {
@@ -213,16 +211,16 @@ Rows rope_rows(const RopeFamily& family) {
       needed("hidden_size", "model.hidden_size"),
       needed("num_hidden_layers", "model.num_hidden_layers"),
       needed("num_attention_heads", "model.num_attention_heads"),
-          key_value_heads(family.key_value_heads),
-          optional("head_dim", "model.head_dim", family.head_dim),
+      key_value_heads(family.key_value_heads),
+      optional("head_dim", "model.head_dim", family.head_dim),
       needed("intermediate_size", "model.intermediate_size"),
       needed("max_position_embeddings", "model.max_position_embeddings"),
-          activation(family.activation_key, true, family.activation),
-          optional("rms_norm_eps", "model.norm_eps", family.norm_eps),
+      activation(family.activation_key, true, family.activation),
+      optional("rms_norm_eps", "model.norm_eps", family.norm_eps),
       optional("rope_theta", "model.rope_theta", "10000"),
       optional("attention_dropout", "model.attention_dropout", "0"),
       optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
-          optional("initializer_range", "model.initializer_range", "0.02"),
+      optional("initializer_range", "model.initializer_range", "0.02"),
       stored_type(),
       written("architectures", family.architectures),
       refused_unless("use_mrope", "false", "multimodal rope is not supported"),
@@ -244,8 +242,8 @@ Rows llama_rows(const RopeFamily& family) {
 Rows last_rows() {
   return {{"rope_scaling", "model.rope_scaling.factor", "", read_rope, write_rope_scaling},
           {.theirs = "rope_parameters", .ours = "", .value = "", .read = read_rope},
-          // Which tokens begin and end texts is in generation_config.json; without a word here, transformers
-          // would take the ids that the family's own tokenizer has.
+          // The tokens that begin and end texts are in generation_config.json; without a word here,
+          // transformers would take the ids that the family's own tokenizer has.
           written("bos_token_id", "null"),
           written("eos_token_id", "null")};
 }
@@ -300,7 +298,7 @@ std::span<const ModuleName> llama_modules() {
       {"mlp.down", "model.layers.{}.mlp.down_proj"},
       {"final_norm", "model.norm"},
       {"head", "lm_head"},
-      // Of models that no family has.
+      // These are of models that no family has.
       {"position_embedding", "model.embed_positions"},
       {"attn_output_norm", "model.layers.{}.attn_output_norm"},
       {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},

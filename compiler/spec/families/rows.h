@@ -16,8 +16,7 @@ FamilyRow read_only(std::string_view theirs, std::string_view ours, std::string_
 FamilyRow fixed(std::string_view ours, std::string_view value, std::string_view has = "");
 // Likewise, for a value that reading leaves to our default.
 FamilyRow only(std::string_view ours, std::string_view value, std::string_view has = "");
-// What all models of the family are read with, and one on its way out may lack: its checkpoint then has
-// zeros.
+// Likewise on the way in; a model on its way out may lack it, and its checkpoint then has zeros.
 FamilyRow zeros_if_missing(std::string_view ours, std::string_view value);
 // config.json must not say anything but `value`, if it has the key.
 FamilyRow refused_unless(std::string_view theirs, std::string_view value, std::string_view otherwise);
@@ -51,16 +50,16 @@ Rows plain_stream_rows();
 // Some configurations refuse others, whatever head_dim is.
 FamilyRow heads_divide_width();
 
-// What tells apart families with rms norms, rope and a gated mlp: what the first row writes, and what stands for
-// keys that are absent.
+// Families with rms norms, rope and a gated mlp differ in these: model_type, and the values that stand
+// for absent keys.
 struct RopeFamily {
   std::string_view model_type, architectures;  // JSON
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
   std::string_view activation_key = "hidden_act", activation = "swiglu";
 };
 Rows rope_rows(const RopeFamily&);
-// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but no
-// model on its way out has any.
+// All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
+// no model on its way out has any.
 Rows llama_rows(const RopeFamily&);
 // Those that come last: rope's scaling, and no tokens that begin or end texts.
 Rows last_rows();

@@ -142,6 +142,18 @@ INSTANTIATE_TEST_SUITE_P(
                kTrain},
         Config{"QkNormWithoutPositions",
                MODEL("norm: rmsnorm, position: none, qk_norm: true, hidden_act: silu"), kTrain},
+        Config{"Olmo2",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, norm_placement: output, "
+                     "qk_norm: true, "
+                     "qk_norm_scope: projection"),
+               kTrain},
+        Config{"Gemma2",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, norm_placement: both, "
+                     "norm_offset: 1, "
+                     "scale_embedding: true, query_pre_attn_scalar: 3, hidden_act: geglu_tanh, dropout: 0.2"),
+               kTrain},
+        Config{"LayernormOfBothSides",
+               MODEL("norm: layernorm, position: learned, norm_placement: both, hidden_act: gelu"), kTrain},
         Config{"NoBias",
                MODEL("norm: layernorm, norm_bias: false, attention_bias: false, mlp_bias: false, position: "
                      "learned, hidden_act: relu2"),

@@ -194,6 +194,17 @@ INSTANTIATE_TEST_SUITE_P(
                "intermediate_size: 17, vocab_size: 97, sliding_window: 50, sliding_window_pattern: 2, "
                "attention_softcap: 0.5, logit_softcap: 0.7, attention_dropout: 0.2",
                "sequence_len: 130, micro_batch_size: 2, label_smoothing: 0.1"},
+        Config{"Olmo2",
+               "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 31, norm_placement: output, qk_norm: true, "
+               "qk_norm_scope: projection",
+               "sequence_len: 37, micro_batch_size: 2"},
+        Config{"Gemma2",
+               "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 31, hidden_act: geglu_tanh, norm_placement: both, "
+               "norm_offset: 1, "
+               "scale_embedding: true, query_pre_attn_scalar: 3",
+               "sequence_len: 37, micro_batch_size: 2"},
         Config{"Encoder",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: classification, num_labels: 3, attention_mask: none, logit_softcap: 0.7",

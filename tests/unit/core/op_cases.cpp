@@ -24,6 +24,9 @@ void add_norms(std::vector<OpCase>& cases) {
     cases.push_back({std::string("rmsnorm") + label,
                      {x(sizes), parameter({c})},
                      [](RegionBuilder& b, const Uses& in) { ops::rmsnorm(b, in[0], in[1], 1e-5, "y"); }});
+    cases.push_back({std::string("rmsnormOffset") + label,
+                     {x(sizes), parameter({c})},
+                     [](RegionBuilder& b, const Uses& in) { ops::rmsnorm(b, in[0], in[1], 1e-5, "y", 1); }});
   }
   const CaseInput mean = given({2, 3}, {0.5, -1, 2, 0, 1.5, -0.25}),
                   rstd = given({2, 3}, {1, 0.5, 3, 2, 0.1, 7}), weight = given({2}, {3, -0.5}),
@@ -40,6 +43,12 @@ void add_norms(std::vector<OpCase>& cases) {
                    again(ir::Op::layernorm_again),
                    false});
   cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again(ir::Op::rmsnorm_again), false});
+  cases.push_back({"rmsnorm_againOffset",
+                   {x({2, 3, 2}), weight, rstd},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit(ir::Op::rmsnorm_again, in, "y", b.shape(in[0]), {{"offset", 1.0}});
+                   },
+                   false});
 }
 
 void add_pointwise(std::vector<OpCase>& cases) {
@@ -98,6 +107,8 @@ void add_pointwise(std::vector<OpCase>& cases) {
   cases.push_back({"bias_add",
                    {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
                    [](RegionBuilder& b, const Uses& in) { ops::bias_add(b, in[0], in[1], "y"); }});
+  cases.push_back(
+      {"scale", {x({2, 3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::scale(b, in[0], 7.5, "y"); }});
   cases.push_back({"scale_rows",
                    {x({2, 3, 5}), given({2, 3}, {1, 0, 1, 0.5, 1, 0})},
                    [](RegionBuilder& b, const Uses& in) { ops::scale_rows(b, in[0], in[1], "y"); }});

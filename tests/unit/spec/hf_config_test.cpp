@@ -189,6 +189,38 @@ TEST(HfConfig, MistralIsLlamaWithoutBiases) {
   EXPECT_EQ(model(R"({"model_type": "mistral", )" + kSizes + "}").sliding_window, 4096);  // so is this
 }
 
+TEST(HfConfig, Gemma2DefaultsAreHuggingFaces) {
+  const auto m = model(R"({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", )" + kSizes + "}");
+  EXPECT_EQ(m.num_key_value_heads, 4);
+  EXPECT_EQ(m.head_dim, 256);
+  EXPECT_EQ(m.query_pre_attn_scalar, 256);
+  EXPECT_EQ(m.hidden_act, Activation::geglu_tanh);
+  EXPECT_EQ(m.attention_softcap, 50);
+  EXPECT_EQ(m.logit_softcap, 30);
+  EXPECT_EQ(m.sliding_window, 4096);
+  EXPECT_EQ(m.sliding_window_pattern, 2);
+  EXPECT_EQ(m.norm_placement, NormPlacement::both);
+  EXPECT_EQ(m.norm_offset, 1);
+  EXPECT_TRUE(m.scale_embedding && m.tie_word_embeddings);
+  EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias || m.qk_norm);
+  const auto uncapped = model(R"({"model_type": "gemma2", "attn_logit_softcapping": null,
+    "final_logit_softcapping": null, "sliding_window": null, )" +
+                              kSizes + "}");
+  EXPECT_EQ(uncapped.attention_softcap, 0);
+  EXPECT_EQ(uncapped.logit_softcap, 0);
+  EXPECT_EQ(uncapped.sliding_window, 0);
+}
+
+TEST(HfConfig, Olmo2NormsBranchesOutputs) {
+  const auto m = model(R"({"model_type": "olmo2", )" + kSizes + "}");
+  EXPECT_EQ(m.num_key_value_heads, 32);
+  EXPECT_EQ(m.norm_eps, 1e-5);
+  EXPECT_EQ(m.norm_placement, NormPlacement::output);
+  EXPECT_TRUE(m.qk_norm);
+  EXPECT_EQ(m.qk_norm_scope, QkNormScope::projection);
+  EXPECT_FALSE(m.attention_bias || m.tie_word_embeddings);
+}
+
 TEST(HfConfig, ReadsWhatHydracWritesOfModelsWithoutANameThere) {
   const auto m = model(R"({"model_type": "hydrac", "from": "", "hidden_size": 128, "num_hidden_layers": 2,
     "num_attention_heads": 2, "vocab_size": 1024, "norm": "layernorm", "position": "rope", "hidden_act": "geglu_tanh",

@@ -1,7 +1,9 @@
 // Which model of Hugging Face's a spec describes.
 #include <gtest/gtest.h>
 
+#include "spec/hf_config.h"
 #include "spec/hugging_face.h"
+#include "spec/print.h"
 #include "support.h"
 
 namespace hydrac::spec {
@@ -24,7 +26,7 @@ std::string_view family_of_model(const std::string& keys, const std::string& tok
   return family == nullptr ? "" : family->model_type;
 }
 
-TEST(HuggingFace, KnowsTheFiveFamilies) {
+TEST(HuggingFace, KnowsTheSevenFamilies) {
   for (const char* keys :
        {"position: learned, hidden_act: gelu_tanh",
         "position: learned, hidden_act: gelu, tie_word_embeddings: false",
@@ -42,8 +44,53 @@ TEST(HuggingFace, KnowsTheFiveFamilies) {
   EXPECT_EQ(family_of_model("qk_norm: true"), "qwen3");
   EXPECT_EQ(family_of_model("qk_norm: true, " + qwen2), "qwen3");
   EXPECT_EQ(family_of_model("sliding_window: 4"), "mistral");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection"), "olmo2");
+  EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, scale_embedding: true"), "gemma2");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
+}
+
+// A family's table reads the config.json that it writes of a model without defaults as that model.
+TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
+  const std::string sizes =
+      "hidden_size: 192, num_attention_heads: 3, num_hidden_layers: 3, head_dim: 64, intermediate_size: 320, "
+      "vocab_size: 300, max_position_embeddings: 77, norm_eps: 2e-4, attention_dropout: 0.25, "
+      "initializer_range: 0.125, tie_word_embeddings: ";
+  const std::string rope =
+      "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, rope_scaling: {factor: 3, low_freq_factor: "
+      "2, "
+      "high_freq_factor: 5, original_max_position_embeddings: 50}";
+  const std::string window = ", sliding_window: 7", alternating = window + ", sliding_window_pattern: 2";
+  const std::pair<const char*, std::string> models[] = {
+      {"gpt2", "norm: layernorm, position: learned, hidden_act: relu2, dropout: 0.5"},
+      {"llama", rope + ", attention_bias: true, mlp_bias: true"},
+      {"mistral", rope + window},
+      {"qwen2", rope + alternating + ", attention_bias: true, attention_output_bias: false"},
+      {"qwen3", rope + alternating + ", qk_norm: true, attention_bias: true"},
+      {"olmo2",
+       rope + ", norm_placement: output, qk_norm: true, qk_norm_scope: projection, attention_bias: true"},
+      {"gemma2",
+       rope + alternating +
+           ", norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 9, "
+           "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
+  };
+  ASSERT_EQ(std::size(models), families().size());
+  const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
+                            "}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\nmodel: {";
+  for (const auto& [model_type, keys] : models) {
+    for (const char* tied : {"true, ", "false, "}) {
+      const Loaded written = load(begin + sizes + tied + keys + "}\n");
+      ASSERT_TRUE(written.spec) << written.text();
+      ASSERT_EQ(family_of(*written.spec).model_type, model_type)
+          << describe(hugging_face_model(*written.spec), false);
+      const Folder folder;
+      const std::string config = folder.write("config.json", config_json(*written.spec));
+      const Loaded read = load(begin + "from: " + config + "}\n");
+      ASSERT_TRUE(read.spec) << read.text();
+      EXPECT_EQ(read.text(), "") << model_type;
+      EXPECT_EQ(read.spec->model, written.spec->model) << model_type << to_yaml(*read.spec);
+    }
+  }
 }
 
 TEST(HuggingFace, WritesQwen2WhereTheTokenizerIsAsItsClass) {
@@ -99,6 +146,14 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
        "data.tokenizer"},
       {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
+      {"norm_placement: output", "model.qk_norm"},
+      {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
+      {"norm_placement: both, norm_offset: 1", "model.scale_embedding"},
+      {"qk_norm: true, qk_norm_scope: projection", "model.qk_norm_scope"},
+      {"scale_embedding: true", "model.scale_embedding"},
+      {"norm_offset: 0.5", "model.norm_offset"},
+      {"query_pre_attn_scalar: 5", "model.query_pre_attn_scalar"},
+      {"attention_softcap: 5", "model.attention_softcap"},
   };
   for (const auto& [keys, key] : cases) {
     const HuggingFaceModel model = model_of(keys);
