@@ -275,11 +275,10 @@ TEST(Emit, ASharedUpdateIsEmitted) {
                     layout = slurp(place / "program/layout.cpp");
   for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.run({Collective::all_gather}, {elements(", ", copies.token_embedding, ",
+  for (const char* line : {"{Collective::all_gather}", ", copies.token_embedding, ",
                            "run.ranks.run({Collective::all_reduce}, {elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
-  for (const char* line :
-       {"run.ranks.run({Collective::reduce_scatter}, ", "side.wait(run.after_", "_by_turns[l % 2]);"})
+  for (const char* line : {"{Collective::reduce_scatter}", "side.wait(run.after_", "_by_turns[l % 2]);"})
     EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
        {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",
