@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "program/cost.h"
-#include "runtime/parallel/ranks.h"
+#include "runtime/parallel/collective.h"
 
 namespace hydrac::codegen {
 
@@ -35,35 +35,32 @@ program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node) {
   return gemm;
 }
 
+namespace {
+
+using runtime::Collective;
+
+// The one of the op's name, but for sums out of place and for slots, which have two directions.
+std::optional<Collective::Kind> collective_of(const ir::Node& node) {
+  if (node.op == ir::Op::sum_over_ranks) return Collective::all_reduce;
+  if (node.op == ir::Op::all_to_all)
+    return node.flag("to_owners") ? Collective::to_owners : Collective::from_owners;
+  return runtime::collective_named(to_string(node.op));
+}
+
+}  // namespace
+
 std::optional<program::Call> call_of_ranks(const ir::Node& node) {
-  using runtime::RankGroup;
-  const RankGroup group = node.optional_flag("tensor") ? RankGroup::tensor : RankGroup::data;
-  program::Call call;
-  call.arguments = node.inputs;
+  const std::optional<Collective::Kind> kind = collective_of(node);
+  if (!kind) return std::nullopt;
+  program::Collective collective{{.kind = *kind}};
+  collective.in_place = node.op == ir::Op::all_reduce;
+  if (node.op == ir::Op::sum_over_ranks || node.optional_flag("tensor"))
+    collective.group = runtime::RankGroup::tensor;
+  if (node.optional_flag("largest")) collective.reduction = runtime::Reduction::max;
+  program::Call call{.work = collective};
+  if (!collective.in_place) call.arguments = node.inputs;
   call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
-  switch (node.op) {
-    case ir::Op::all_reduce:
-      call.arguments = node.outputs;  // in place
-      call.work = program::AllReduce{group, node.optional_flag("largest")};
-      return call;
-    case ir::Op::sum_over_ranks:
-      call.work = program::SumOverRanks{RankGroup::tensor};
-      return call;
-    case ir::Op::reduce_scatter:
-      call.work = program::ReduceScatter(group);
-      return call;
-    case ir::Op::all_gather:
-      call.work = program::AllGather(group);
-      return call;
-    case ir::Op::own_part:
-      call.work = program::OwnPart(group);
-      return call;
-    case ir::Op::all_to_all:
-      call.work = program::AllToAll(group, node.flag("to_owners"));
-      return call;
-    default:
-      return std::nullopt;
-  }
+  return call;
 }
 
 program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node) {

@@ -11,8 +11,7 @@ namespace hydrac::codegen {
 // A "gemm" node as a library's matmul.
 program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node);
 
-// A node of ranks as a call on its tensors: "all_reduce", "sum_over_ranks", "reduce_scatter", "all_gather",
-// "own_part", "all_to_all". Absent for other ops.
+// A node of ranks, such as "all_reduce", as a call on its tensors. Absent for other ops.
 std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
 // What a "gemm" or a "fused_matmul" multiplies.

@@ -40,11 +40,10 @@ Summed summed_by(const Compiled& c, const program::Call& call) {
     summed.bytes += element_count(value.shape) * size_of(value.dtype);
     ++summed.tensors;
   };
-  if (program::is<program::AllReduce>(call)) {
-    for (const ir::Use use : call.arguments) count(use);
-  } else if (const auto* scatter = std::get_if<program::ReduceScatter>(&call.work)) {
-    for (const auto& tensor : scatter->tensors(call.arguments)) count(tensor.whole);
-  }
+  const auto* collective = std::get_if<program::Collective>(&call.work);
+  using Kind = program::Collective::Kind;
+  if (collective && (collective->kind == Kind::all_reduce || collective->kind == Kind::reduce_scatter))
+    for (const auto& tensor : collective->tensors(call.arguments)) count(tensor.from);
   return summed;
 }
 

@@ -7,7 +7,6 @@
 #include "emit/calls.h"
 #include "emit/kernels.h"
 #include "emit/sizes.h"
-#include "runtime/parallel/rank_group.h"
 
 namespace hydrac::emit {
 
@@ -36,62 +35,44 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
         const auto [from, to] = work.tensors(call.arguments);
         return fmt::format("{}.copy({}, {}, {});", queue(call), text(to), text(from), elements(from));
       },
-      [&](const program::AllReduce& work) { return all_reduce(section, call, work); },
-      [&](const program::ReduceScatter& work) { return with_parts(section, call, work); },
-      [&](const program::AllGather& work) { return with_parts(section, call, work); },
-      [&](const program::OwnPart& work) { return with_parts(section, call, work); },
-      [&](const program::AllToAll& work) { return with_parts(section, call, work); },
-      [&](const program::SumOverRanks& work) {
-        const auto [from, to] = work.tensors(call.arguments);
-        if (on_cpu_)
-          return fmt::format("run.sum_over_ranks({}, {}, {});", text(from), text(to), elements(from));
-        return fmt::format("run.ranks.sum_over_ranks(elements({}, {}), {}, {}.cuda_stream());", text(from),
-                           elements(from), text(to), queue(call));
-      }};
+      [&](const program::Collective& work) { return collective(section, call, work); }};
   return std::visit(statement, call.work);
 }
 
 namespace {
 
-// The last argument of a collective, behind a comma.
-std::string group_text(runtime::RankGroup ranks) {
-  return ranks == runtime::RankGroup::tensor ? ", RankGroup::tensor" : "";
+// "{Collective::all_gather, RankGroup::tensor}"
+std::string text_of(const runtime::Collective& collective) {
+  const bool is_sum = collective.reduction == runtime::Reduction::sum,
+             is_data = collective.group == runtime::RankGroup::data;
+  std::string text = fmt::format("Collective::{}", to_string(collective.kind));
+  if (!is_sum || !is_data) text += fmt::format(", RankGroup::{}", is_data ? "data" : "tensor");
+  if (!is_sum) text += ", Reduction::max";
+  return "{" + text + "}";
 }
 
 }  // namespace
 
-std::string CallText::all_reduce(const Section& section, const Call& call,
-                                 const program::AllReduce& work) const {
+std::string CallText::collective(const Section& section, const Call& call,
+                                 const program::Collective& work) const {
   std::vector<std::string> tensors;
-  for (const ir::Use use : call.arguments)
-    tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}}}" : "elements({}, {})"),
-                                  tensors_.text(use, layer_of(section)), elements(use)));
-  const std::string group = group_text(work.ranks);
-  if (on_cpu_) return fmt::format("run.all_reduce({{{}}}{});", fmt::join(tensors, ", "), group);
-  return fmt::format("run.ranks.all_reduce({{{}}}, Reduction::{}, {}.cuda_stream(){});",
-                     fmt::join(tensors, ", "), work.largest ? "max" : "sum", queue(call), group);
-}
-
-std::string CallText::with_parts(const Section& section, const Call& call,
-                                 const program::OfParts& work) const {
-  const bool has_slots = program::is<program::AllToAll>(call);
-  std::vector<std::string> tensors;
-  for (const auto& [whole, part] : work.tensors(call.arguments)) {
-    ir::Shape shape = compiled_.graph.value(part).shape;
+  for (const auto& tensor : work.tensors(call.arguments)) {
+    const std::string from = tensors_.text(tensor.from, layer_of(section)),
+                      to = tensors_.text(tensor.to, layer_of(section));
+    ir::Shape shape = compiled_.graph.value(work.part(tensor)).shape;
     std::string slots;
-    if (has_slots) {
-      slots = fmt::format(", {}", size_text(dimensions_, shape[0]));
+    if (work.has_slots()) {
+      slots = ", " + size_text(dimensions_, shape[0]);
       shape.erase(shape.begin());
     }
-    tensors.push_back(
-        fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}, {}{}}}" : "shared_elements({}, {}, {}{})"),
-                    tensors_.text(whole, layer_of(section)), tensors_.text(part, layer_of(section)),
-                    elements_text(dimensions_, shape), slots));
+    const std::string count = elements_text(dimensions_, shape) + slots;
+    tensors.push_back(on_cpu_         ? fmt::format("{{{}, {}, {}}}", from, to, count)
+                      : work.in_place ? fmt::format("elements({}, {})", to, count)
+                                      : fmt::format("elements({}, {}, {})", from, to, count));
   }
-  const std::string name = name_of(compiled_.program, call), group = group_text(work.ranks);
-  if (on_cpu_) return fmt::format("run.{}({{{}}}{});", name, fmt::join(tensors, ", "), group);
-  return fmt::format("run.ranks.{}({{{}}}, {}.cuda_stream(){});", name, fmt::join(tensors, ", "), queue(call),
-                     group);
+  if (on_cpu_) return fmt::format("run.collective({}, {{{}}});", text_of(work), fmt::join(tensors, ", "));
+  return fmt::format("run.ranks.run({}, {{{}}}, {}.cuda_stream());", text_of(work), fmt::join(tensors, ", "),
+                     queue(call));
 }
 
 std::string CallText::launch(const Section& section, const Call& call, const program::Launch& work) const {

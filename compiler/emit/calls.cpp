@@ -199,7 +199,8 @@ std::string CallText::mark(const CallPosition& behind, int index) const {
 std::string CallText::wait_comment(const Call& call, const Call& awaited, const WaitReason& reason) const {
   const std::string own = tensors_.short_text(reason.own), other = tensors_.short_text(reason.other);
   const bool same = own == other;
-  if (same && program::is<program::AllReduce>(call)) return fmt::format("It sums {}.", own);
+  const auto* collective = std::get_if<program::Collective>(&call.work);
+  if (same && collective && collective->in_place) return fmt::format("It sums {}.", own);
   if (!reason.own_writes)
     return same ? fmt::format("It reads {}.", own) : fmt::format("It reads {}, where {} lies.", own, other);
   const char* does = reason.other_writes ? "writes" : "reads";

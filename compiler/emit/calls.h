@@ -39,10 +39,8 @@ class CallText {
                    const program::Gemm& work) const;
   std::string attention(const program::Section& section, const program::Call& call,
                         const program::Attention& work) const;
-  std::string all_reduce(const program::Section& section, const program::Call& call,
-                         const program::AllReduce& work) const;
-  std::string with_parts(const program::Section& section, const program::Call& call,
-                         const program::OfParts& work) const;
+  std::string collective(const program::Section& section, const program::Call& call,
+                         const program::Collective& work) const;
   std::string accumulation(const program::Section& section, const program::GemmShape& shape) const;
   std::vector<std::string> call_comment(const program::Call& call) const;  // its lines
   std::string gemm_comment(const program::Call& call, const program::Gemm& gemm) const;

@@ -163,23 +163,19 @@ Files Emitter::template_group(const TemplateKernels& group) const {
 
 void Emitter::add_functions() {
   SourceFile step{"What a step is made of.", {"\"memory.h\""}, "", ""};
+  const std::string of_ranks = spec::rank_count(compiled_.spec) == 1
+                                   ? ""
+                                   : "using hydrac::runtime::Collective;\nusing hydrac::runtime::RankGroup;\n"
+                                     "using hydrac::runtime::Reduction;\n";
   if (cpu_) {
     step.includes.push_back("\"runtime/cpu/run.h\"");
-    step.body = "using hydrac::runtime::Run;\n";
-    if (compiled_.spec.parallel.tensor > 1) step.body += "using hydrac::runtime::RankGroup;\n";
-    step.body += "\n";
+    step.body = "using hydrac::runtime::Run;\n" + of_ranks + "\n";
   } else {
     step.includes.push_back("\"runtime/cuda/queue.h\"");
-    step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
-    if (spec::rank_count(compiled_.spec) > 1) {
+    step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n" + of_ranks;
+    if (!of_ranks.empty()) {
       step.includes.push_back("\"runtime/cuda/cuda_step_program.h\"");
-      step.body +=
-          "using hydrac::runtime::cuda::CudaStepProgram;\nusing hydrac::runtime::cuda::elements;\n"
-          "using hydrac::runtime::cuda::Reduction;\n";
-      const bool shares_layers = compiled_.spec.parallel.tensor > 1;
-      if (shares_layers) step.body += "using hydrac::runtime::RankGroup;\n";
-      if (shares_layers || compiled_.pack.sharing_ranks > 1)
-        step.body += "using hydrac::runtime::cuda::shared_elements;\n";
+      step.body += "using hydrac::runtime::cuda::CudaStepProgram;\nusing hydrac::runtime::cuda::elements;\n";
     }
     if (!cudnn_attentions(compiled_).empty()) {
       step.includes.push_back("\"runtime/cudnn/attention.h\"");

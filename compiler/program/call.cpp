@@ -2,17 +2,18 @@
 
 namespace hydrac::program {
 
+bool is(const Call& call, runtime::Collective::Kind kind) {
+  const auto* collective = std::get_if<Collective>(&call.work);
+  return collective && collective->kind == kind;
+}
+
 bool is_collective(const Call& call) {
-  return std::visit([](const auto& work) { return work.is_collective; }, call.work);
+  return is<Collective>(call) && !is(call, Collective::own_part);
 }
 
 std::optional<runtime::RankGroup> ranks_of(const Call& call) {
-  return std::visit(
-      [](const auto& work) -> std::optional<runtime::RankGroup> {
-        if constexpr (requires { work.ranks; }) return work.ranks;
-        return std::nullopt;
-      },
-      call.work);
+  const auto* collective = std::get_if<Collective>(&call.work);
+  return collective ? std::optional(collective->group) : std::nullopt;
 }
 
 const GemmShape* matmul_of(const Call& call) {

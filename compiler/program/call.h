@@ -11,10 +11,7 @@
 #include "ir/graph.h"
 #include "ops/attention_rules.h"
 #include "program/queues.h"
-
-namespace hydrac::runtime {
-enum class RankGroup;  // runtime/parallel/ranks.h
-}
+#include "runtime/parallel/collective.h"
 
 namespace hydrac::program {
 
@@ -61,11 +58,10 @@ struct AttentionShape {
 };
 
 // The alternatives. Templates name a call's arguments: T is ir::Use, or what a reader has made of each of
-// them, such as a pointer; what a call does not have is a T{}. Of a collective, ranks exchange the tensors.
+// them, such as a pointer; what a call does not have is a T{}.
 
 // A kernel of the program; arguments in the order of its parameters.
 struct Launch {
-  static constexpr bool is_collective = false;
   int kernel = -1;  // position in Program::kernels
   Grid grid;
   std::optional<GemmShape> matmul;  // where the kernel computes one matmul, of its first two arguments
@@ -74,7 +70,6 @@ struct Launch {
 // A matmul, by a library. Arguments: A, B, C. On a GPU then a workspace, the bias if there is one, and of
 // 8-bit operands what A's and B's elements are multiplied by.
 struct Gemm {
-  static constexpr bool is_collective = false;
   GemmShape shape;
 
   template <typename T>
@@ -98,7 +93,6 @@ struct Gemm {
 // Attention, by cuDNN. Arguments: q, k, v, out, lse, workspace; of gradients d_out, out, lse, q, k, v, d_q,
 // d_k, d_v, workspace. A GPU's.
 struct Attention {
-  static constexpr bool is_collective = false;
   AttentionShape shape;
 
   template <typename T>
@@ -113,9 +107,7 @@ struct Attention {
 };
 
 // The tensor whose bytes become zero. A GPU's.
-struct Zero {
-  static constexpr bool is_collective = false;
-};
+struct Zero {};
 
 template <typename T>
 struct FromTo {
@@ -124,79 +116,33 @@ struct FromTo {
 
 // A dense tensor, and where it is copied to; one of them is in the host's memory. A GPU's.
 struct Copy {
-  static constexpr bool is_collective = false;
-
   template <typename T>
   FromTo<T> tensors(const std::vector<T>& arguments) const {
     return {arguments.at(0), arguments.at(1)};
   }
 };
 
-// Dense tensors that become their sums over all ranks, or the largest of the ranks' numbers; on the cpu sums
-// of f32.
-struct AllReduce {
-  static constexpr bool is_collective = true;
-  runtime::RankGroup ranks;
-  bool largest = false;
-};
-
-// A tensor, then the one that becomes the sum of all ranks'.
-struct SumOverRanks {
-  static constexpr bool is_collective = true;
-  runtime::RankGroup ranks;
+// What ranks do together. Arguments: dense tensors that it reads, then as many, of the same types, that it
+// makes of them; in place, those that it changes.
+struct Collective : runtime::Collective {
+  bool in_place = false;
 
   template <typename T>
-  FromTo<T> tensors(const std::vector<T>& arguments) const {
-    return {arguments.at(0), arguments.at(1)};
-  }
-};
-
-// A tensor, and the part that a rank has of it: rank r's is the r-th.
-template <typename T>
-struct WholeAndPart {
-  T whole, part;
-};
-
-// What works on whole tensors and a rank's parts of them: one half of the arguments each, all of them dense.
-struct OfParts {
-  runtime::RankGroup ranks;
-  bool parts_first = false;
-
-  template <typename T>
-  std::vector<WholeAndPart<T>> tensors(const std::vector<T>& arguments) const {
-    const size_t count = arguments.size() / 2, whole = parts_first ? count : 0, part = count - whole;
-    std::vector<WholeAndPart<T>> pairs;
-    for (size_t i = 0; i < count; ++i) pairs.push_back({arguments[whole + i], arguments[part + i]});
+  std::vector<FromTo<T>> tensors(const std::vector<T>& arguments) const {
+    const size_t count = in_place ? arguments.size() : arguments.size() / 2;
+    std::vector<FromTo<T>> pairs;
+    for (size_t i = 0; i < count; ++i) pairs.push_back({arguments[i], arguments[in_place ? i : count + i]});
     return pairs;
   }
-};
-// Tensors, then as many that become a part of the sums over ranks of these.
-struct ReduceScatter : OfParts {
-  static constexpr bool is_collective = true;
-  explicit ReduceScatter(runtime::RankGroup group) : OfParts{group} {}
-};
-// Parts, then the tensors that become all ranks' parts.
-struct AllGather : OfParts {
-  static constexpr bool is_collective = true;
-  explicit AllGather(runtime::RankGroup group) : OfParts{group, true} {}
-};
-// Tensors, then as many that become a part of these.
-struct OwnPart : OfParts {
-  static constexpr bool is_collective = false;
-  explicit OwnPart(runtime::RankGroup group) : OfParts{group} {}
-};
-
-// Parts of slots, then as many tensors that become whole slots of which this rank is the owner; or back from
-// these. The first dimension of parts counts slots: ops/all_to_all.cpp.
-struct AllToAll : OfParts {
-  static constexpr bool is_collective = true;
-  AllToAll(runtime::RankGroup group, bool to_owners) : OfParts{group, to_owners} {}
-  bool to_owners() const { return parts_first; }
+  // The one of which each rank has a part; of an all_reduce both are whole.
+  template <typename T>
+  T part(const FromTo<T>& tensor) const {
+    return reads_parts() ? tensor.from : tensor.to;
+  }
 };
 
 struct Call {
-  using Work = std::variant<Launch, Gemm, Attention, Zero, Copy, AllReduce, SumOverRanks, ReduceScatter,
-                            AllGather, OwnPart, AllToAll>;
+  using Work = std::variant<Launch, Gemm, Attention, Zero, Copy, Collective>;
   Work work;
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
@@ -221,6 +167,8 @@ template <typename Alternative>
 bool is(const Call& call) {
   return std::holds_alternative<Alternative>(call.work);
 }
+
+bool is(const Call& call, runtime::Collective::Kind kind);
 
 // Whether ranks exchange its tensors.
 bool is_collective(const Call& call);

@@ -30,12 +30,7 @@ std::string name_of(const Program& program, const Call& call) {
       },
       [](const Zero&) { return std::string("zero"); },
       [](const Copy&) { return std::string("copy"); },
-      [](const AllReduce&) { return std::string("all_reduce"); },
-      [](const SumOverRanks&) { return std::string("sum_over_ranks"); },
-      [](const ReduceScatter&) { return std::string("reduce_scatter"); },
-      [](const AllGather&) { return std::string("all_gather"); },
-      [](const OwnPart&) { return std::string("own_part"); },
-      [](const AllToAll& work) { return std::string(work.to_owners() ? "to_owners" : "from_owners"); }};
+      [](const Collective& collective) { return std::string(to_string(collective.kind)); }};
   return std::visit(name, call.work);
 }
 

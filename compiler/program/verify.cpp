@@ -49,13 +49,13 @@ std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, c
 }
 
 // What ranks move keeps its type.
-std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, const OfParts& work) {
+std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, const Collective& collective) {
   std::vector<std::string> problems;
-  for (const auto& [whole, part] : work.tensors(call.arguments))
-    if (graph.value(whole).dtype != graph.value(part).dtype)
-      problems.push_back(fmt::format("{} is {}, and a part of it {}", graph.value(whole).name,
-                                     to_string(graph.value(whole).dtype),
-                                     to_string(graph.value(part).dtype)));
+  for (const auto& [from, to] : collective.tensors(call.arguments))
+    if (graph.value(from).dtype != graph.value(to).dtype)
+      problems.push_back(fmt::format("{} is {}, and becomes {}, which is {}", graph.value(from).name,
+                                     to_string(graph.value(from).dtype), graph.value(to).name,
+                                     to_string(graph.value(to).dtype)));
   return problems;
 }
 
@@ -64,11 +64,9 @@ std::vector<std::string> problems_of(const ir::Graph& graph, const Program& prog
     return {"an argument without a value"};
   if (const auto* launch = std::get_if<Launch>(&call.work)) return problems_of(graph, program, call, *launch);
   if (const auto* gemm = std::get_if<Gemm>(&call.work)) return problems_of(graph, call, *gemm);
-  const Overloaded of_parts{[&](const ReduceScatter& work) { return problems_of(graph, call, work); },
-                            [&](const AllGather& work) { return problems_of(graph, call, work); },
-                            [&](const OwnPart& work) { return problems_of(graph, call, work); },
-                            [](const auto&) { return std::vector<std::string>(); }};
-  return std::visit(of_parts, call.work);
+  if (const auto* collective = std::get_if<Collective>(&call.work))
+    return problems_of(graph, call, *collective);
+  return {};
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ void CpuStepProgram::end_replies() {
   if (!has_ranks()) return;
   for (const GradientPlace& place : layout().gradients) {
     const std::span sums(at<float>(place.gradients), static_cast<size_t>(place.gradients.elements));
-    all_reduce(sums, sums, RankGroup::data);
+    ranks().all_reduce(sums);
     if (!ranks().leads()) std::ranges::fill(sums, 0.0f);
   }
 }

@@ -67,13 +67,13 @@ std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu,
   return std::make_unique<NcclCommunicator>(ranks);
 }
 
-void clear_beyond_slots(const SharedElements& tensor, int rank, int ranks, const Stream& stream) {
+void clear_beyond_slots(const Elements& tensor, int rank, int ranks, const Stream& stream) {
   const std::int64_t own = owned_slots(tensor.slots, ranks),
                      bytes = tensor.count * element_bytes(tensor.type);
   const std::int64_t there = std::clamp<std::int64_t>(tensor.slots - rank * own, 0, own);
   if (there < own)
-    fill_bytes(static_cast<std::byte*>(tensor.whole) + there * ranks * bytes, 0,
-               (own - there) * ranks * bytes, stream);
+    fill_bytes(static_cast<std::byte*>(tensor.to) + there * ranks * bytes, 0, (own - there) * ranks * bytes,
+               stream);
 }
 
 }  // namespace hydrac::runtime::cuda

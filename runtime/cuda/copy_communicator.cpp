@@ -112,36 +112,17 @@ CopyCommunicator::CopyCommunicator(Ranks& ranks, DeviceRange arena, const Exchan
   ranks.any(false);  // nobody sets a flag before
 }
 
-void CopyCommunicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                                  const Stream& stream, RankGroup group) const {
-  if (group != RankGroup::data) throw std::logic_error("copies are not for ranks that share layers");
+void CopyCommunicator::run(const Collective& collective, std::span<const Elements> tensors,
+                           const Stream& stream) const {
+  if (collective.group != RankGroup::data)
+    throw std::logic_error("copies are not for ranks that share layers");
   std::vector<ArenaElements> places;
-  for (const Elements& tensor : tensors)
-    places.push_back({offset_of(tensor.data), tensor.count, tensor.type});
-  enqueue(schedule_all_reduce(member_, places, buffer_), reduction, stream);
-}
-
-void CopyCommunicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                                      RankGroup) const {
-  enqueue(schedule_reduce_scatter(member_, parts_of(tensors), buffer_), Reduction::sum, stream);
-}
-
-void CopyCommunicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                                  RankGroup) const {
-  enqueue(schedule_all_gather(member_, parts_of(tensors)), Reduction::sum, stream);
-}
-
-void CopyCommunicator::to_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  for (const SharedElements& tensor : tensors) clear_beyond_slots(tensor, member_.rank, member_.size, stream);
-  enqueue(schedule_to_owners(member_, parts_of(tensors)), Reduction::sum, stream);
-}
-
-void CopyCommunicator::from_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  enqueue(schedule_from_owners(member_, parts_of(tensors)), Reduction::sum, stream);
-}
-
-void CopyCommunicator::sum(const Elements&, void*, const Stream&) const {
-  throw std::logic_error("copies are not for ranks that share layers");
+  for (const Elements& tensor : tensors) {
+    if (collective.kind == Collective::to_owners)
+      clear_beyond_slots(tensor, member_.rank, member_.size, stream);
+    places.push_back({offset_of(tensor.from), offset_of(tensor.to), tensor.count, tensor.type, tensor.slots});
+  }
+  enqueue(schedule(collective, member_, places, buffer_), collective.reduction, stream);
 }
 
 void CopyCommunicator::enqueue(const ExchangeSchedule& schedule, Reduction reduction,
@@ -154,14 +135,6 @@ void CopyCommunicator::enqueue(const ExchangeSchedule& schedule, Reduction reduc
   last_.capture = capture;
   last_.end.emplace().record(stream);
   after_call(stream.handle());
-}
-
-std::vector<ArenaParts> CopyCommunicator::parts_of(std::span<const SharedElements> tensors) const {
-  std::vector<ArenaParts> places;
-  for (const SharedElements& tensor : tensors)
-    places.push_back(
-        {offset_of(tensor.whole), offset_of(tensor.part), tensor.count, tensor.type, tensor.slots});
-  return places;
 }
 
 std::int64_t CopyCommunicator::offset_of(const void* data) const {

@@ -26,16 +26,9 @@ class CopyCommunicator final : public Communicator {
 
   // All tensors are in the arena, at the same place on every rank. Sums are in f32 and in the order of ranks:
   // 0 + rank 0's + rank 1's + ...
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                  RankGroup group) const override;
-  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                      RankGroup group) const override;
-  void all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                  RankGroup group) const override;
-  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
-  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
-  // Of ranks that share layers: std::logic_error.
-  void sum(const Elements& from, void* to, const Stream& stream) const override;
+  // Not of ranks that share layers: std::logic_error.
+  void run(const Collective& collective, std::span<const Elements> tensors,
+           const Stream& stream) const override;
   std::string name() const override { return "copies between GPUs"; }
 
  private:
@@ -48,7 +41,6 @@ class CopyCommunicator final : public Communicator {
 
   // Puts a schedule on `stream` and on the streams of copies, between before_call() and after_call().
   void enqueue(const ExchangeSchedule& schedule, Reduction reduction, const Stream& stream) const;
-  std::vector<ArenaParts> parts_of(std::span<const SharedElements> tensors) const;
   std::int64_t offset_of(const void* data) const;
 
   const Member member_;

@@ -21,56 +21,31 @@ std::string CudaStepProgram::sums_by() const {
   return layout().exchange.by == ExchangePlace::By::nccl ? nccl_version() : "";
 }
 
-void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                                 RankGroup group) const {
-  together(stream, reduction == Reduction::sum && group == RankGroup::data,
-           [&](const Communicator& all) { all.all_reduce(tensors, reduction, stream, group); });
-}
-
-// What ranks that share layers do is not measured: a layer has many of them.
-void CudaStepProgram::sum_over_ranks(const Elements& from, void* to, const Stream& stream) const {
-  together(stream, false, [&](const Communicator& all) { all.sum(from, to, stream); });
-}
-
-void CudaStepProgram::reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  together(stream, group == RankGroup::data,
-           [&](const Communicator& all) { all.reduce_scatter(tensors, stream, group); });
-}
-
-void CudaStepProgram::all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  together(stream, group == RankGroup::data,
-           [&](const Communicator& all) { all.all_gather(tensors, stream, group); });
-}
-
-void CudaStepProgram::own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const {
-  before_call(stream.handle());
-  for (const SharedElements& tensor : tensors) {
-    const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-    copy_on_device(tensor.part, static_cast<const std::byte*>(tensor.whole) + ranks().rank(group) * bytes,
-                   bytes, stream);
-  }
-  after_call(stream.handle());
-}
-
-void CudaStepProgram::to_owners(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.to_owners(tensors, stream); });
-}
-
-void CudaStepProgram::from_owners(SharedTensors tensors, const Stream& stream) const {
-  together(stream, true, [&](const Communicator& all) { all.from_owners(tensors, stream); });
-}
-
-void CudaStepProgram::together(const Stream& stream, bool is_measured,
-                               const std::function<void(const Communicator&)>& work) const {
+void CudaStepProgram::run(const Collective& collective, std::span<const Elements> tensors,
+                          const Stream& stream) const {
+  if (collective.kind == Collective::own_part) return copy_own_parts(collective.group, tensors, stream);
   if (is_alone()) {
     before_call(stream.handle());
     return after_call(stream.handle());
   }
   if (!communicator_) throw RunError("a program of several ranks (parallel.data) runs in one process");
+  // What ranks that share layers do is not measured: a layer has many of them.
+  const bool is_measured = collective.group == RankGroup::data && collective.reduction == Reduction::sum;
   const bool is_waited_for = &stream == &stream_ && is_measured;
   if (is_waited_for) waiting_->begin(stream);
-  work(*communicator_);
+  communicator_->run(collective, tensors, stream);
   if (is_waited_for) waiting_->end(stream);
+}
+
+void CudaStepProgram::copy_own_parts(RankGroup group, std::span<const Elements> tensors,
+                                     const Stream& stream) const {
+  before_call(stream.handle());
+  for (const Elements& tensor : tensors) {
+    const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
+    copy_on_device(tensor.to, static_cast<const std::byte*>(tensor.from) + ranks().rank(group) * bytes, bytes,
+                   stream);
+  }
+  after_call(stream.handle());
 }
 
 void CudaStepProgram::await_sums() {

@@ -47,41 +47,13 @@ class CudaStepProgram : public LaidOutProgram {
   void join(Ranks& ranks) override;
   std::string device() const override { return context_.device().name; }
 
-  // Communicator::all_reduce() over the ranks that this program joined. RunError where it runs alone.
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                  RankGroup group) const;
-  // Communicator::sum()
-  void sum_over_ranks(const Elements& from, void* to, const Stream& stream) const;
-  // Likewise Communicator::reduce_scatter() and all_gather(), and copies from `whole` of the rank's parts.
-  using SharedTensors = std::span<const SharedElements>;
-  void reduce_scatter(SharedTensors tensors, const Stream& stream, RankGroup group) const;
-  void all_gather(SharedTensors tensors, const Stream& stream, RankGroup group) const;
-  void own_part(SharedTensors tensors, const Stream& stream, RankGroup group) const;
-  // Communicator::to_owners() and from_owners()
-  void to_owners(SharedTensors tensors, const Stream& stream) const;
-  void from_owners(SharedTensors tensors, const Stream& stream) const;
-  // As emitted programs call them.
-  void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream,
-                  RankGroup group = RankGroup::data) const {
-    all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream, group);
-  }
-  void reduce_scatter(std::initializer_list<SharedElements> tensors, const Stream& stream,
-                      RankGroup group = RankGroup::data) const {
-    reduce_scatter(std::span(tensors.begin(), tensors.size()), stream, group);
-  }
-  void all_gather(std::initializer_list<SharedElements> tensors, const Stream& stream,
-                  RankGroup group = RankGroup::data) const {
-    all_gather(std::span(tensors.begin(), tensors.size()), stream, group);
-  }
-  void own_part(std::initializer_list<SharedElements> tensors, const Stream& stream,
-                RankGroup group = RankGroup::data) const {
-    own_part(std::span(tensors.begin(), tensors.size()), stream, group);
-  }
-  void to_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
-    to_owners(std::span(tensors.begin(), tensors.size()), stream);
-  }
-  void from_owners(std::initializer_list<SharedElements> tensors, const Stream& stream) const {
-    from_owners(std::span(tensors.begin(), tensors.size()), stream);
+  // Communicator::run() over the ranks that this program joined, and the copies of own_part. Nothing is
+  // exchanged where this rank repeats a step alone; RunError where it has no ranks.
+  void run(const Collective& collective, std::span<const Elements> tensors, const Stream& stream) const;
+  // As emitted programs call it.
+  void run(const Collective& collective, std::initializer_list<Elements> tensors,
+           const Stream& stream) const {
+    run(collective, std::span(tensors.begin(), tensors.size()), stream);
   }
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
@@ -155,10 +127,7 @@ class CudaStepProgram : public LaidOutProgram {
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   void launch_timed(const Sequence& functions);
-  // What ranks do together on `stream`; nothing where this one runs alone. `is_measured`: its time counts as
-  // time that the step waits for other ranks, if `stream` is stream().
-  void together(const Stream& stream, bool is_measured,
-                const std::function<void(const Communicator&)>& work) const;
+  void copy_own_parts(RankGroup group, std::span<const Elements> tensors, const Stream& stream) const;
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 

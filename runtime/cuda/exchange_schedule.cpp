@@ -108,13 +108,13 @@ ExchangePhase phase_of_sums(Member member, const std::vector<Addends>& all, Exch
   return phase;
 }
 
-// Of a tensor that is summed in place: equal parts of whole aligned stretches, the last ones shorter.
-ArenaElements part_of(const ArenaElements& tensor, Member member, int rank) {
+// The part of a tensor that a rank adds up: equal parts of whole aligned stretches, the last ones shorter.
+Addends part_of(const ArenaElements& tensor, Member member, int rank) {
   const std::int64_t element = element_bytes(tensor.type), stretch = kAlignment / element;
   const std::int64_t each =
       ((tensor.count + member.size - 1) / member.size + stretch - 1) / stretch * stretch;
   const std::int64_t first = std::min(tensor.count, rank * each), last = std::min(tensor.count, first + each);
-  return {tensor.at + first * element, last - first, tensor.type};
+  return {tensor.from + first * element, tensor.to + first * element, last - first, tensor.type};
 }
 
 bool is_small(std::span<const ArenaElements> tensors, Member member, ExchangeBuffer buffer) {
@@ -125,26 +125,25 @@ bool is_small(std::span<const ArenaElements> tensors, Member member, ExchangeBuf
 
 // Calls each(slot, owner) for all slots of a tensor.
 template <class Each>
-void for_each_slot(const ArenaParts& tensor, Member member, const Each& each) {
+void for_each_slot(const ArenaElements& tensor, Member member, const Each& each) {
   const std::int64_t own = owned_slots(tensor.slots, member.size);
   for (std::int64_t slot = 0; slot < tensor.slots; ++slot) each(slot, static_cast<int>(slot / own));
 }
 
-// Where a rank's part of a slot lies in its owner's `whole`.
-std::int64_t part_in_whole(const ArenaParts& tensor, Member member, std::int64_t slot, int rank) {
+// Where a rank's part of a slot lies in what its owner has at `whole`.
+std::int64_t part_in_whole(const ArenaElements& tensor, std::int64_t whole, Member member, std::int64_t slot,
+                           int rank) {
   const std::int64_t own = owned_slots(tensor.slots, member.size);
-  return tensor.whole + (slot % own * member.size + rank) * tensor.count * element_bytes(tensor.type);
+  return whole + (slot % own * member.size + rank) * tensor.count * element_bytes(tensor.type);
 }
 
-}  // namespace
-
-ExchangeSchedule schedule_all_reduce(Member member, std::span<const ArenaElements> tensors,
-                                     ExchangeBuffer buffer) {
+ExchangeSchedule all_reduce(Member member, std::span<const ArenaElements> tensors, ExchangeBuffer buffer) {
   const bool small = is_small(tensors, member, buffer);
   std::vector<Addends> all;
   for (const ArenaElements& tensor : tensors) {
-    const ArenaElements part = small ? tensor : part_of(tensor, member, member.rank);
-    if (part.count > 0) all.push_back({part.at, part.at, part.count, part.type});
+    const Addends part = small ? Addends{tensor.from, tensor.to, tensor.count, tensor.type}
+                               : part_of(tensor, member, member.rank);
+    if (part.count > 0) all.push_back(part);
   }
   ExchangePhase sums = phase_of_sums(member, all, buffer);
   sums.sums_last = small;
@@ -152,57 +151,80 @@ ExchangeSchedule schedule_all_reduce(Member member, std::span<const ArenaElement
   ExchangePhase gather = phase_of_copies(member);
   for (PeerCopies& from : gather.pieces.front().from_peers) {
     for (const ArenaElements& tensor : tensors) {
-      const ArenaElements part = part_of(tensor, member, from.peer);
-      if (part.count > 0) from.copies.push_back({part.at, part.at, part.count * element_bytes(part.type)});
+      const Addends part = part_of(tensor, member, from.peer);
+      if (part.count > 0) from.copies.push_back({part.to, part.to, part.count * element_bytes(part.type)});
     }
   }
   return {sums, gather};
 }
 
-ExchangeSchedule schedule_reduce_scatter(Member member, std::span<const ArenaParts> tensors,
-                                         ExchangeBuffer buffer) {
+ExchangeSchedule reduce_scatter(Member member, std::span<const ArenaElements> tensors,
+                                ExchangeBuffer buffer) {
   std::vector<Addends> all;
-  for (const ArenaParts& tensor : tensors) {
+  for (const ArenaElements& tensor : tensors) {
     const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-    all.push_back({tensor.whole + member.rank * bytes, tensor.part, tensor.count, tensor.type});
+    all.push_back({tensor.from + member.rank * bytes, tensor.to, tensor.count, tensor.type});
   }
   return {phase_of_sums(member, all, buffer)};
 }
 
-ExchangeSchedule schedule_all_gather(Member member, std::span<const ArenaParts> tensors) {
+ExchangeSchedule all_gather(Member member, std::span<const ArenaElements> tensors) {
   ExchangePhase phase = phase_of_copies(member);
   for (int rank = 0; rank < member.size; ++rank) {
-    for (const ArenaParts& tensor : tensors) {
+    for (const ArenaElements& tensor : tensors) {
       const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
-      add_copy(phase, rank, {tensor.part, tensor.whole + rank * bytes, bytes});
+      add_copy(phase, rank, {tensor.from, tensor.to + rank * bytes, bytes});
     }
   }
   return {phase};
 }
 
-ExchangeSchedule schedule_to_owners(Member member, std::span<const ArenaParts> tensors) {
+ExchangeSchedule to_owners(Member member, std::span<const ArenaElements> tensors) {
   ExchangePhase phase = phase_of_copies(member);
-  for (const ArenaParts& tensor : tensors) {
+  for (const ArenaElements& tensor : tensors) {
     const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
     for_each_slot(tensor, member, [&](std::int64_t slot, int owner) {
       if (owner != member.rank) return;
       for (int rank = 0; rank < member.size; ++rank)
-        add_copy(phase, rank, {tensor.part + slot * bytes, part_in_whole(tensor, member, slot, rank), bytes});
+        add_copy(phase, rank,
+                 {tensor.from + slot * bytes, part_in_whole(tensor, tensor.to, member, slot, rank), bytes});
     });
   }
   return {phase};
 }
 
-ExchangeSchedule schedule_from_owners(Member member, std::span<const ArenaParts> tensors) {
+ExchangeSchedule from_owners(Member member, std::span<const ArenaElements> tensors) {
   ExchangePhase phase = phase_of_copies(member);
-  for (const ArenaParts& tensor : tensors) {
+  for (const ArenaElements& tensor : tensors) {
     const std::int64_t bytes = tensor.count * element_bytes(tensor.type);
     for_each_slot(tensor, member, [&](std::int64_t slot, int owner) {
-      add_copy(phase, owner,
-               {part_in_whole(tensor, member, slot, member.rank), tensor.part + slot * bytes, bytes});
+      add_copy(
+          phase, owner,
+          {part_in_whole(tensor, tensor.from, member, slot, member.rank), tensor.to + slot * bytes, bytes});
     });
   }
   return {phase};
+}
+
+}  // namespace
+
+ExchangeSchedule schedule(const Collective& collective, Member member, std::span<const ArenaElements> tensors,
+                          ExchangeBuffer buffer) {
+  switch (collective.kind) {
+    case Collective::all_reduce:
+      return all_reduce(member, tensors, buffer);
+    case Collective::reduce_scatter:
+      return reduce_scatter(member, tensors, buffer);
+    case Collective::all_gather:
+      return all_gather(member, tensors);
+    case Collective::to_owners:
+      return to_owners(member, tensors);
+    case Collective::from_owners:
+      return from_owners(member, tensors);
+    case Collective::own_part:
+      break;
+  }
+  throw std::logic_error("a rank's own part is no exchange");
 }
 
 std::int64_t exchange_buffer_bytes(int ranks, std::int64_t bytes, std::int64_t tensors) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/cuda/gemm.h"
+#include "runtime/parallel/collective.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -15,16 +16,10 @@ struct Member {
   int rank = 0, size = 1;
 };
 
-// Dense elements in the arena, `at` bytes from its start.
+// Elements (communicator.h), by offsets in the arena.
 struct ArenaElements {
-  std::int64_t at = 0, count = 0;
-  ElementType type = ElementType::f32;
-};
-
-// SharedElements (communicator.h), by offsets in the arena.
-struct ArenaParts {
-  std::int64_t whole = 0, part = 0;
-  std::int64_t count = 0;  // of a part of a slot
+  std::int64_t from = 0, to = 0;
+  std::int64_t count = 0;
   ElementType type = ElementType::f32;
   std::int64_t slots = 1;
 };
@@ -71,18 +66,10 @@ inline constexpr std::int64_t kExchangeFlagBytes = 256;
 
 using ExchangeSchedule = std::vector<ExchangePhase>;
 
-// Every tensor becomes the sum of all ranks': f32, bf16 or f16.
-ExchangeSchedule schedule_all_reduce(Member member, std::span<const ArenaElements> tensors,
-                                     ExchangeBuffer buffer);
-// `part` becomes the rank's part of the sum of all ranks' `whole`,
-ExchangeSchedule schedule_reduce_scatter(Member member, std::span<const ArenaParts> tensors,
-                                         ExchangeBuffer buffer);
-// or `whole` the parts of all ranks.
-ExchangeSchedule schedule_all_gather(Member member, std::span<const ArenaParts> tensors);
-// `whole` becomes the slots that this rank owns (owned_slots()); what it has beyond the last slot stays.
-ExchangeSchedule schedule_to_owners(Member member, std::span<const ArenaParts> tensors);
-// And back: `part` becomes this rank's part of each slot.
-ExchangeSchedule schedule_from_owners(Member member, std::span<const ArenaParts> tensors);
+// What a rank does for a collective; tensors to reduce are f32, bf16 or f16. What to_owners has beyond the
+// last slot stays. std::logic_error: own_part, which exchanges nothing.
+ExchangeSchedule schedule(const Collective& collective, Member member, std::span<const ArenaElements> tensors,
+                          ExchangeBuffer buffer);
 
 // The size of a buffer for sums of tensors that have so many bytes in all: it holds them in one piece, or,
 // where that would be more than 128 MiB, two halves that are used alternately.

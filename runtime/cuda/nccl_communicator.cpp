@@ -81,85 +81,67 @@ NcclCommunicator::~NcclCommunicator() {
     if (communicator != nullptr) nccl().ncclCommAbort(communicator);
 }
 
-void NcclCommunicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
-                                  const Stream& stream, RankGroup group) const {
-  const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
-  in_one_group(tensors, stream, [&](const Elements& tensor) {
-    check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), op, of(group), stream.handle()),
-               "ncclAllReduce");
-  });
+void NcclCommunicator::run(const Collective& collective, std::span<const Elements> tensors,
+                           const Stream& stream) const {
+  before_call(stream.handle());
+  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
+  for (const Elements& tensor : tensors) enqueue(collective, tensor, stream);
+  check_nccl(nccl().ncclGroupEnd(), "ncclGroupEnd");
+  after_call(stream.handle());
 }
 
-void NcclCommunicator::reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                                      RankGroup group) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclReduceScatter(tensor.whole, tensor.part, static_cast<std::size_t>(tensor.count),
-                                        type_of(tensor.type), abi::kNcclSum, of(group), stream.handle()),
-               "ncclReduceScatter");
-  });
-}
-
-void NcclCommunicator::sum(const Elements& from, void* to, const Stream& stream) const {
-  in_one_group(std::span(&from, 1), stream, [&](const Elements& tensor) {
-    check_nccl(
-        nccl().ncclAllReduce(tensor.data, to, static_cast<std::size_t>(tensor.count), type_of(tensor.type),
-                             abi::kNcclSum, of(RankGroup::tensor), stream.handle()),
-        "ncclAllReduce");
-  });
-}
-
-void NcclCommunicator::all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                                  RankGroup group) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    check_nccl(nccl().ncclAllGather(tensor.part, tensor.whole, static_cast<std::size_t>(tensor.count),
-                                    type_of(tensor.type), of(group), stream.handle()),
-               "ncclAllGather");
-  });
-}
-
-void NcclCommunicator::to_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) {
-    clear_beyond_slots(tensor, rank_, size_, stream);
-    exchange(tensor, true, stream);
-  });
-}
-
-void NcclCommunicator::from_owners(std::span<const SharedElements> tensors, const Stream& stream) const {
-  in_one_group(tensors, stream, [&](const SharedElements& tensor) { exchange(tensor, false, stream); });
-}
-
-void NcclCommunicator::exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const {
-  const std::int64_t own = owned_slots(tensor.slots, size_),
-                     bytes = tensor.count * element_bytes(tensor.type);
-  const auto move = [&](void* block, std::int64_t to_block, std::int64_t peer, bool sends) {
-    void* at = static_cast<std::byte*>(block) + to_block * bytes;
-    const auto count = static_cast<std::size_t>(tensor.count);
-    const int rank = static_cast<int>(peer);
-    const abi::ncclDataType_t type = type_of(tensor.type);
-    const abi::ncclComm_t all = of(RankGroup::data);
-    if (sends)
-      check_nccl(nccl().ncclSend(at, count, type, rank, all, stream.handle()), "ncclSend");
-    else
-      check_nccl(nccl().ncclRecv(at, count, type, rank, all, stream.handle()), "ncclRecv");
-  };
-  for (std::int64_t slot = 0; slot < tensor.slots; ++slot) {
-    const std::int64_t owner = slot / own;
-    move(tensor.part, slot, owner, to_owners);
-    if (owner != rank_) continue;
-    for (std::int64_t peer = 0; peer < size_; ++peer)
-      move(tensor.whole, (slot - owner * own) * size_ + peer, peer, !to_owners);
+void NcclCommunicator::enqueue(const Collective& collective, const Elements& tensor,
+                               const Stream& stream) const {
+  const auto count = static_cast<std::size_t>(tensor.count);
+  const abi::ncclDataType_t type = type_of(tensor.type);
+  const abi::ncclRedOp_t op = collective.reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
+  const abi::ncclComm_t group = of(collective.group);
+  switch (collective.kind) {
+    case Collective::all_reduce:
+      return check_nccl(nccl().ncclAllReduce(tensor.from, tensor.to, count, type, op, group, stream.handle()),
+                        "ncclAllReduce");
+    case Collective::reduce_scatter:
+      return check_nccl(
+          nccl().ncclReduceScatter(tensor.from, tensor.to, count, type, op, group, stream.handle()),
+          "ncclReduceScatter");
+    case Collective::all_gather:
+      return check_nccl(nccl().ncclAllGather(tensor.from, tensor.to, count, type, group, stream.handle()),
+                        "ncclAllGather");
+    case Collective::to_owners:
+      clear_beyond_slots(tensor, rank_, size_, stream);
+      return exchange(tensor, true, stream);
+    case Collective::from_owners:
+      return exchange(tensor, false, stream);
+    case Collective::own_part:
+      throw std::logic_error("a rank's own part is no exchange");
   }
 }
 
-template <class Tensor, class Each>
-void NcclCommunicator::in_one_group(std::span<const Tensor> tensors, const Stream& stream,
-                                    const Each& each) const {
-  before_call(stream.handle());
-  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
-  for (const Tensor& tensor : tensors) each(tensor);
-  check_nccl(nccl().ncclGroupEnd(), "ncclGroupEnd");
-  after_call(stream.handle());
+void NcclCommunicator::exchange(const Elements& tensor, bool to_owners, const Stream& stream) const {
+  const std::int64_t own = owned_slots(tensor.slots, size_),
+                     bytes = tensor.count * element_bytes(tensor.type);
+  const auto count = static_cast<std::size_t>(tensor.count);
+  const abi::ncclDataType_t type = type_of(tensor.type);
+  const abi::ncclComm_t all = of(RankGroup::data);
+  const auto send = [&](std::int64_t block, std::int64_t peer) {
+    check_nccl(nccl().ncclSend(static_cast<const std::byte*>(tensor.from) + block * bytes, count, type,
+                               static_cast<int>(peer), all, stream.handle()),
+               "ncclSend");
+  };
+  const auto receive = [&](std::int64_t block, std::int64_t peer) {
+    check_nccl(nccl().ncclRecv(static_cast<std::byte*>(tensor.to) + block * bytes, count, type,
+                               static_cast<int>(peer), all, stream.handle()),
+               "ncclRecv");
+  };
+  for (std::int64_t slot = 0; slot < tensor.slots; ++slot) {
+    const std::int64_t owner = slot / own;
+    to_owners ? send(slot, owner) : receive(slot, owner);
+    if (owner != rank_) continue;
+    for (std::int64_t peer = 0; peer < size_; ++peer) {
+      const std::int64_t block = (slot - owner * own) * size_ + peer;
+      to_owners ? receive(block, peer) : send(block, peer);
+    }
+  }
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -20,24 +20,14 @@ class NcclCommunicator final : public Communicator {
   ~NcclCommunicator() override;
 
   // One kernel for all tensors.
-  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream,
-                  RankGroup group) const override;
-  void sum(const Elements& from, void* to, const Stream& stream) const override;
-  void reduce_scatter(std::span<const SharedElements> tensors, const Stream& stream,
-                      RankGroup group) const override;
-  void all_gather(std::span<const SharedElements> tensors, const Stream& stream,
-                  RankGroup group) const override;
-  void to_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
-  void from_owners(std::span<const SharedElements> tensors, const Stream& stream) const override;
+  void run(const Collective& collective, std::span<const Elements> tensors,
+           const Stream& stream) const override;
   std::string name() const override { return nccl_version(); }
 
  private:
-  // One kernel of the calls that `each` makes of the tensors.
-  template <class Tensor, class Each>
-  void in_one_group(std::span<const Tensor> tensors, const Stream& stream, const Each& each) const;
-
+  void enqueue(const Collective& collective, const Elements& tensor, const Stream& stream) const;
   // A slot's parts between its owner and all ranks, in the order of slots on both sides.
-  void exchange(const SharedElements& tensor, bool to_owners, const Stream& stream) const;
+  void exchange(const Elements& tensor, bool to_owners, const Stream& stream) const;
 
   abi::ncclComm_t of(RankGroup group) const;
   abi::ncclComm_t split(Ranks& ranks, RankGroup group) const;

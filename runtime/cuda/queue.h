@@ -28,17 +28,15 @@ struct MatmulOptions {
   bool fast_sums = false;
 };
 
-// A tensor that ranks sum: CudaStepProgram::all_reduce.
+// A tensor of a collective of ranks (CudaStepProgram::run), in place
 template <class T>
 Elements elements(T* data, std::int64_t count) {
-  return {data, count, element_type<T>()};
+  return {data, data, count, element_type<T>()};
 }
-
-// A tensor of which ranks have parts, and a rank's part of `count` elements: CudaStepProgram::reduce_scatter;
-// or of so many each of `slots` slots: CudaStepProgram::to_owners.
+// or between two places, with `count` elements of a rank's part of a slot.
 template <class T>
-SharedElements shared_elements(T* whole, T* part, std::int64_t count, std::int64_t slots = 1) {
-  return {whole, part, count, element_type<T>(), slots};
+Elements elements(const T* from, T* to, std::int64_t count, std::int64_t slots = 1) {
+  return {from, to, count, element_type<T>(), slots};
 }
 
 class Queue {

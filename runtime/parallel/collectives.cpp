@@ -178,6 +178,30 @@ bool Ranks::any(bool flag) {
   return found;
 }
 
+void Ranks::run(const Collective& collective, const SharedFloats& tensor) {
+  if (collective.reduction != Reduction::sum)
+    throw std::logic_error("ranks on the cpu find no largest number");
+  const RankGroup group = collective.group;
+  const auto count = static_cast<size_t>(tensor.count), parts = count * static_cast<size_t>(tensor.slots),
+             whole = count * static_cast<size_t>(size(group)),
+             owned = whole * static_cast<size_t>(owned_slots(tensor.slots, size(group)));
+  switch (collective.kind) {
+    case Collective::all_reduce:
+      return all_reduce({tensor.from, count}, {tensor.to, count}, group);
+    case Collective::reduce_scatter:
+      return reduce_scatter({tensor.from, whole}, {tensor.to, count}, group);
+    case Collective::all_gather:
+      return all_gather({tensor.from, count}, {tensor.to, whole}, group);
+    case Collective::own_part:
+      std::copy_n(tensor.from + rank(group) * tensor.count, tensor.count, tensor.to);
+      return;
+    case Collective::to_owners:
+      return to_owners({tensor.from, parts}, {tensor.to, owned}, tensor.slots);
+    case Collective::from_owners:
+      return from_owners({tensor.from, owned}, {tensor.to, parts}, tensor.slots);
+  }
+}
+
 void Ranks::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) {
   const double began = monotonic_seconds();
   const auto groups = static_cast<size_t>(size() / size(group));

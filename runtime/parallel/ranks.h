@@ -19,12 +19,12 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/parallel/collective.h"
 #include "runtime/parallel/host_links.h"
 #include "runtime/parallel/hosts.h"
 #include "runtime/parallel/newcomers.h"
 #include "runtime/parallel/owned_slots.h"
 #include "runtime/parallel/pulse.h"
-#include "runtime/parallel/rank_group.h"
 #include "runtime/parallel/rank_socket.h"
 #include "runtime/parallel/shared_board.h"
 #include "runtime/parallel/started_ranks.h"
@@ -67,6 +67,9 @@ class Ranks {
   std::string share(const std::string& text);                // rank 0's, on every rank
   std::vector<std::string> gather(const std::string& text);  // every rank's, by rank
   bool any(bool flag);                                       // whether it is true on any rank
+  // Carries out a collective on one tensor. Sums are those of all_reduce(); std::logic_error: another
+  // reduction.
+  void run(const Collective& collective, const SharedFloats& tensor);
   // Every rank's data becomes their sum, 0 + rank 0's + rank 1's + ..., in f32: the same bits everywhere, and
   // those of one process that adds the same tensors to zeros in this order.
   void all_reduce(std::span<float> data) { all_reduce(data, data, RankGroup::data); }

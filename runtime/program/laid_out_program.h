@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/parallel/rank_group.h"
+#include "runtime/parallel/collective.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
@@ -19,15 +19,6 @@
 namespace hydrac::runtime {
 
 class Ranks;
-
-// Numbers in this process's memory of which each rank has a part: of `count`, and in `whole` all parts stand
-// in the order of ranks. Of several slots it has a part each, and `whole` those slots that it owns.
-struct SharedFloats {
-  float* whole = nullptr;
-  float* part = nullptr;
-  int64_t count = 0;  // of a slot
-  int64_t slots = 1;
-};
 
 class LaidOutProgram : public StepProgram {
  public:
@@ -90,16 +81,8 @@ class LaidOutProgram : public StepProgram {
   // What sums over ranks on GPUs, "NCCL 2.28.9"; "" where nothing does, or before ranks that find it out have
   // joined.
   virtual std::string sums_by() const { return ""; }
-  // What a collective does with numbers in this process's memory: Ranks::all_reduce(), where `to` may be
-  // `from`, reduce_scatter() and all_gather(), and a copy from `whole` of the rank's part. RunError where
-  // this program runs alone.
-  void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const;
-  void reduce_scatter(const SharedFloats& tensor, RankGroup group) const;
-  void all_gather(const SharedFloats& tensor, RankGroup group) const;
-  void own_part(const SharedFloats& tensor, RankGroup group) const;
-  // Ranks::to_owners() and from_owners().
-  void to_owners(const SharedFloats& tensor) const;
-  void from_owners(const SharedFloats& tensor) const;
+  // Carries out a collective on tensors in this process's memory. RunError where this program runs alone.
+  void run(const Collective& collective, std::span<const SharedFloats> tensors) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which

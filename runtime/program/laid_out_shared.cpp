@@ -27,44 +27,8 @@ std::string LaidOutProgram::device() const {
   return fmt::format("{} cores", usable_cores());
 }
 
-void LaidOutProgram::all_reduce(std::span<const float> from, std::span<float> to, RankGroup group) const {
-  ranks().all_reduce(from, to, group);
-}
-
-void LaidOutProgram::reduce_scatter(const SharedFloats& tensor, RankGroup group) const {
-  const auto count = static_cast<size_t>(tensor.count);
-  ranks().reduce_scatter({tensor.whole, count * static_cast<size_t>(ranks().size(group))},
-                         {tensor.part, count}, group);
-}
-
-void LaidOutProgram::all_gather(const SharedFloats& tensor, RankGroup group) const {
-  const auto count = static_cast<size_t>(tensor.count);
-  ranks().all_gather({tensor.part, count}, {tensor.whole, count * static_cast<size_t>(ranks().size(group))},
-                     group);
-}
-
-void LaidOutProgram::own_part(const SharedFloats& tensor, RankGroup group) const {
-  std::copy_n(tensor.whole + ranks().rank(group) * tensor.count, tensor.count, tensor.part);
-}
-
-namespace {
-
-std::span<float> parts_of(const SharedFloats& tensor) {
-  return {tensor.part, static_cast<size_t>(tensor.slots * tensor.count)};
-}
-
-std::span<float> owned_of(const SharedFloats& tensor, int64_t ranks) {
-  return {tensor.whole, static_cast<size_t>(owned_slots(tensor.slots, ranks) * ranks * tensor.count)};
-}
-
-}  // namespace
-
-void LaidOutProgram::to_owners(const SharedFloats& tensor) const {
-  ranks().to_owners(parts_of(tensor), owned_of(tensor, ranks().size()), tensor.slots);
-}
-
-void LaidOutProgram::from_owners(const SharedFloats& tensor) const {
-  ranks().from_owners(owned_of(tensor, ranks().size()), parts_of(tensor), tensor.slots);
+void LaidOutProgram::run(const Collective& collective, std::span<const SharedFloats> tensors) const {
+  for (const SharedFloats& tensor : tensors) ranks().run(collective, tensor);
 }
 
 bool LaidOutProgram::shares_state() const {

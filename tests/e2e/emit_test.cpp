@@ -275,10 +275,10 @@ TEST(Emit, ASharedUpdateIsEmitted) {
                     layout = slurp(place / "program/layout.cpp");
   for (const char* line : {"struct Master {", "using Copies = Parameters<bf16>;", "float* own_parameters = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.all_gather(", "{shared_elements(copies.token_embedding, ",
-                           "run.ranks.all_reduce({elements(master.vectors, "})
+  for (const char* line : {"{Collective::all_gather}", ", copies.token_embedding, ",
+                           "run.ranks.run({Collective::all_reduce}, {elements(master.vectors, "})
     EXPECT_NE(update.find(line), std::string::npos) << line;
-  for (const char* line : {"run.ranks.reduce_scatter(", "side.wait(run.after_", "_by_turns[l % 2]);"})
+  for (const char* line : {"{Collective::reduce_scatter}", "side.wait(run.after_", "_by_turns[l % 2]);"})
     EXPECT_NE(backward.find(line), std::string::npos) << line;
   for (const char* line :
        {"layout.state.rank = place(", "divide(layout, m.weights.all + 0, m.master.own_parameters + 0, {4, ",
@@ -303,8 +303,8 @@ TEST(Emit, WeightsThatLayersFetchAreEmitted) {
   };
   emitted("gathered", {"parallel.data=4", "parallel.zero=3", "train.micro_batch_size=2"});
   expect_lines("gathered/forward.cpp", {"communication.wait(run.after_mlp_out_by_turns[l % 2]);",
-                                        "shared_elements(act.attn_qkv_weight_block[l], "
-                                        "copies.own_parameters_bf16_attn_qkv_weight[l],"});
+                                        "elements(copies.own_parameters_bf16_attn_qkv_weight[l], "
+                                        "act.attn_qkv_weight_block[l], "});
   expect_lines("gathered/backward.cpp",
                {"void block_backward_gather(", "act.mlp_down_weight_block_backward[l + 1]",
                 "communication.mark(run.after_mlp_down_weight_block_backward_in_block_backward);"});

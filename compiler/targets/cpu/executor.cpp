@@ -4,14 +4,12 @@
 #include <omp.h>
 
 #include <chrono>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "codegen/cpu_program.h"
 #include "program/for_each_call.h"
 #include "program/for_each_matmul.h"
-#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 #include "targets/cpu/try_kernels.h"
 #include "targets/executable/program_layout.h"
@@ -96,35 +94,18 @@ std::function<void()> announced(Work work) {
   };
 }
 
-// The tensors of a call that works on floats.
-std::vector<std::span<float>> floats_of(const ir::Graph& graph, const Call& call,
-                                        const std::vector<void*>& addresses) {
-  std::vector<std::span<float>> tensors;
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const int64_t count = element_count(graph.value(call.arguments[i]).shape);
-    tensors.emplace_back(static_cast<float*>(addresses[i]), static_cast<size_t>(count));
+std::vector<runtime::SharedFloats> shared_floats(const ir::Graph& graph, const program::Collective& work,
+                                                 const Call& call, const std::vector<void*>& addresses) {
+  const auto uses = work.tensors(call.arguments);
+  const auto places = work.tensors(addresses);
+  std::vector<runtime::SharedFloats> tensors;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const ir::Shape& part = graph.value(work.part(uses[i])).shape;
+    const int64_t slots = work.has_slots() ? part[0].size : 1;
+    tensors.push_back({static_cast<const float*>(places[i].from), static_cast<float*>(places[i].to),
+                       element_count(part) / slots, slots});
   }
   return tensors;
-}
-
-std::vector<runtime::SharedFloats> shared_floats(const program::OfParts& work,
-                                                 const std::vector<std::span<float>>& tensors) {
-  std::vector<runtime::SharedFloats> shared;
-  for (const auto& [whole, part] : work.tensors(tensors))
-    shared.push_back({whole.data(), part.data(), static_cast<int64_t>(part.size())});
-  return shared;
-}
-
-std::vector<runtime::SharedFloats> shared_slots(const ir::Graph& graph, const Call& call,
-                                                const program::AllToAll& work,
-                                                const std::vector<std::span<float>>& tensors) {
-  std::vector<runtime::SharedFloats> shared = shared_floats(work, tensors);
-  const auto uses = work.tensors(call.arguments);
-  for (size_t i = 0; i < shared.size(); ++i) {
-    shared[i].slots = graph.value(uses[i].part).shape[0].size;
-    shared[i].count /= shared[i].slots;
-  }
-  return shared;
 }
 
 std::function<void()> only_on_gpus(const char* what) {
@@ -136,7 +117,6 @@ std::function<void()> only_on_gpus(const char* what) {
 std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<void*>& addresses,
                                            int iteration, int layer) const {
   using Run = std::function<void()>;
-  const auto floats = [&] { return floats_of(compiled().graph, call, addresses); };
   const program::Overloaded run{
       [&](const program::Launch& work) -> Run {
         const program::Kernel& kernel = compiled().program.kernels[static_cast<size_t>(work.kernel)];
@@ -150,37 +130,10 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
                 a = static_cast<const float*>(operands.a), b = static_cast<const float*>(operands.b),
                 c = static_cast<float*>(operands.c)] { blas_->gemm(gemm, a, b, c); };
       },
-      [&](const program::AllReduce& work) -> Run {
-        if (work.largest) throw std::logic_error("ranks on the cpu find no largest number");
-        return announced([this, tensors = floats(), group = work.ranks] {
-          for (const std::span<float> tensor : tensors) all_reduce(tensor, tensor, group);
-        });
-      },
-      [&](const program::SumOverRanks& work) -> Run {
-        return announced([this, tensors = work.tensors(floats()), group = work.ranks] {
-          all_reduce(tensors.from, tensors.to, group);
-        });
-      },
-      [&](const program::ReduceScatter& work) -> Run {
-        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
-          for (const runtime::SharedFloats& tensor : tensors) reduce_scatter(tensor, group);
-        });
-      },
-      [&](const program::AllGather& work) -> Run {
-        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
-          for (const runtime::SharedFloats& tensor : tensors) all_gather(tensor, group);
-        });
-      },
-      [&](const program::OwnPart& work) -> Run {
-        return announced([this, tensors = shared_floats(work, floats()), group = work.ranks] {
-          for (const runtime::SharedFloats& tensor : tensors) own_part(tensor, group);
-        });
-      },
-      [&](const program::AllToAll& work) -> Run {
-        return announced([this, tensors = shared_slots(compiled().graph, call, work, floats()),
-                          to_owners = work.to_owners()] {
-          for (const runtime::SharedFloats& tensor : tensors)
-            to_owners ? this->to_owners(tensor) : from_owners(tensor);
+      [&](const program::Collective& work) -> Run {
+        const runtime::LaidOutProgram& ranks = *this;
+        return announced([&ranks, work, tensors = shared_floats(compiled().graph, work, call, addresses)] {
+          ranks.run(work, tensors);
         });
       },
       [](const program::Attention&) { return only_on_gpus("cuDNN's attention"); },

@@ -13,7 +13,6 @@
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/tensor_map.h"
-#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 
 namespace hydrac::targets {
@@ -36,17 +35,6 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
   return maps;
 }
 
-// A call's tensors as ranks exchange them.
-std::vector<cuda::Elements> elements_of(const ir::Graph& graph, const Call& call,
-                                        const std::vector<void*>& arguments) {
-  std::vector<cuda::Elements> tensors;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const ir::Value& tensor = graph.value(call.arguments[i]);
-    tensors.push_back({arguments[i], element_count(tensor.shape), element_type(tensor.dtype)});
-  }
-  return tensors;
-}
-
 // "block 3: gemm NT 16384x3072x768 for mlp.up", as a profiler shows it.
 std::string range_name(const program::Program& program, const ResolvedCall& call) {
   const std::string of = program::is<program::Gemm>(*call.call) ? " for " + call.call->label : "";
@@ -58,8 +46,8 @@ std::string range_name(const program::Program& program, const ResolvedCall& call
 
 ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange arena, CudaMachine& machine,
                              const LoadedKernels& kernels, const Matmuls& matmuls, const cuda::Stream& stream,
-                             Collectives collectives)
-    : compiled_(compiled), machine_(machine), kernels_(kernels), collectives_(std::move(collectives)) {
+                             Ranks ranks)
+    : compiled_(compiled), machine_(machine), kernels_(kernels), ranks_(std::move(ranks)) {
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
@@ -78,7 +66,6 @@ ResolvedCalls::Enqueue ResolvedCalls::resolve(const ResolvedCall& resolved, cuda
   const Call& call = *resolved.call;
   std::vector<void*> arguments;
   for (const program::Access& access : resolved.accesses) arguments.push_back(arena.data + access.first);
-  const auto elements = [&] { return elements_of(compiled_.graph, call, arguments); };
   const auto bytes = [&] { return resolved.accesses.at(0).last - resolved.accesses.at(0).first; };
   const program::Overloaded enqueue{
       [&](const program::Launch& work) { return launch(work, arguments, resolved.layer); },
@@ -100,23 +87,7 @@ ResolvedCalls::Enqueue ResolvedCalls::resolve(const ResolvedCall& resolved, cuda
           runtime::after_call(on.handle());
         };
       },
-      [&](const program::AllReduce& work) -> Enqueue {
-        const auto reduction = work.largest ? cuda::Reduction::max : cuda::Reduction::sum;
-        return [this, reduction, group = work.ranks, tensors = elements()](const cuda::Stream& on) {
-          collectives_.all_reduce(tensors, reduction, on, group);
-        };
-      },
-      [&](const program::SumOverRanks& work) -> Enqueue {
-        return [this, tensors = work.tensors(elements())](const cuda::Stream& on) {
-          collectives_.sum_over_ranks(tensors.from, tensors.to.data, on);
-        };
-      },
-      [&](const program::ReduceScatter& work) {
-        return with_parts(collectives_.reduce_scatter, work, elements());
-      },
-      [&](const program::AllGather& work) { return with_parts(collectives_.all_gather, work, elements()); },
-      [&](const program::OwnPart& work) { return with_parts(collectives_.own_part, work, elements()); },
-      [&](const program::AllToAll& work) { return exchange(call, work, elements()); }};
+      [&](const program::Collective& work) { return collective(work, call, arguments); }};
   return std::visit(enqueue, call.work);
 }
 
@@ -170,30 +141,19 @@ ResolvedCalls::Enqueue ResolvedCalls::attend(const program::Attention& attention
   };
 }
 
-ResolvedCalls::Enqueue ResolvedCalls::with_parts(const Collectives::WithParts& run,
-                                                 const program::OfParts& work,
-                                                 const std::vector<cuda::Elements>& tensors) const {
-  std::vector<cuda::SharedElements> shared;
-  for (const auto& [whole, part] : work.tensors(tensors))
-    shared.push_back({whole.data, part.data, part.count, part.type});
-  return [&run, group = work.ranks, shared = std::move(shared)](const cuda::Stream& stream) {
-    run(shared, stream, group);
-  };
-}
-
-ResolvedCalls::Enqueue ResolvedCalls::exchange(const Call& call, const program::AllToAll& work,
-                                               const std::vector<cuda::Elements>& tensors) const {
-  std::vector<cuda::SharedElements> shared;
-  for (const auto& [whole, part] : work.tensors(tensors))
-    shared.push_back({whole.data, part.data, part.count, part.type});
+ResolvedCalls::Enqueue ResolvedCalls::collective(const program::Collective& work, const Call& call,
+                                                 const std::vector<void*>& arguments) const {
   const auto uses = work.tensors(call.arguments);
-  for (size_t i = 0; i < shared.size(); ++i) {
-    shared[i].slots = compiled_.graph.value(uses[i].part).shape[0].size;
-    shared[i].count /= shared[i].slots;
+  const auto places = work.tensors(arguments);
+  std::vector<cuda::Elements> tensors;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const ir::Value& part = compiled_.graph.value(work.part(uses[i]));
+    const int64_t slots = work.has_slots() ? part.shape[0].size : 1;
+    tensors.push_back(
+        {places[i].from, places[i].to, element_count(part.shape) / slots, element_type(part.dtype), slots});
   }
-  const Collectives::WithParts& run = work.to_owners() ? collectives_.to_owners : collectives_.from_owners;
-  return [&run, group = work.ranks, shared = std::move(shared)](const cuda::Stream& stream) {
-    run(shared, stream, group);
+  return [this, work, tensors = std::move(tensors)](const cuda::Stream& stream) {
+    ranks_.run(work, tensors, stream);
   };
 }
 
@@ -231,7 +191,7 @@ void ResolvedCalls::enqueue(const std::string& function, const Streams& streams)
   }
   for (const Queue queue : forked) {
     if (queue == Queue::communication) {
-      collectives_.await_sums();
+      ranks_.await_sums();
       continue;
     }
     cuda::Event end;

@@ -30,22 +30,17 @@ struct ResolvedCall {
 class ResolvedCalls {
  public:
   // What the program does for its ranks: CudaStepProgram's functions of these names.
-  struct Collectives {
-    std::function<void(std::span<const runtime::cuda::Elements>, runtime::cuda::Reduction,
-                       const runtime::cuda::Stream&, runtime::RankGroup)>
-        all_reduce;
-    std::function<void(const runtime::cuda::Elements& from, void* to, const runtime::cuda::Stream&)>
-        sum_over_ranks;
-    using WithParts = std::function<void(std::span<const runtime::cuda::SharedElements>,
-                                         const runtime::cuda::Stream&, runtime::RankGroup)>;
-    WithParts reduce_scatter, all_gather, own_part, to_owners, from_owners;
+  struct Ranks {
+    std::function<void(const runtime::Collective&, std::span<const runtime::cuda::Elements>,
+                       const runtime::cuda::Stream&)>
+        run;
     std::function<void()> await_sums;
   };
   // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention
   // may overwrite the arena, on `stream`.
   ResolvedCalls(const driver::Compiled& compiled, runtime::cuda::DeviceRange arena, CudaMachine& machine,
                 const LoadedKernels& kernels, const Matmuls& matmuls, const runtime::cuda::Stream& stream,
-                Collectives collectives);
+                Ranks ranks);
 
   ResolvedCalls(const ResolvedCalls&) = delete;
   ResolvedCalls& operator=(const ResolvedCalls&) = delete;
@@ -70,15 +65,13 @@ class ResolvedCalls {
                    const std::vector<void*>& arguments) const;
   Enqueue attend(const program::Attention& attention, runtime::cudnn::Plan plan,
                  const std::vector<void*>& arguments) const;
-  Enqueue with_parts(const Collectives::WithParts& run, const program::OfParts& work,
-                     const std::vector<runtime::cuda::Elements>& tensors) const;
-  Enqueue exchange(const program::Call& call, const program::AllToAll& work,
-                   const std::vector<runtime::cuda::Elements>& tensors) const;
+  Enqueue collective(const program::Collective& work, const program::Call& call,
+                     const std::vector<void*>& arguments) const;
 
   const driver::Compiled& compiled_;
   CudaMachine& machine_;
   const LoadedKernels& kernels_;
-  Collectives collectives_;
+  Ranks ranks_;
   std::map<std::string, std::vector<ResolvedCall>> functions_;
 };
 

@@ -36,27 +36,8 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
                machine.gemms(), stream(), {arena(), arena_bytes()}),
       kernels_(load_kernels(compiled().program, compiling_.get())),
       calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream(),
-             {[this](std::span<const cuda::Elements> tensors, cuda::Reduction reduction,
-                     const cuda::Stream& stream,
-                     runtime::RankGroup group) { all_reduce(tensors, reduction, stream, group); },
-              [this](const cuda::Elements& from, void* to, const cuda::Stream& stream) {
-                sum_over_ranks(from, to, stream);
-              },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
-                reduce_scatter(tensors, stream, group);
-              },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
-                all_gather(tensors, stream, group);
-              },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup group) {
-                own_part(tensors, stream, group);
-              },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
-                to_owners(tensors, stream);
-              },
-              [this](SharedTensors tensors, const cuda::Stream& stream, runtime::RankGroup) {
-                from_owners(tensors, stream);
-              },
+             {[this](const runtime::Collective& collective, std::span<const cuda::Elements> tensors,
+                     const cuda::Stream& stream) { run(collective, tensors, stream); },
               [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph && spec::rank_count(compiled().spec) == 1) capture_graphs();

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/parallel/ranks.h"
-
 namespace hydrac::program {
 namespace {
 
@@ -39,32 +37,42 @@ TEST(Call, AttentionNamesWhatBothPassesHave) {
   EXPECT_EQ(forward.d_out, "");
 }
 
-TEST(Call, PartsComeBehindTheirTensorsButInAGather) {
+TEST(Call, ACollectivesTensorsComeBehindThoseThatItReads) {
   const Names arguments = {"1", "2", "3", "4"};
-  const auto scattered = ReduceScatter(RankGroup::data).tensors(arguments);
-  const auto owned = OwnPart(RankGroup::data).tensors(arguments);
-  const auto gathered = AllGather(RankGroup::data).tensors(arguments);
-  for (const auto& pairs : {scattered, owned}) {
-    ASSERT_EQ(pairs.size(), 2u);
-    EXPECT_EQ((Names{pairs[1].whole, pairs[1].part}), (Names{"2", "4"}));
-  }
-  EXPECT_EQ((Names{gathered[1].whole, gathered[1].part}), (Names{"4", "2"}));
+  const auto pairs = Collective{{Collective::reduce_scatter}}.tensors(arguments);
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ((Names{pairs[1].from, pairs[1].to}), (Names{"2", "4"}));
+  const auto in_place = Collective{{Collective::all_reduce}, true}.tensors(arguments);
+  ASSERT_EQ(in_place.size(), 4u);
+  EXPECT_EQ((Names{in_place[1].from, in_place[1].to}), (Names{"2", "2"}));
 }
 
 TEST(Call, OnlyWhatRanksExchangeIsACollective) {
   const auto is_one = [](Call::Work work) { return is_collective({.work = std::move(work)}); };
-  EXPECT_TRUE(is_one(AllReduce{RankGroup::data}));
-  EXPECT_TRUE(is_one(SumOverRanks{RankGroup::tensor}));
-  EXPECT_TRUE(is_one(ReduceScatter(RankGroup::data)));
-  EXPECT_TRUE(is_one(AllGather(RankGroup::data)));
-  EXPECT_FALSE(is_one(OwnPart(RankGroup::data)));
+  EXPECT_TRUE(is_one(Collective{{Collective::all_reduce}}));
+  EXPECT_TRUE(is_one(Collective{{Collective::to_owners}}));
+  EXPECT_FALSE(is_one(Collective{{Collective::own_part}}));
   EXPECT_FALSE(is_one(Launch{}));
   EXPECT_FALSE(is_one(Copy{}));
 }
 
+TEST(Call, APartIsWhatACollectiveSaysItIs) {
+  using Pair = FromTo<std::string>;
+  EXPECT_EQ(Collective{{Collective::all_gather}}.part(Pair{"from", "to"}), "from");
+  EXPECT_EQ(Collective{{Collective::to_owners}}.part(Pair{"from", "to"}), "from");
+  for (const auto kind : {Collective::reduce_scatter, Collective::own_part, Collective::from_owners})
+    EXPECT_EQ(Collective{{kind}}.part(Pair{"from", "to"}), "to");
+}
+
+TEST(Call, ACollectiveIsFoundByItsName) {
+  for (const auto kind : {Collective::all_reduce, Collective::own_part, Collective::from_owners})
+    EXPECT_EQ(runtime::collective_named(to_string(kind)), kind);
+  EXPECT_EQ(runtime::collective_named("linear"), std::nullopt);
+}
+
 TEST(Call, KnowsWhoseRanksTakePart) {
-  EXPECT_EQ(ranks_of({.work = AllGather(RankGroup::tensor)}), RankGroup::tensor);
-  EXPECT_EQ(ranks_of({.work = OwnPart(RankGroup::data)}), RankGroup::data);
+  EXPECT_EQ(ranks_of({.work = Collective{{Collective::all_gather, RankGroup::tensor}}}), RankGroup::tensor);
+  EXPECT_EQ(ranks_of({.work = Collective{{Collective::own_part}}}), RankGroup::data);
   EXPECT_EQ(ranks_of({.work = Gemm{}}), std::nullopt);
 }
 

@@ -258,15 +258,16 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ExchangeOf, testing::Values(2, 3, 8));
 
 TEST_P(ExchangeOf, AllReduceAddsInTheOrderOfRanks) {
   for (const std::int64_t count : {1, 1000, 20'001}) {
-    const ArenaElements first{0, count}, second{256 * 1024, 77};
+    const ArenaElements first{0, 0, count}, second{256 * 1024, 256 * 1024, 77};
     const std::vector<ArenaElements> tensors = {first, second};
     run_ranks(GetParam(), [&](SimulatedQueues& queues, Member member) {
       for (int step = 0; step < 2; ++step) {
-        queues.write(first.at, numbers(member.rank, step, count));
-        queues.write(second.at, numbers(member.rank, step + 50, 77));
-        carry_out(schedule_all_reduce(member, tensors, {kBuffer, kArena - kBuffer}), member, queues);
-        queues.expect(first.at, summed(member.size, step, count));
-        queues.expect(second.at, summed(member.size, step + 50, 77));
+        queues.write(first.from, numbers(member.rank, step, count));
+        queues.write(second.from, numbers(member.rank, step + 50, 77));
+        carry_out(schedule({Collective::all_reduce}, member, tensors, {kBuffer, kArena - kBuffer}), member,
+                  queues);
+        queues.expect(first.to, summed(member.size, step, count));
+        queues.expect(second.to, summed(member.size, step + 50, 77));
       }
     });
   }
@@ -275,17 +276,17 @@ TEST_P(ExchangeOf, AllReduceAddsInTheOrderOfRanks) {
 // The two halves of a small buffer take turns.
 TEST_P(ExchangeOf, ReduceScatterWorksInPieces) {
   constexpr std::int64_t kCount = 2048 + 64;
-  const ArenaParts tensor{.whole = 0, .part = 256 * 1024, .count = kCount};
-  const std::vector<ArenaParts> tensors = {tensor};
+  const ArenaElements tensor{.from = 0, .to = 256 * 1024, .count = kCount};
+  const std::vector<ArenaElements> tensors = {tensor};
   for (const std::int64_t room : {2 * 256, 8 * 256, 64 * 256}) {
     const ExchangeBuffer buffer{kBuffer, room * (GetParam() - 1)};
-    const ExchangeSchedule schedule = schedule_reduce_scatter({0, GetParam()}, tensors, buffer);
-    EXPECT_EQ(schedule.front().pieces.size() == 1, room == 64 * 256);
+    const ExchangeSchedule first = schedule({Collective::reduce_scatter}, {0, GetParam()}, tensors, buffer);
+    EXPECT_EQ(first.front().pieces.size() == 1, room == 64 * 256);
     run_ranks(GetParam(), [&](SimulatedQueues& queues, Member member) {
       for (int step = 0; step < 2; ++step) {
-        queues.write(tensor.whole, numbers(member.rank, step, kCount * member.size));
-        carry_out(schedule_reduce_scatter(member, tensors, buffer), member, queues);
-        queues.expect(tensor.part,
+        queues.write(tensor.from, numbers(member.rank, step, kCount * member.size));
+        carry_out(schedule({Collective::reduce_scatter}, member, tensors, buffer), member, queues);
+        queues.expect(tensor.to,
                       slice(summed(member.size, step, kCount * member.size), kCount * member.rank, kCount));
       }
     });
@@ -295,15 +296,15 @@ TEST_P(ExchangeOf, ReduceScatterWorksInPieces) {
 TEST_P(ExchangeOf, AllGatherPutsPartsInTheOrderOfRanks) {
   constexpr std::int64_t kCount = 300;
   run_ranks(GetParam(), [&](SimulatedQueues& queues, Member member) {
-    const ArenaParts tensor{.whole = 0, .part = 256 * 1024, .count = kCount};
-    const std::vector<ArenaParts> tensors = {tensor};
+    const ArenaElements tensor{.from = 256 * 1024, .to = 0, .count = kCount};
+    const std::vector<ArenaElements> tensors = {tensor};
     for (int step = 0; step < 2; ++step) {
-      queues.write(tensor.part, numbers(member.rank, step, kCount));
-      carry_out(schedule_all_gather(member, tensors), member, queues);
+      queues.write(tensor.from, numbers(member.rank, step, kCount));
+      carry_out(schedule({Collective::all_gather}, member, tensors, {}), member, queues);
       std::vector<float> whole;
       for (int rank = 0; rank < member.size; ++rank)
         for (const float value : numbers(rank, step, kCount)) whole.push_back(value);
-      queues.expect(tensor.whole, whole);
+      queues.expect(tensor.to, whole);
     }
   });
 }
@@ -311,21 +312,24 @@ TEST_P(ExchangeOf, AllGatherPutsPartsInTheOrderOfRanks) {
 TEST_P(ExchangeOf, SlotsGoToTheirOwnersAndBack) {
   constexpr std::int64_t kCount = 40, kSlots = 7;
   run_ranks(GetParam(), [&](SimulatedQueues& queues, Member member) {
-    const ArenaParts tensor{.whole = 0, .part = 256 * 1024, .count = kCount, .slots = kSlots};
-    const std::vector<ArenaParts> tensors = {tensor};
+    const std::int64_t parts_at = 256 * 1024, whole_at = 0;
+    const std::vector<ArenaElements> there = {
+        {.from = parts_at, .to = whole_at, .count = kCount, .slots = kSlots}};
+    const std::vector<ArenaElements> back = {
+        {.from = whole_at, .to = parts_at, .count = kCount, .slots = kSlots}};
     const std::int64_t own = owned_slots(kSlots, member.size);
-    queues.write(tensor.part, numbers(member.rank, 0, kCount * kSlots));
-    carry_out(schedule_to_owners(member, tensors), member, queues);
+    queues.write(parts_at, numbers(member.rank, 0, kCount * kSlots));
+    carry_out(schedule({Collective::to_owners}, member, there, {}), member, queues);
     for (std::int64_t slot = own * member.rank; slot < std::min(kSlots, own * (member.rank + 1)); ++slot) {
       for (int rank = 0; rank < member.size; ++rank) {
         const std::vector<float> parts = numbers(rank, 0, kCount * kSlots);
         const std::int64_t block = (slot - own * member.rank) * member.size + rank;
-        queues.expect(tensor.whole + 4 * kCount * block, slice(parts, slot * kCount, kCount));
+        queues.expect(whole_at + 4 * kCount * block, slice(parts, slot * kCount, kCount));
       }
     }
-    queues.write(tensor.part, std::vector<float>(kCount * kSlots));
-    carry_out(schedule_from_owners(member, tensors), member, queues);
-    queues.expect(tensor.part, numbers(member.rank, 0, kCount * kSlots));
+    queues.write(parts_at, std::vector<float>(kCount * kSlots));
+    carry_out(schedule({Collective::from_owners}, member, back, {}), member, queues);
+    queues.expect(parts_at, numbers(member.rank, 0, kCount * kSlots));
   });
 }
 
@@ -333,7 +337,7 @@ TEST_P(ExchangeOf, SlotsGoToTheirOwnersAndBack) {
 TEST(ExchangeSchedule, WithoutAWaitSomethingIsTouchedTwice) {
   using Missing = SimulatedQueues::Missing;
   constexpr std::int64_t kCount = 1024;
-  const std::vector<ArenaParts> tensors = {{.whole = 0, .part = 256 * 1024, .count = kCount}};
+  const std::vector<ArenaElements> tensors = {{.from = 0, .to = 256 * 1024, .count = kCount}};
   const ExchangeBuffer buffer{kBuffer, 4 * 256};
   const auto is_found = [&](Missing missing) {
     for (unsigned seed = 0; seed < 40; ++seed) {
@@ -343,7 +347,8 @@ TEST(ExchangeSchedule, WithoutAWaitSomethingIsTouchedTwice) {
         all.push_back(std::make_unique<SimulatedQueues>(machine, Member{rank, 2}, false, missing));
         for (int step = 0; step < 2; ++step) {
           all.back()->write(0, numbers(rank, step, 2 * kCount));
-          carry_out(schedule_reduce_scatter({rank, 2}, tensors, buffer), {rank, 2}, *all.back());
+          carry_out(schedule({Collective::reduce_scatter}, {rank, 2}, tensors, buffer), {rank, 2},
+                    *all.back());
           all.back()->expect(256 * 1024, slice(summed(2, step, 2 * kCount), kCount * rank, kCount));
         }
       }
@@ -362,21 +367,22 @@ TEST(ExchangeSchedule, WithoutAWaitSomethingIsTouchedTwice) {
 
 // A peer's memory is first read by one rank alone.
 TEST(ExchangeSchedule, EachRankBeginsWithAnotherPeer) {
-  const std::vector<ArenaParts> tensors = {{.whole = 0, .part = 4096, .count = 64}};
+  const std::vector<ArenaElements> tensors = {{.from = 4096, .to = 0, .count = 64}};
   std::vector<int> first;
   for (int rank = 0; rank < 4; ++rank)
-    first.push_back(schedule_all_gather({rank, 4}, tensors)[0].pieces[0].from_peers[0].peer);
+    first.push_back(
+        schedule({Collective::all_gather}, {rank, 4}, tensors, {})[0].pieces[0].from_peers[0].peer);
   EXPECT_EQ(first, (std::vector<int>{1, 2, 3, 0}));
 }
 
 TEST(ExchangeSchedule, BufferHoldsWhatASumCopiesUpToItsLimit) {
   for (const int ranks : {2, 4, 8}) {
     const std::int64_t count = std::int64_t{1} << 20;
-    const std::vector<ArenaParts> tensors = {{.part = 64 << 20, .count = count / ranks}};
+    const std::vector<ArenaElements> tensors = {{.to = 64 << 20, .count = count / ranks}};
     const ExchangeBuffer buffer{0, exchange_buffer_bytes(ranks, 4 * count, 1)};
-    EXPECT_EQ(schedule_reduce_scatter({0, ranks}, tensors, buffer)[0].pieces.size(), 1u);
-    const std::vector<ArenaElements> whole = {{0, count}};
-    EXPECT_EQ(schedule_all_reduce({0, ranks}, whole, buffer)[0].pieces.size(), 1u);
+    EXPECT_EQ(schedule({Collective::reduce_scatter}, {0, ranks}, tensors, buffer)[0].pieces.size(), 1u);
+    const std::vector<ArenaElements> whole = {{0, 0, count}};
+    EXPECT_EQ(schedule({Collective::all_reduce}, {0, ranks}, whole, buffer)[0].pieces.size(), 1u);
   }
   EXPECT_EQ(exchange_buffer_bytes(4, std::int64_t{1} << 34, 1), 128 << 20);
   EXPECT_LT(exchange_buffer_bytes(8, 4, 1), 64 << 10);

@@ -48,8 +48,9 @@ class Fetched {
       const auto [from, to] = copy->tensors(call.arguments);
       note(to, from, layer);
     }
-    if (const auto* gather = std::get_if<program::AllGather>(&call.work))
-      for (const auto& [whole, part] : gather->tensors(call.arguments)) note(whole, part, layer);
+    if (is(call, program::Collective::all_gather))
+      for (const auto& [part, whole] : std::get<program::Collective>(call.work).tensors(call.arguments))
+        note(whole, part, layer);
   }
 
   // -1 where it was not fetched.

@@ -15,9 +15,7 @@ namespace hydrac::driver {
 namespace {
 
 using program::Access;
-using program::AllReduce;
 using program::Call;
-using program::is;
 
 Compiled compiled_for_ranks(std::vector<std::string> overrides) {
   return compile(h100_spec("parallel: {data: 2}\n", overrides), CompileOptions{});
@@ -54,9 +52,12 @@ struct Told {
   bool written = false;
 };
 
+bool is_reduction(const Call& call) {
+  return is(call, program::Collective::all_reduce);
+}
+
 bool finds_largest(const Call& call) {
-  const auto* reduce = std::get_if<AllReduce>(&call.work);
-  return reduce && reduce->largest;
+  return is_reduction(call) && std::get<program::Collective>(call.work).reduction == runtime::Reduction::max;
 }
 
 // What some call writes is summed once, behind the last call that writes it.
@@ -71,7 +72,7 @@ void expect_summed_once(const Compiled& c) {
         for (int64_t at = std::max(access.first, range.first); at < std::min(access.last, range.last);
              at += kWord) {
           Told& word = words[at];
-          if (is<AllReduce>(*step.call)) {
+          if (is_reduction(*step.call)) {
             ++word.sums;
           } else {
             written_late += word.sums > 0;
@@ -86,13 +87,13 @@ void expect_summed_once(const Compiled& c) {
   EXPECT_TRUE(std::ranges::all_of(
       words, [](const auto& word) { return word.second.written && word.second.sums == 1; }));
   for (const Step& step : steps_of(c, "update"))
-    EXPECT_EQ(is<AllReduce>(*step.call), finds_largest(*step.call));
+    EXPECT_EQ(is_reduction(*step.call), finds_largest(*step.call));
 }
 
 int sums_of_loss(const Compiled& c) {
   int sums = 0;
   for (const Step& step : steps_of(c, "micro_step"))
-    if (is<AllReduce>(*step.call))
+    if (is_reduction(*step.call))
       for (const ir::Use use : step.call->arguments) sums += use.value == c.graph.results.loss;
   return sums;
 }
@@ -125,7 +126,7 @@ TEST(OverlapReduction, ALayersSumsAreOneCallOnAQueueOfTheirOwn) {
   const Compiled c = compiled_for_ranks({});
   int calls = 0;
   for (const Step& step : steps_of(c, "micro_step")) {
-    if (!is<AllReduce>(*step.call)) continue;
+    if (!is_reduction(*step.call)) continue;
     EXPECT_EQ(step.call->queue, program::Queue::communication);
     ++calls;
   }
@@ -136,10 +137,10 @@ TEST(OverlapReduction, ALayersSumsAreOneCallOnAQueueOfTheirOwn) {
 // Accumulated gradients are complete before the update, and not earlier.
 TEST(OverlapReduction, AccumulatedGradientsAreSummedBeforeTheUpdate) {
   const Compiled c = compiled_for_ranks({"train.gradient_accumulation_steps=2"});
-  for (const Step& step : steps_of(c, "micro_step")) EXPECT_FALSE(is<AllReduce>(*step.call));
+  for (const Step& step : steps_of(c, "micro_step")) EXPECT_FALSE(is_reduction(*step.call));
   const std::vector<Step> update = steps_of(c, "update");
   ASSERT_FALSE(update.empty());
-  EXPECT_TRUE(is<AllReduce>(*update[0].call));
+  EXPECT_TRUE(is_reduction(*update[0].call));
 }
 
 // The scales of 8-bit tensors are state, and the same on all ranks.

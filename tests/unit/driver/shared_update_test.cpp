@@ -195,12 +195,15 @@ TEST(SharedUpdate, ARankOrthogonalizesMatricesOfItsLayers) {
         EXPECT_EQ(shape->batch, 2);
         ++matmuls;
       }
-      if (const auto* exchange = std::get_if<program::AllToAll>(&call.work)) {
+      const auto* exchange = std::get_if<program::Collective>(&call.work);
+      if (exchange && exchange->has_slots()) {
         int64_t parts = 0, whole = 0;
         for (const auto& tensor : exchange->tensors(call.arguments)) {
-          parts += bytes_of(c, tensor.part.value);
-          whole += bytes_of(c, tensor.whole.value);
-          EXPECT_FALSE(c.graph.value(tensor.whole.value).view);
+          const ir::Use part = exchange->part(tensor),
+                        owned = exchange->reads_parts() ? tensor.to : tensor.from;
+          parts += bytes_of(c, part.value);
+          whole += bytes_of(c, owned.value);
+          EXPECT_FALSE(c.graph.value(owned.value).view);
         }
         EXPECT_EQ(whole, parts / 3 * 4);  // 2 of 3 layers, and both ranks' parts of them
         EXPECT_EQ(call.bytes, static_cast<double>(parts) / 2);

@@ -32,7 +32,7 @@ Compiled compiled_for(const Words& overrides) {
 }
 
 bool gathers_a_layer(const Compiled& c, const Call& call) {
-  return program::is<program::AllGather>(call) &&
+  return is(call, program::Collective::all_gather) &&
          c.graph.value(storage_of(c.graph, call.arguments.back().value)).role == ir::Role::activation;
 }
 
@@ -176,7 +176,7 @@ TEST(SharedWeights, NoLayerWaitsForTheSumsOfTheOneBefore) {
     if (section.name != "block_backward") continue;
     for (const Call& call : section.calls) {
       if (gathers_a_layer(c, call)) order += "gather ";
-      if (program::is<program::ReduceScatter>(call)) order += "sum ";
+      if (is(call, program::Collective::reduce_scatter)) order += "sum ";
     }
   }
   EXPECT_EQ(order, "gather sum ");
