@@ -69,7 +69,7 @@ void measure_round(AblationRow& row, int64_t steps) {
     row.joules_per_token = (*after - *before) / static_cast<double>(timed) / row.tokens();
   row.first_step_s = first_step_s;
   row.loss = run.last_result().loss;
-  row.planned_bytes = program.steps().arena_bytes();
+  row.planned_bytes = program.steps().facts().arena_bytes;
   row.measured_bytes = program.measured_bytes();
 }
 

@@ -84,7 +84,7 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   const double tokens = micro_batch * static_cast<double>(t.gradient_accumulation_steps);
   const double trained = micro_batch * static_cast<double>(spec::micro_batches_of_step(c.spec));
   const double flops =
-      program.steps().flop_per_target() * trained / (sampling ? sampling->parts().training : typical);
+      program.steps().facts().flop_per_target * trained / (sampling ? sampling->parts().training : typical);
   Json result = {{"spec", c.spec.name},
                  {"target", c.spec.target},
                  {"steps", steps},
@@ -114,7 +114,7 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   }
   result["first_step_s"] = first;
   result["start_s"] = phases;
-  result["planned_bytes"] = program.steps().arena_bytes();
+  result["planned_bytes"] = program.steps().facts().arena_bytes;
   if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
   result["loss"] = (sampling ? sampling->last_result() : training->last_result()).loss;
   if (sampling) result["objective"] = objective_json(*sampling);

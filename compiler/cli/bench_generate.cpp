@@ -49,14 +49,14 @@ int bench_generate(const Arguments& arguments, const spec::Spec& spec, const mod
                                       {"prefill_s", counts.prefill_seconds},
                                       {"decode_s", counts.decode_seconds},
                                       {"decode_steps", counts.decode_steps},
-                                      {"planned_bytes", program.arena_bytes()},
+                                      {"planned_bytes", program.facts().arena_bytes},
                                       {"kernels", rows_json(rows)}}
                    .dump());
     return kFine;
   }
   fmt::print("{}: {} texts of {} + {} tokens side by side\n{}\n{} of tensor memory planned\n{}\n", spec.name,
              generation.sequences, prompt_tokens, spec.sample.max_new_tokens, speed_text(counts),
-             runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description());
+             runtime::human_bytes(static_cast<uint64_t>(program.facts().arena_bytes)), program.description());
   print_rows(rows);
   return kFine;
 }

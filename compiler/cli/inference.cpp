@@ -27,7 +27,7 @@ void fill_from_checkpoint(runtime::StepProgram& program, const spec::Spec& spec,
                       checkpoint.string(), spec.model.weights));
     weights.start(program);
   } else {
-    program.start(program.parameters());
+    program.start(program.tensors().parameters);
   }
   runtime::load_parameters(program, checkpoint);
 }

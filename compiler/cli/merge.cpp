@@ -68,12 +68,12 @@ class Merged {
         r_(spec.adapter.r),
         scale_(static_cast<float>(models::adapter_scale(spec))),
         zeros_(models::checkpoint_zeros(spec)) {
-    for (NamedTensor& tensor : program.parameters()) adapters_[tensor.name] = std::move(tensor);
+    for (NamedTensor& tensor : program.tensors().parameters) adapters_[tensor.name] = std::move(tensor);
   }
 
   std::vector<runtime::TensorToWrite> tensors(SafetensorsDtype dtype, const std::string& file) {
     std::vector<runtime::TensorToWrite> list;
-    for (const NamedTensor& base : program_.base_parameters())
+    for (const NamedTensor& base : program_.tensors().base)
       list.push_back({base.name, dtype, base.shape, [this, base, dtype, file](runtime::FileWriter& out) {
                         write_numbers(out, merged(base), dtype, file, base.name);
                       }});
@@ -119,7 +119,7 @@ Logits logits_of(runtime::StepProgram& program, int64_t vocab) {
   std::mt19937 random(1);
   Logits logits;
   for (int64_t length : {1, 5, 17, 64}) {
-    length = std::min(length, program.context_length());
+    length = std::min(length, program.facts().context_length);
     std::vector<int32_t> prompt(static_cast<size_t>(length));
     for (int32_t& id : prompt) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
     const std::span<const float> next = program.next_logits(prompt, length - 1);

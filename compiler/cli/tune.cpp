@@ -201,7 +201,7 @@ tune::Facts measured(const spec::Spec& spec, const Found& found, targets::Execut
                        {"spread_percent", number(100 * found.spread)},
                        {"defaults_step_ms", number(found.defaults.seconds * 1e3)},
                        {"tokens_per_second", fmt::format("{:.0f}", tokens_of(spec) / found.round.seconds)},
-                       {"planned_bytes", std::to_string(program.steps().arena_bytes())}};
+                       {"planned_bytes", std::to_string(program.steps().facts().arena_bytes)}};
   if (const auto bytes = program.measured_bytes())
     facts.emplace_back("measured_bytes", std::to_string(*bytes));
   if (found.round.joules > 0)
@@ -280,7 +280,7 @@ void report_numerics(SpecWorkbench& bench, const tune::Candidate& best, const sp
   const auto measure = [&](const tune::Candidate& candidate) {
     const std::unique_ptr<SpecRunner> runner = bench.runner(candidate);
     const double loss = runner->loss_after(kSteps);
-    return Row{runner->run(kSteps).seconds, loss, runner->program().steps().arena_bytes()};
+    return Row{runner->run(kSteps).seconds, loss, runner->program().steps().facts().arena_bytes};
   };
   const Row as_is = measure(best);
   fmt::print(

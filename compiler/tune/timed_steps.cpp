@@ -33,7 +33,7 @@ std::vector<double> TimedSteps::run(int64_t count, int64_t micro_batches) {
     const std::span part(micro.data(), std::min(micro.size(), static_cast<size_t>(micro_batches)));
     for (const runtime::Batch& batch : part) program_.micro_step(batch, verify::inverse_count(micro));
     program_.update();
-    if (++unread >= program_.steps_in_flight()) {
+    if (++unread >= program_.facts().steps_in_flight) {
       result_ = program_.finish_step();
       --unread;
     }

@@ -28,8 +28,8 @@ int64_t count_parameters(const std::vector<NamedTensor>& tensors) {
 }
 
 std::string describe_parameters(StepProgram& program) {
-  const int64_t own = count_parameters(program.parameters()),
-                base = count_parameters(program.base_parameters());
+  const int64_t own = count_parameters(program.tensors().parameters),
+                base = count_parameters(program.tensors().base);
   if (base == 0) return fmt::format("{} parameters", human_count(static_cast<double>(own)));
   return fmt::format("adapters with {} parameters beside {} that stay as they are",
                      human_count(static_cast<double>(own)), human_count(static_cast<double>(base)));
@@ -46,7 +46,7 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
       stdout,
       fmt::format("{}: {}, {}{} of tensor memory, {}\n{} of {} an epoch\n", settings.name,
                   describe_parameters(program), ranks ? counted(ranks->size(), "rank") + ", each with " : "",
-                  human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
+                  human_bytes(static_cast<uint64_t>(program.facts().arena_bytes)), program.description(),
                   counted(loader.samples_per_epoch(), "sequence"), settings.data.sequence_len));
   if (const SequenceWarmup& warmup = settings.data.sequence_warmup; warmup.cuts_rows())
     print_text(stdout,

@@ -205,7 +205,7 @@ void fill(train_program& program, const MakeProgram& make_program) {
   TrainSettings& settings = program.settings;
   if (program.rank() > 0) settings.choices = choices_of_rank_0(*program.ranks);
   program.program = make_program(settings.choices);
-  program.parameters = program.program->parameters();
+  program.parameters = program.program->tensors().parameters;
   if (program.ranks) join_ranks(*program.ranks, settings, *program.program);
   program.program->initialize();
   if (const auto& weights = settings.train.weights; !weights.empty())

@@ -16,7 +16,7 @@
 
 namespace hydrac::runtime {
 
-CpuStepProgram::CpuStepProgram(ProgramLayout given) : LaidOutProgram(std::move(given)) {
+CpuStepProgram::CpuStepProgram(ProgramLayout given) : LaidOutProgram(std::move(given), 1) {
   const auto bytes = static_cast<size_t>(layout().arena_bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

@@ -35,7 +35,7 @@ bool reads_batch(Function function) {
 }  // namespace
 
 CudaStepProgram::CudaStepProgram(ProgramLayout given, const Context& context)
-    : LaidOutProgram(std::move(given)),
+    : LaidOutProgram(std::move(given), kInFlight),
       context_(context),
       staging_(layout(), kInFlight * layout().gradient_accumulation_steps + 1, kInFlight),
       monitor_(context.device().pci_bus_id),
@@ -70,7 +70,7 @@ void CudaStepProgram::capture_graphs() {
   if (layout().cache.sequences > 0) {
     capture({Function::prefill});
     capture({Function::decode});
-  } else if (can_generate()) {
+  } else if (layout().results.logits) {
     capture({Function::generate});
   }
   if (layout().results.target_losses) capture({Function::score});

@@ -34,7 +34,6 @@ class CudaStepProgram : public LaidOutProgram {
   void copy_in(int64_t offset, std::span<const std::byte> from) override;
 
   void start(const std::vector<NamedTensor>& given) override;
-  int64_t steps_in_flight() const override { return kInFlight; }
   void micro_step(const Batch& batch, float inv_count) override;
   void update() override;
   StepResult finish_step() override;
@@ -113,7 +112,6 @@ class CudaStepProgram : public LaidOutProgram {
   void compute(Function function, const Batch& batch) override;
   std::span<const float> result(Place place) override;
   void copy_inputs(std::span<const Input> inputs) override;
-  int64_t decode_steps_in_flight() const override { return kInFlight; }
   void begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results) override;
   void finish_decode(const Stretch& results, std::span<std::byte> to) override;
   // Queues copies of the inputs, by way of `memory`, which no copy may still read.

@@ -92,12 +92,6 @@ LogitRows LaidOutProgram::decode(std::span<const int32_t> tokens, std::span<cons
   return {result(place).data(), place.elements / layout_.cache.sequences, layout_.results.vocab_size};
 }
 
-CacheShape LaidOutProgram::cache_shape() const {
-  CacheShape shape = layout_.cache;
-  shape.steps_in_flight = decode_steps_in_flight();
-  return shape;
-}
-
 void LaidOutProgram::begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
                                       const TopRequest& request) {
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);

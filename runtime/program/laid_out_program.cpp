@@ -24,7 +24,8 @@ ReadArena reader_of(LaidOutProgram& program) {
 
 }  // namespace
 
-LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {
+LaidOutProgram::LaidOutProgram(ProgramLayout layout, int64_t in_flight)
+    : layout_(std::move(layout)), in_flight_(in_flight) {
   for (std::vector<NamedTensor>* tensors : {&layout_.parameters, &layout_.base_parameters}) {
     for (NamedTensor& tensor : *tensors) {
       if (tensor.pieces.empty())
@@ -36,6 +37,25 @@ LaidOutProgram::LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)
     for (TensorPiece& piece : start.pieces) share_piece(piece, layout_.divided);
   page_table_.assign(static_cast<size_t>(layout_.inputs.page_table.elements), -1);
   has_new_pages_ = !page_table_.empty();
+}
+
+ProgramFacts LaidOutProgram::facts() const {
+  ProgramFacts facts;
+  facts.generates = layout_.results.logits || layout_.results.prompt_logits;
+  facts.context_length = layout_.context_length;
+  facts.cache = layout_.cache;
+  facts.cache.steps_in_flight = in_flight_;
+  facts.texts = layout_.texts;
+  facts.steps_in_flight = in_flight_;
+  facts.computes_together = computes_together();
+  facts.shares_state = shares_state();
+  facts.arena_bytes = arena_bytes();
+  facts.flop_per_target = layout_.flop_per_target;
+  return facts;
+}
+
+ProgramTensors LaidOutProgram::tensors() {
+  return {layout_.parameters, layout_.base_parameters, layout_.encoder_parameters, layout_.optimizer_state};
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {

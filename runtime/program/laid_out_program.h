@@ -22,7 +22,8 @@ class Ranks;
 
 class LaidOutProgram : public StepProgram {
  public:
-  explicit LaidOutProgram(ProgramLayout layout);
+  // `in_flight`: optimizer steps, and decode steps, that may be unfinished.
+  LaidOutProgram(ProgramLayout layout, int64_t in_flight);
 
   const ProgramLayout& layout() const { return layout_; }
 
@@ -33,10 +34,10 @@ class LaidOutProgram : public StepProgram {
   // Working copies are made anew before the next function that reads them.
   void parameters_changed() { stale_ = layout_.working_copies; }
 
+  ProgramFacts facts() const override;
+  ProgramTensors tensors() override;
   void start(const std::vector<NamedTensor>& given) override;
-  bool can_generate() const override { return layout_.results.logits || layout_.results.prompt_logits; }
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
-  CacheShape cache_shape() const override;
   LogitRows prefill(std::span<const Prompt> prompts) override;
   LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override;
   void set_page_table(std::span<const int32_t> pages) override;
@@ -46,18 +47,10 @@ class LaidOutProgram : public StepProgram {
   std::span<const float> decoded_logits(int64_t sequence) override;
   TargetLosses score(const Batch& batch) override;
   void clear_replies() override;
-  TextShape text_shape() const override { return layout_.texts; }
   void embed(const Batch& batch) override;
   ReplyDistances reply_distances() override;
   void begin_replies() override { number_replies(); }
   void end_replies() override;
-  int64_t context_length() const override { return layout_.context_length; }
-  std::vector<NamedTensor> parameters() override { return layout_.parameters; }
-  std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
-  std::vector<NamedTensor> encoder_parameters() override { return layout_.encoder_parameters; }
-  std::vector<NamedTensor> optimizer_state() override { return layout_.optimizer_state; }
-  bool computes_together() const override { return layout_.tensor_ranks > 1 || layout_.gathers_weights; }
-  bool shares_state() const override;
   void with_whole_state(const std::function<void()>& work) override;
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
@@ -69,8 +62,6 @@ class LaidOutProgram : public StepProgram {
   std::optional<int64_t> evaluated_hits() override;
   void time_calls(bool timed) override;
   std::vector<CallSpan> take_timed_calls() override;
-  int64_t arena_bytes() const override { return layout_.arena_bytes - layout_.host_bytes; }
-  double flop_per_target() const override { return layout_.flop_per_target; }
   std::string explain_divergence() override;
 
   // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
@@ -97,6 +88,10 @@ class LaidOutProgram : public StepProgram {
   virtual void profile_steps(int64_t first, int64_t count);
 
  protected:
+  // Of the arena, but for what a GPU has in the host's memory.
+  int64_t arena_bytes() const { return layout_.arena_bytes - layout_.host_bytes; }
+  bool computes_together() const { return layout_.tensor_ranks > 1 || layout_.gathers_weights; }
+  bool shares_state() const;
   // Whether collectives are left out: this rank repeats its own part of a step, and the others may not.
   bool is_alone() const { return alone_; }
   // Those that this program joined. RunError where it runs alone.
@@ -130,8 +125,6 @@ class LaidOutProgram : public StepProgram {
   virtual void copy_inputs(std::span<const Input> inputs) {
     for (const Input& input : inputs) copy_in(input.offset, input.bytes);
   }
-  // Decode steps that may be begun before the oldest one is finished.
-  virtual int64_t decode_steps_in_flight() const { return 1; }
   // Bytes of the arena.
   struct Stretch {
     int64_t first = 0, bytes = 0;
@@ -213,6 +206,7 @@ class LaidOutProgram : public StepProgram {
   std::vector<NamedTensor> own_tensors(const std::vector<NamedTensor>& tensors) const;
 
   ProgramLayout layout_;
+  const int64_t in_flight_;
   Nf4Encoder nf4_encoder_;
   std::vector<float> nf4_piece_;
   Ranks* ranks_ = nullptr;

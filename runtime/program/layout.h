@@ -124,9 +124,9 @@ struct ProgramLayout {
   std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers
   std::optional<RopeTables> rope;
 
-  // As in a checkpoint; addresses count from the arena's start. See StepProgram.
+  // As in a checkpoint; addresses count from the arena's start. See ProgramTensors.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
-  std::vector<NamedTensor> encoder_parameters;  // StepProgram::encoder_parameters()
+  std::vector<NamedTensor> encoder_parameters;
   // Parameters that no rank has whole: `first` is their address, which no memory has.
   std::vector<SharedBytes> divided;
   bool working_copies = false;  // of parameters, which Function::load makes anew

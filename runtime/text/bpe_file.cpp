@@ -20,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-
 // The byte that each character of the byte-level alphabet stands for: printable Latin-1 characters are
 // themselves, the other bytes are U+0100 and on, in order.
 class ByteAlphabet {

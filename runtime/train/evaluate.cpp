@@ -24,7 +24,7 @@ struct Part {
 Part evaluate_batch(StepProgram& program, const Batch& batch) {
   const bool is_empty = batch.target_count == 0;
   double loss = 0;
-  if (!is_empty || program.computes_together()) loss = program.evaluate(batch);
+  if (!is_empty || program.facts().computes_together) loss = program.evaluate(batch);
   const std::optional<int64_t> hits = program.evaluated_hits();
   return {is_empty ? 0 : loss, batch.target_count, !hits ? -1 : is_empty ? 0 : *hits};
 }
@@ -79,7 +79,7 @@ std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& load
                                    Ranks* ranks) {
   const int64_t batches = std::min(max_batches, loader.eval_batches());
   if (batches <= 0) return std::nullopt;
-  const bool together = ranks && program.computes_together();
+  const bool together = ranks && program.facts().computes_together;
   std::vector<Part> parts = together ? evaluate_together(program, loader, batches, *ranks)
                                      : evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0,
                                                       ranks ? ranks->size() : 1);

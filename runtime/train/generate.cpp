@@ -57,8 +57,8 @@ class BatchGenerator {
         requests_(requests),
         options_(options),
         events_(events),
-        cache_(program.cache_shape()),
-        context_(static_cast<size_t>(program.context_length())),
+        cache_(program.facts().cache),
+        context_(static_cast<size_t>(program.facts().context_length)),
         texts_(cache_, context_, requests, tokenizer, options) {}
 
   GenerateCounts run() {

@@ -78,9 +78,9 @@ struct GenerateCounts {
 };
 
 // Generates the text of every request; options.prompt and options.sampling.seed are not read. A program with
-// a cache (StepProgram::cache_shape) works on as many at once as it has sequences, and takes up the next
+// a cache (ProgramFacts::cache) works on as many at once as it has sequences, and takes up the next
 // request when a text ends; another one works on one at a time, and computes the whole context for each
-// token. A text that grows past context_length() goes on with its last context_length() tokens in view, which
+// token. A text that grows past the context_length goes on with its last context_length tokens in view, which
 // costs a whole context a token, where prefill() takes so many; else it ends there. A text does not depend on
 // the other requests, as far as rows of the program's matmuls do not depend on their number and place
 // (docs/generating.md).

@@ -62,8 +62,8 @@ std::string misfit(const TensorEntry& tensor, const NamedTensor& parameter) {
 }  // namespace
 
 std::vector<NamedTensor> WeightFiles::filled(StepProgram& program) {
-  std::vector<NamedTensor> parameters = program.base_parameters();
-  return parameters.empty() ? program.parameters() : parameters;
+  std::vector<NamedTensor> parameters = program.tensors().base;
+  return parameters.empty() ? program.tensors().parameters : parameters;
 }
 
 WeightFiles::WeightFiles(const fs::path& path) : label_(path.string()) {
@@ -184,7 +184,7 @@ WeightFiles::Found WeightFiles::find_of_encoder(const std::string& name) const {
 
 void WeightFiles::check_encoder(StepProgram& program) const {
   std::vector<std::string> missing, misfits;
-  for (const NamedTensor& parameter : program.encoder_parameters()) {
+  for (const NamedTensor& parameter : program.tensors().encoder) {
     const Found found = find_of_encoder(parameter.name);
     if (found.tensor == nullptr)
       missing.push_back(in_quotes(parameter.name));
@@ -200,7 +200,7 @@ void WeightFiles::check_encoder(StepProgram& program) const {
 
 void WeightFiles::fill_encoder(StepProgram& program) const {
   check_encoder(program);
-  for (const NamedTensor& parameter : program.encoder_parameters()) {
+  for (const NamedTensor& parameter : program.tensors().encoder) {
     const Found found = find_of_encoder(parameter.name);
     upload_tensor(*found.file, *found.tensor, program, parameter);
   }

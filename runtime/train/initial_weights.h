@@ -37,7 +37,7 @@ class WeightFiles {
   // program.initialize(), which then draws nothing that these files have, and fill().
   void start(StepProgram& program) const;
 
-  // That they hold the parameters of the encoder that `program` has (StepProgram::encoder_parameters), of any
+  // That they hold the parameters of the encoder that `program` has (ProgramTensors::encoder), of any
   // floating-point type; what else they hold, such as a pooler or a head, is left alone. Names may begin with
   // "bert.". InputError that lists the tensors that are missing, or of another shape or type.
   void check_encoder(StepProgram& program) const;

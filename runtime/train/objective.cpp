@@ -160,7 +160,7 @@ std::vector<SampledReply> ReplyObjective::sample(std::span<const std::vector<int
 }
 
 void ReplyObjective::embed(std::span<const SampledReply> replies) {
-  const TextShape shape = program_.text_shape();
+  const TextShape shape = program_.facts().texts;
   std::vector<EncodedText> texts;
   for (const SampledReply& reply : replies)
     texts.push_back({static_cast<int32_t>(reply.segment), settings_.encoder.ids(reply.text, shape.tokens)});

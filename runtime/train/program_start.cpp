@@ -14,7 +14,7 @@ void start_program(StepProgram& program, const TrainOptions& options, bool conti
   const bool has_files = !options.weights.empty() && (!continues || options.adapters);
   std::vector<NamedTensor> given;
   if (has_files) given = WeightFiles::filled(program);
-  if (continues) std::ranges::copy(program.parameters(), std::back_inserter(given));
+  if (continues) std::ranges::copy(program.tensors().parameters, std::back_inserter(given));
   program.start(given);
   if (has_files) WeightFiles(options.weights).fill(program);
   if (const auto& encoder = options.objective.encoder.weights; !encoder.empty())

@@ -28,7 +28,7 @@ constexpr const char* state_file = "state.json";
 constexpr const char* choices_file = "choices.json";
 
 const char* parameter_file(StepProgram& program) {
-  return program.base_parameters().empty() ? model_file : adapter_file;
+  return program.tensors().base.empty() ? model_file : adapter_file;
 }
 
 // One line an entry, "name = value".
@@ -140,12 +140,12 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
   // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
   writer.add_file(parameter_file(program), [&](FileWriter& file) {
     write_tensors(
-        file, program, program.parameters(),
+        file, program, program.tensors().parameters,
         [&](const NamedTensor& tensor, std::span<const std::byte> data) { check_finite(tensor, data, step); },
         contents.zero_tensors);
   });
   writer.add_file(optimizer_file,
-                  [&](FileWriter& file) { write_tensors(file, program, program.optimizer_state()); });
+                  [&](FileWriter& file) { write_tensors(file, program, program.tensors().optimizer_state); });
   writer.commit();
   return checkpoint_path(run_dir, step);
 }
@@ -204,7 +204,7 @@ std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpo
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
                      const RunPosition& position) {
   load_parameters(program, checkpoint);
-  read_tensors(checkpoint / optimizer_file, program, program.optimizer_state());
+  read_tensors(checkpoint / optimizer_file, program, program.tensors().optimizer_state);
   program.set_counters(position.counters);
 }
 
@@ -213,7 +213,7 @@ void check_adapter(const std::vector<NamedTensor>& adapters, const std::filesyst
 }
 
 void load_adapter(StepProgram& program, const std::filesystem::path& folder) {
-  read_tensors(adapter_path(folder), program, program.parameters());
+  read_tensors(adapter_path(folder), program, program.tensors().parameters);
 }
 
 std::filesystem::path adapter_path(const std::filesystem::path& folder) {
@@ -221,7 +221,7 @@ std::filesystem::path adapter_path(const std::filesystem::path& folder) {
 }
 
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint) {
-  read_tensors(checkpoint / parameter_file(program), program, program.parameters());
+  read_tensors(checkpoint / parameter_file(program), program, program.tensors().parameters);
 }
 
 }  // namespace hydrac::runtime

@@ -66,8 +66,7 @@ void link_best(const std::filesystem::path& run_dir, int64_t step);
 std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint; not its
-// base_parameters(). InputError when its
-// tensors are not exactly those of the program.
+// ProgramTensors::base. InputError when its tensors are not exactly those of the program.
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
                      const RunPosition& position);
 

@@ -43,7 +43,7 @@ std::optional<Checkpoint> open_folder(StepProgram& program, const TrainOptions& 
   }
   // An earlier run stays where it is when the new one cannot begin.
   if (!options.weights.empty()) WeightFiles(options.weights).check(program);
-  if (!options.adapter_weights.empty()) check_adapter(program.parameters(), options.adapter_weights);
+  if (!options.adapter_weights.empty()) check_adapter(program.tensors().parameters, options.adapter_weights);
   const char* hint = resume ? "" : "; --resume would have continued it";
   output.hold(RunFolder::create(options.run_dir,
                                 [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));

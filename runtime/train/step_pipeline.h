@@ -44,7 +44,7 @@ class StepPipeline {
   int64_t begun() const { return step_; }
   int64_t unfinished() const { return static_cast<int64_t>(pending_.size()); }
   bool room() const { return unfinished() < steps_in_flight(); }
-  int64_t steps_in_flight() const { return objective_ ? 1 : program_.steps_in_flight(); }
+  int64_t steps_in_flight() const { return objective_ ? 1 : program_.facts().steps_in_flight; }
 
  private:
   struct Pending {

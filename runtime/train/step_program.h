@@ -124,7 +124,7 @@ struct CallSpan {
   double began = 0, ended = 0;  // as monotonic_seconds()
 };
 
-// What a program that generates with a cache holds of it: so many sequences, each of up to context_length()
+// What a program that generates with a cache holds of it: so many sequences, each of up to context_length
 // tokens. One prefill() reads so many prompts of so many tokens. Keys and values of all sequences lie in one
 // pool of `pages`, or, where there are none, each sequence has room for its whole context.
 struct CacheShape {
@@ -133,12 +133,43 @@ struct CacheShape {
   int64_t top = 0;              // logits that decode_top() finds; 0: the program has no such function
   int64_t steps_in_flight = 1;  // of begin_decode_top(), that may be unfinished
   int64_t pages = 0, page_tokens = 0;
-  int64_t pages_of_sequence = 0;  // that context_length() tokens take
+  int64_t pages_of_sequence = 0;  // that context_length tokens take
 };
 
 // What one embed() of a program with an encoder reads: so many rows of so many tokens.
 struct TextShape {
   int64_t rows = 0, tokens = 0;  // E, L; 0: there is no encoder
+};
+
+// What the compiler knows of a program.
+struct ProgramFacts {
+  bool generates = false;      // next_logits(); language models
+  int64_t context_length = 0;  // tokens
+  CacheShape cache = {};  // of keys and values; next_logits() takes CacheShape::prompt_tokens tokens then
+  TextShape texts = {};   // that embed() takes
+  // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
+  // so many steps lie in the program's own memory.
+  int64_t steps_in_flight = 1;
+  // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
+  // each together.
+  bool computes_together = false;
+  // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
+  bool shares_state = false;
+  int64_t arena_bytes = 0;     // all tensor memory, but for what a GPU has in the host's
+  double flop_per_target = 0;  // model flop a trained token, for mfu; 0 = unknown
+};
+
+// What checkpoints hold of a program.
+struct ProgramTensors {
+  // In model.safetensors, of adapters in adapter_model.safetensors.
+  std::vector<NamedTensor> parameters = {};
+  // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
+  // seed have them.
+  std::vector<NamedTensor> base = {};
+  // The encoder's, under their names in its own files. They are uploaded once the program is started.
+  std::vector<NamedTensor> encoder = {};
+  // In optimizer.safetensors: moments, and scalars such as the loss scale.
+  std::vector<NamedTensor> optimizer_state = {};
 };
 
 // The beginning of a sequence: 1 to CacheShape::prompt_tokens tokens.
@@ -179,15 +210,15 @@ class StepProgram {
  public:
   virtual ~StepProgram() = default;  // steps may be unfinished
 
+  virtual ProgramFacts facts() const = 0;
+  virtual ProgramTensors tensors() = 0;
+
   // Fills parameters with their starting values (a function of the seed) and everything else with its start.
   void initialize() { start({}); }
   // initialize(), but that no values need be drawn for the tensors of `given`, which are going to be
   // uploaded.
   virtual void start(const std::vector<NamedTensor>& given) = 0;
 
-  // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
-  // so many steps lie in the program's own memory.
-  virtual int64_t steps_in_flight() const { return 1; }
   // Enqueues forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this
   // optimizer step. The batch is copied before it returns.
   virtual void micro_step(const Batch& batch, float inv_count) = 0;
@@ -219,15 +250,11 @@ class StepProgram {
   virtual std::optional<int64_t> evaluated_hits() { return std::nullopt; }
 
   // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most
-  // context_length() tokens.
+  // ProgramFacts::context_length tokens.
   virtual std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) = 0;
-  virtual bool can_generate() const = 0;
-  virtual int64_t context_length() const = 0;
 
-  // Programs with a cache of keys and values; their next_logits() takes CacheShape::prompt_tokens tokens.
-  virtual CacheShape cache_shape() const { return {}; }
-  // Computes prompts, at most CacheShape::prompts, whole and keeps their keys and values. A row each: the
-  // logits behind its last token.
+  // Programs with a cache of keys and values. Computes prompts, at most CacheShape::prompts, whole and keeps
+  // their keys and values. A row each: the logits behind its last token.
   virtual LogitRows prefill(std::span<const Prompt>) { throw std::logic_error("the program has no cache"); }
   // The next token of every sequence of the cache, at its position, which counts from 0 and is where its keys
   // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
@@ -272,7 +299,6 @@ class StepProgram {
   // Programs with an encoder of sentences, which embeds replies instead of the model; score() embeds nothing
   // then. The hidden states of texts, given by Batch's tokens, documents, positions and segments, [E,L] each,
   // are added up by segments until clear_replies().
-  virtual TextShape text_shape() const { return {}; }
   virtual void embed(const Batch&) { throw std::logic_error("the program has no encoder"); }
   // Of the replies that were scored, or embedded, so far.
   virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
@@ -281,20 +307,6 @@ class StepProgram {
   virtual void begin_replies() { throw std::logic_error("the program has no objective"); }
   virtual void end_replies() { throw std::logic_error("the program has no objective"); }
 
-  // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
-  virtual std::vector<NamedTensor> parameters() = 0;
-  // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
-  // seed have them.
-  virtual std::vector<NamedTensor> base_parameters() { return {}; }
-  // The encoder's, under their names in its own files. They are uploaded once the program is started.
-  virtual std::vector<NamedTensor> encoder_parameters() { return {}; }
-  // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
-  virtual std::vector<NamedTensor> optimizer_state() = 0;
-  // Whether ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
-  // each together.
-  virtual bool computes_together() const { return false; }
-  // Whether ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
-  virtual bool shares_state() const { return false; }
   // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls
   // `work`, in which those tensors can be downloaded; elsewhere that is an InputError.
   virtual void with_whole_state(const std::function<void()>& work) { work(); }
@@ -320,8 +332,6 @@ class StepProgram {
   virtual std::string description() const = 0;
   // What was measured or found on this machine and decides how results are rounded; checkpoints record it.
   virtual RecordedChoices choices() const { return {}; }
-  virtual int64_t arena_bytes() const = 0;     // all tensor memory, but for what a GPU has in the host's
-  virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
   // Absent where nobody measures it. May be called at any time.
   virtual std::optional<DeviceLoad> device_load() { return std::nullopt; }
 };

@@ -54,8 +54,8 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   record.step_ms = 1e3 * seconds;
   record.data_wait_ms = 1e3 * meter_.mean_waited(options_.log_steps);
   if (options_.is_parallel) record.communication_ms = 1e3 * meter_.mean_communicated(options_.log_steps);
-  record.memory_gib = static_cast<double>(program_.arena_bytes()) * 0x1p-30;
-  const double flop = program_.flop_per_target() * static_cast<double>(step.targets);
+  record.memory_gib = static_cast<double>(program_.facts().arena_bytes) * 0x1p-30;
+  const double flop = program_.facts().flop_per_target * static_cast<double>(step.targets);
   if (flop > 0 && options_.peak_flops > 0) record.mfu = flop / seconds / options_.peak_flops;
   return record;
 }
@@ -88,7 +88,7 @@ std::string StepRecords::data_stall() {
   constexpr int64_t window = 50;
   if (said_stall_ || meter_.steps() <= window) return "";
   const double step = meter_.mean_seconds(window), waited = meter_.mean_waited(window);
-  if (waited < (program_.steps_in_flight() > 1 ? 0.5 : 0.1) * step) return "";
+  if (waited < (program_.facts().steps_in_flight > 1 ? 0.5 : 0.1) * step) return "";
   said_stall_ = true;
   return fmt::format(
       "of {:.1f} ms a step, {:.1f} are spent waiting for data: is its disk slow, or shared? Token shards on "

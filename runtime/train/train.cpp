@@ -52,7 +52,7 @@ class Trainer {
   void find_learning_rate();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
   // Whether this rank saves, or sends what it has of the state to the one that does.
-  bool takes_part_in_saving() const { return leads() || program_.shares_state(); }
+  bool takes_part_in_saving() const { return leads() || program_.facts().shares_state; }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
   // Those that share a step's micro-batches, and which of them this one is, or its group.
   int data_ranks() const { return options_.ranks ? options_.ranks->size(RankGroup::data) : 1; }
@@ -71,7 +71,7 @@ class Trainer {
   void save();
   void save_alone();
   bool wants_sample() const {
-    return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
+    return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.facts().generates;
   }
   void write_sample();
   TrainReport report() const;
@@ -238,7 +238,8 @@ bool Trainer::all_go_on() {
 // Where a run ends because one of its ranks is lost: between two steps rank 0 may have all that is saved.
 void Trainer::save_alone() {
   const bool is_between_steps = pipeline_ && pipeline_->begun() == step_;
-  if (leads() && is_between_steps && !program_.shares_state() && saved_step_.value_or(0) != step_) save();
+  if (leads() && is_between_steps && !program_.facts().shares_state && saved_step_.value_or(0) != step_)
+    save();
 }
 
 void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
@@ -255,7 +256,7 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
 void Trainer::train_to_end() {
   while (!is_last(pipeline_->begun()) && all_go_on()) {
     const bool is_too_old = saving_.look_at_clock();
-    if (program_.shares_state()) saving_.decide(options_.ranks->any(leads() && is_too_old));
+    if (program_.facts().shares_state) saving_.decide(options_.ranks->any(leads() && is_too_old));
     if (trace_.begins_after(step_)) trace_.begin();
     begin_step();
     finish_steps(is_stopping_place() ? 0 : pipeline_->steps_in_flight() - 1);
@@ -318,7 +319,8 @@ void Trainer::validate(MetricsRecord& record) {
     if (!held_out) return;
     record.eval_loss = held_out->loss;
     record.eval_accuracy = held_out->accuracy;
-    if (program_.can_generate()) record.eval_perplexity = std::exp(held_out->loss);  // it is a language model
+    if (program_.facts().generates)
+      record.eval_perplexity = std::exp(held_out->loss);  // it is a language model
   } catch (const RunError& error) {
     throw RunError(fmt::format("validation after step {}: {}", step_, error.what()));
   }
@@ -372,7 +374,7 @@ void Trainer::save() {
 }
 
 void Trainer::write_sample() {
-  const bool together = options_.ranks && program_.computes_together();  // and one writes
+  const bool together = options_.ranks && program_.facts().computes_together;  // and one writes
   if ((!leads() && !together) || !wants_sample() || options_.quiet) return;
   if (together ? options_.ranks->any(stop_requested()) : stop_requested()) return;
   const auto write = [this](std::string_view text) {

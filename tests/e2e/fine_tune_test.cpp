@@ -155,7 +155,8 @@ TEST_F(FineTuning, TakesATokenizerWithMoreTokensThanTheModel) {
   // Rows that no weights fix follow the tokenizer.
   const Outcome random = tune({"model.weights=none"});
   EXPECT_EQ(random.code, 2);
-  EXPECT_NE(random.err.find("vocab_size is 256, and the tokenizer model/tokenizer.json has 257 tokens"), std::string::npos)
+  EXPECT_NE(random.err.find("vocab_size is 256, and the tokenizer model/tokenizer.json has 257 tokens"),
+            std::string::npos)
       << random.err;
 }
 

@@ -67,7 +67,7 @@ class GpuEncoder : public test::GpuTest, public testing::WithParamInterface<Prec
 
   std::vector<float> embeddings(const std::vector<runtime::EncodedText>& texts) {
     program_->clear_replies();
-    for (const runtime::Batch& batch : text_batches(texts, program_->text_shape(), false))
+    for (const runtime::Batch& batch : text_batches(texts, program_->facts().texts, false))
       program_->embed(batch);
     const runtime::Place sums = program_->layout().results.reply_embeddings;
     std::vector<float> all(static_cast<size_t>(sums.elements));

@@ -70,8 +70,8 @@ class TwoParameters final : public MemoryProgram {
 };
 
 std::vector<NamedTensor> tensors_of(TwoParameters& program) {
-  std::vector<NamedTensor> all = program.parameters();
-  all.push_back(program.optimizer_state()[0]);
+  std::vector<NamedTensor> all = program.tensors().parameters;
+  all.push_back(program.tensors().optimizer_state[0]);
   return all;
 }
 

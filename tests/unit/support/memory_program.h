@@ -16,7 +16,7 @@ class MemoryProgram : public LaidOutProgram {
  public:
   // `bytes`: of the memory, which the layout's offsets are in.
   MemoryProgram(ProgramLayout layout, int64_t bytes)
-      : LaidOutProgram(std::move(layout)), memory(static_cast<size_t>(bytes)) {}
+      : LaidOutProgram(std::move(layout), 1), memory(static_cast<size_t>(bytes)) {}
 
   std::string description() const override { return "memory"; }
   void copy_out(int64_t offset, std::span<std::byte> to) override {

@@ -69,7 +69,7 @@ class CpuProgramTest : public testing::Test {
   // Name -> bytes of the tensors of a checkpoint, those of the loss scale left out.
   static std::map<std::string, std::vector<std::byte>> tensors(CpuProgram& program) {
     std::map<std::string, std::vector<std::byte>> all;
-    for (const auto& list : {program.parameters(), program.optimizer_state()}) {
+    for (const auto& list : {program.tensors().parameters, program.tensors().optimizer_state}) {
       for (const NamedTensor& tensor : list) {
         if (tensor.name.starts_with("loss_scale")) continue;
         std::vector<std::byte>& bytes = all[tensor.name];
@@ -93,7 +93,7 @@ TEST_F(CpuProgramTest, NamesTensorsWithTheirTypesAndShapes) {
   const auto owner = fresh();
   CpuProgram& program = *owner;
   std::map<std::string, std::string> state;
-  for (const NamedTensor& tensor : program.optimizer_state())
+  for (const NamedTensor& tensor : program.tensors().optimizer_state)
     state[tensor.name] = std::string(dtype_name(tensor.dtype)) + " " + std::to_string(tensor.shape.size());
   EXPECT_EQ(state, (std::map<std::string, std::string>{{"adam.m", "F32 2"},
                                                        {"adam.step", "I32 0"},
@@ -101,7 +101,7 @@ TEST_F(CpuProgramTest, NamesTensorsWithTheirTypesAndShapes) {
                                                        {"loss_scale", "F32 0"},
                                                        {"loss_scale.good_steps", "I32 0"}}));
   int layers = 0;
-  for (const NamedTensor& tensor : program.parameters()) {
+  for (const NamedTensor& tensor : program.tensors().parameters) {
     if (!tensor.name.ends_with("mlp.c_fc.weight")) continue;
     ++layers;
     EXPECT_EQ(tensor.shape, (std::vector<int64_t>{16, 12}));

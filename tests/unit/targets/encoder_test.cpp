@@ -63,7 +63,7 @@ class EncoderTest : public testing::Test {
   static void embed(runtime::StepProgram& steps, const std::vector<runtime::EncodedText>& texts,
                     bool first_token) {
     steps.clear_replies();
-    for (const runtime::Batch& batch : text_batches(texts, steps.text_shape(), first_token))
+    for (const runtime::Batch& batch : text_batches(texts, steps.facts().texts, first_token))
       steps.embed(batch);
   }
   // Row `segment` of what was added up.
@@ -94,8 +94,8 @@ class EncoderTest : public testing::Test {
 
 TEST_F(EncoderTest, AddsUpWhatBertMakesOfTexts) {
   CpuProgram& built = filled_program();
-  EXPECT_EQ(built.steps().text_shape().rows, 1);
-  EXPECT_EQ(built.steps().text_shape().tokens, bert_.positions);
+  EXPECT_EQ(built.steps().facts().texts.rows, 1);
+  EXPECT_EQ(built.steps().facts().texts.tokens, bert_.positions);
   const BertReference reference(bert_);
   const std::vector<runtime::EncodedText> all = texts();
   EXPECT_EQ(all[0].ids.size(), 24u);
@@ -149,12 +149,12 @@ TEST_F(EncoderTest, DistancesAreThoseOfTheEmbeddings) {
 
 TEST_F(EncoderTest, IsInNoCheckpointAndNeedsNoMasterCopy) {
   CpuProgram& built = program();
-  for (const auto& tensors :
-       {built.steps().parameters(), built.steps().base_parameters(), built.steps().optimizer_state()})
+  for (const auto& tensors : {built.steps().tensors().parameters, built.steps().tensors().base,
+                              built.steps().tensors().optimizer_state})
     for (const runtime::NamedTensor& tensor : tensors)
       EXPECT_EQ(tensor.name.find("word_embeddings"), std::string::npos);
   int64_t bytes = 0;
-  for (const runtime::NamedTensor& tensor : built.steps().encoder_parameters()) bytes += tensor.bytes();
+  for (const runtime::NamedTensor& tensor : built.steps().tensors().encoder) bytes += tensor.bytes();
   int64_t of_file = 0;
   for (const auto& [name, tensor] : bert_.tensors)
     if (!name.starts_with("pooler")) of_file += std::ssize(tensor.numbers) * 4;

@@ -116,8 +116,8 @@ void expect_equal(const Texts& a, const Texts& b) {
 // Of 60 tokens, so that they grow past the context and go on with their end in view.
 TEST_P(Generation, WithACacheIsThatOfTheFullContext) {
   runtime::StepProgram &whole = program(std::nullopt), &cached = program(kCache);
-  EXPECT_EQ(cached.cache_shape().sequences, 3);
-  EXPECT_EQ(cached.context_length(), kContext);
+  EXPECT_EQ(cached.facts().cache.sequences, 3);
+  EXPECT_EQ(cached.facts().context_length, kContext);
   for (const double temperature : {0.0, 1.0}) {
     Texts expected = some_texts(temperature, 60), found = expected;
     expected.generate(whole);
@@ -327,7 +327,7 @@ class NoCache : public Generation {};
 
 TEST_P(NoCache, TextsAreGeneratedOneByOne) {
   runtime::StepProgram& program = this->program(std::nullopt);
-  EXPECT_EQ(program.cache_shape().sequences, 0);
+  EXPECT_EQ(program.facts().cache.sequences, 0);
   Texts texts = some_texts(1, 12);
   texts.generate(program);
   EXPECT_EQ(texts.counts.decode_steps, 0);

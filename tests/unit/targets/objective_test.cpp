@@ -58,7 +58,7 @@ class Objective : public testing::Test {
 
   // So that the adapter changes something.
   static void fill_adapter(runtime::StepProgram& program) {
-    for (const runtime::NamedTensor& tensor : program.parameters()) {
+    for (const runtime::NamedTensor& tensor : program.tensors().parameters) {
       std::vector<float> numbers(static_cast<size_t>(tensor.bytes()) / sizeof(float));
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.1f * std::sin(static_cast<float>(i));
       program.upload(tensor, std::as_bytes(std::span(numbers)));

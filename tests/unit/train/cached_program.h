@@ -35,13 +35,14 @@ class CachedProgram final : public FakeProgram {
   int64_t prompt_tokens = 8;
   size_t most_unfinished_steps = 0;
 
-  CacheShape cache_shape() const override {
-    CacheShape shape = cache_;
-    shape.top = top;
-    shape.prompt_tokens = prompt_tokens;
-    return shape;
+  ProgramFacts facts() const override {
+    ProgramFacts facts = FakeProgram::facts();
+    facts.context_length = kContext;
+    facts.cache = cache_;
+    facts.cache.top = top;
+    facts.cache.prompt_tokens = prompt_tokens;
+    return facts;
   }
-  int64_t context_length() const override { return kContext; }
 
   void set_page_table(std::span<const int32_t> pages) override {
     std::vector<int32_t> held;

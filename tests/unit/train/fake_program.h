@@ -66,8 +66,8 @@ class FakeProgram : public StepProgram {
   std::function<void(int64_t step)> in_update = [](int64_t) {};    // within the update that completes `step`
   std::function<void(int64_t step)> in_finish = [](int64_t) {};    // as the host waits for `step`
   std::function<void(int64_t step)> in_evaluate = [](int64_t) {};  // before each batch
-  std::function<void(int64_t step)> in_parameters = [](int64_t) {};  // as they are asked for
-  int64_t depth = 1;                                                 // steps in flight
+  std::function<void(int64_t step)> in_download = [](int64_t) {};  // before the first of the parameters
+  int64_t depth = 1;                                               // steps in flight
   bool lazy = false;  // a slow device: a step is worked on when it is waited for; else when it is begun
   int64_t most_unfinished = 0;  // that there ever were
   RecordedChoices chosen;
@@ -105,7 +105,18 @@ class FakeProgram : public StepProgram {
     scheduled_ = true;
   }
 
-  int64_t steps_in_flight() const override { return depth; }
+  ProgramFacts facts() const override {
+    return {.generates = generates,
+            .context_length = 5,
+            .steps_in_flight = depth,
+            .arena_bytes = int64_t{1} << 29,
+            .flop_per_target = 10};
+  }
+  ProgramTensors tensors() override {
+    NamedTensor w = named("weight", {4, 3}, weight.data());
+    w.transposed = true;
+    return {.parameters = {w, named("bias", {2}, bias.data())}, .optimizer_state = optimizer_state()};
+  }
 
   // One call a step, from its begin to its end.
   void time_calls(bool on) override { timed.emplace_back(on, finished_); }
@@ -181,31 +192,12 @@ class FakeProgram : public StepProgram {
     logits_[0] = favourite;
     return logits_;
   }
-  bool can_generate() const override { return generates; }
-  int64_t context_length() const override { return 5; }
 
   int64_t unfinished() const { return static_cast<int64_t>(queue_.size()); }
 
-  std::vector<NamedTensor> parameters() override {
-    in_parameters(counters_.step);
-    NamedTensor w = named("weight", {4, 3}, weight.data());
-    w.transposed = true;
-    return {w, named("bias", {2}, bias.data())};
-  }
-  std::vector<NamedTensor> optimizer_state() override {
-    std::vector<NamedTensor> state{named("momentum", {14}, momentum.data())};
-    if (found_rate) {
-      state.push_back(named("rate.digits", {}, &found_rate->digits));
-      state.push_back(named("rate.unit", {}, &found_rate->unit));
-    }
-    if (!scales) return state;
-    state.push_back(named("loss_scale", {}, &loss_scale));
-    state.push_back(named("good_steps", {}, &good_steps));
-    state.back().dtype = SafetensorsDtype::i32;
-    return state;
-  }
   void download(const NamedTensor& tensor, std::span<std::byte> to) override {
     require_still();
+    if (tensor.name == "weight") in_download(counters_.step);
     if (to.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
     std::memcpy(to.data(), reinterpret_cast<const void*>(tensor.address), to.size());
   }
@@ -232,8 +224,6 @@ class FakeProgram : public StepProgram {
   DecimalRate learning_rate() override { return found_rate.value(); }
   std::string description() const override { return "a fake"; }
   RecordedChoices choices() const override { return chosen; }
-  int64_t arena_bytes() const override { return int64_t{1} << 29; }
-  double flop_per_target() const override { return 10; }
   std::optional<DeviceLoad> device_load() override { return load; }
 
  private:
@@ -244,6 +234,19 @@ class FakeProgram : public StepProgram {
 
   static NamedTensor named(const char* name, std::vector<int64_t> shape, void* data) {
     return {.name = name, .shape = std::move(shape), .address = reinterpret_cast<uint64_t>(data)};
+  }
+
+  std::vector<NamedTensor> optimizer_state() {
+    std::vector<NamedTensor> state{named("momentum", {14}, momentum.data())};
+    if (found_rate) {
+      state.push_back(named("rate.digits", {}, &found_rate->digits));
+      state.push_back(named("rate.unit", {}, &found_rate->unit));
+    }
+    if (!scales) return state;
+    state.push_back(named("loss_scale", {}, &loss_scale));
+    state.push_back(named("good_steps", {}, &good_steps));
+    state.back().dtype = SafetensorsDtype::i32;
+    return state;
   }
 
   void require_still() const {

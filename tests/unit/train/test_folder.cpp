@@ -163,7 +163,7 @@ TEST(RunFolderTest, AFolderMovedWhileSavingIsSavedWhereItIs) {
   const TempDir dir;
   run(small_run(dir / "whole"));
   FakeProgram program;
-  program.in_parameters = [&](int64_t step) {
+  program.in_download = [&](int64_t step) {
     if (step != 5 || fs::exists(dir / "moved")) return;
     fs::rename(dir / "run", dir / "moved");
     fs::create_directory(dir / "run");

@@ -242,7 +242,7 @@ TEST(TrainLoop, SpeedCountsNeitherEvaluatingNorSaving) {
   FakeProgram program;
   const auto pause = [](int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   program.in_evaluate = pause;
-  program.in_parameters = pause;
+  program.in_download = pause;
   const TrainReport report = train(program, std::make_shared<FakeLoader>(), options);
   const double paused = 12 * 3 * 0.020,
                step = 24 / report.tokens_per_second;  // of half of the steps at least

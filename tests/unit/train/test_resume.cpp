@@ -75,7 +75,7 @@ TEST_F(ResumedRun, ASignalDuringEvaluationLetsItFinish) {
 TEST_F(ResumedRun, ASignalDuringSavingLetsItFinishAndSavesOnce) {
   int saves = 0;
   FakeProgram program;
-  program.in_parameters = [&](int64_t step) {
+  program.in_download = [&](int64_t step) {
     EXPECT_EQ(step, 5);
     if (++saves == 1) std::raise(SIGINT);
   };
@@ -316,19 +316,15 @@ class Biasless final : public StepProgram {
   StepResult finish_step() override { return {}; }
   double evaluate(const Batch&) override { return 0; }
   std::span<const float> next_logits(std::span<const int32_t>, int64_t) override { return {}; }
-  bool can_generate() const override { return false; }
-  int64_t context_length() const override { return 1; }
-  std::vector<NamedTensor> parameters() override {
-    return {{.name = "weight", .shape = {4, 3}, .transposed = true}};
+  ProgramFacts facts() const override { return {}; }
+  ProgramTensors tensors() override {
+    return {.parameters = {{.name = "weight", .shape = {4, 3}, .transposed = true}}};
   }
-  std::vector<NamedTensor> optimizer_state() override { return {}; }
   void download(const NamedTensor&, std::span<std::byte>) override { FAIL() << "nothing is saved"; }
   void upload(const NamedTensor&, std::span<const std::byte>) override { ++uploads; }
   Counters counters() override { return {}; }
   void set_counters(const Counters&) override {}
   std::string description() const override { return "a fake"; }
-  int64_t arena_bytes() const override { return 0; }
-  double flop_per_target() const override { return 0; }
 };
 
 TEST_F(ResumedRun, ParametersOfAnotherModelAreAnError) {
