@@ -200,6 +200,8 @@ class CudaBodyPrinter : BodyPrinter {
   std::optional<int> half_of_pair(const Loop& loop, int store) const;
   void find_kept_rows(const Loop& loop);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
+  std::vector<ir::ExprId> define_shared(int space, const std::set<ir::ExprId>& ids);
+  std::vector<bool> varying_with(int variable) const;
   void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
   void print_stores(const Loop& loop, const std::map<int, std::string>& outputs);
   void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
