@@ -91,6 +91,7 @@ CudaKernels CudaBodyPrinter::print() {
   }
   print_raised();
   kernel.launch.shared_bytes = ahead_bytes_;
+  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_rows()));
   kernel.launch.bounds = bounds_;
   kernel.text.attributes = kernel_attributes(launch_bounds());
   open_body(kernel.text, gpu_);
@@ -101,7 +102,7 @@ CudaKernels CudaBodyPrinter::print() {
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
   kernels.kernels.push_back(std::move(kernel));
-  if (finishes) kernels.kernels.push_back(finishing_kernel(layout_.blocks));
+  if (finishes) kernels.kernels.push_back(finishing_kernel(partial_rows()));
   return kernels;
 }
 
@@ -129,7 +130,7 @@ void CudaBodyPrinter::take_parameters(CudaKernel& kernel) {
   }
   if (kernel.takes_workspace)
     kernel.text.take("float*", "workspace",
-                     {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}}, true);
+                     {{layout_.blocks, "kBlocks"}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}}, true);
   if (kernel.takes_layer) kernel.text.take("int", "layer");
 }
 
@@ -198,6 +199,13 @@ Code CudaBodyPrinter::value_name(ExprId id) {
   return has_coarse_form(expr) || expr.op == ExprOp::random_16_bits ? definition(id) : Code();
 }
 
+std::vector<program::Dimension> cuda_dimensions(const ir::Graph& graph, const targets::Target& gpu) {
+  std::vector<program::Dimension> all = Dimensions(graph).all();
+  all.push_back({kMultiprocessors, gpu.sms});
+  std::ranges::sort(all, {}, &program::Dimension::symbol);
+  return all;
+}
+
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const ir::Node fused = node.op == ir::Op::fused_matmul ? epilogue_of(node) : node;
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
@@ -209,7 +217,7 @@ CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, cons
 
 CudaKernel cuda_finishing_kernel(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                  int64_t partials) {
-  return CudaBodyPrinter(graph, node, gpu).finishing_kernel(partials);
+  return CudaBodyPrinter(graph, node, gpu).finishing_kernel(literal(partials));
 }
 
 }  // namespace hydrac::codegen

@@ -12,6 +12,11 @@
 
 namespace hydrac::codegen {
 
+// The dimension that kernels count the GPU's multiprocessors by.
+inline constexpr const char* kMultiprocessors = "Multiprocessors";
+// What the kernels of a graph name.
+std::vector<program::Dimension> cuda_dimensions(const ir::Graph& graph, const targets::Target& gpu);
+
 // Of a "fused" or a "fused_matmul" node.
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 

@@ -25,7 +25,7 @@ class CudaBodyPrinter : BodyPrinter {
   CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
   CudaKernels print();
   // Of column sums, over so many rows of partial ones; cuda_sums.cpp.
-  CudaKernel finishing_kernel(int64_t partials);
+  CudaKernel finishing_kernel(const Size& partials);
 
  private:
   // A load that the chunks of a pass make together, before anything is computed: an array of the thread.
@@ -51,6 +51,8 @@ class CudaBodyPrinter : BodyPrinter {
   Size ahead(int space) const;    // columns of a row that come ahead, where not all do
   Size vectors(int space) const;  // of a row
   Size tiles() const;
+  Size partial_rows() const;  // of the workspace of sums
+  std::string fits_workspace(const Size& rows) const;
   Code partial_sums_of(const Code& block) const;  // where its row of partial sums begins
   std::set<int> walked_spaces() const;
   std::string of_space(const std::string& name, int space) const;
@@ -200,6 +202,8 @@ class CudaBodyPrinter : BodyPrinter {
   std::optional<int> half_of_pair(const Loop& loop, int store) const;
   void find_kept_rows(const Loop& loop);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
+  std::vector<ir::ExprId> define_shared(int space, const std::set<ir::ExprId>& ids);
+  std::vector<bool> varying_with(int variable) const;
   void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
   void print_stores(const Loop& loop, const std::map<int, std::string>& outputs);
   void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);

@@ -90,14 +90,19 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   if (!loop.reductions.empty() || !std::ranges::all_of(loop.stores, is_kept_matmul)) {
     in_chunks(loop.space, [&] {
       const std::map<int, std::string> outputs = declare_outputs(loop);
-      in_plain_elements(loop.space, ids, [&] {
+      const std::vector<ExprId> shared = define_shared(loop.space, ids);
+      std::set<ExprId> of_elements = ids;
+      for (ExprId id : shared) of_elements.erase(id);
+      in_plain_elements(loop.space, of_elements, [&] {
         std::vector<ExprId> defined;
-        print_values(ids, defined);
+        print_values(of_elements, defined);
         accumulate(loop);
         print_stores(loop, outputs);
         forget_values(loop.space, defined);
       });
       print_outputs(loop, outputs);
+      if (has_scope(loop.space)) return forget(shared);
+      for (ExprId id : shared) names_[id] = {};
     });
   }
   for (const auto& [s, statement] : kept_rows_) out_.line("{}", statement);
@@ -132,6 +137,36 @@ void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::s
               pointer(store.operand, store.index), name);
     if (has_scope(loop.space)) taken_.erase(name);
   }
+}
+
+// Variables before the loop over a vector's elements, for values that do not depend on the element.
+std::vector<ExprId> CudaBodyPrinter::define_shared(int space, const std::set<ExprId>& ids) {
+  std::vector<ExprId> shared;
+  if (columns(space).vector == 1 || space == ir::kRowSpace || body_.spaces[space].size() == 1) return shared;
+  const std::vector<bool> varies = varying_with(body_.spaces[space].back());
+  for (ExprId id : ids) {
+    if (varies[id] || deps_[id].space != space || !names_[id].empty() || !deserves_name(id)) continue;
+    define(id);
+    shared.push_back(id);
+  }
+  return shared;
+}
+
+// The expressions that depend on a column variable other than through a reduction, or that are kept by
+// element.
+std::vector<bool> CudaBodyPrinter::varying_with(int variable) const {
+  std::vector<bool> varies;
+  for (const ir::Expr& expr : body_.exprs) {
+    bool does = reuse_.values.contains(static_cast<ExprId>(varies.size()));
+    for (const ir::IndexDim& dim : expr.index) {
+      for (const auto& term : dim.affine.terms) does |= term.first == variable;
+      does |= dim.gather >= 0 && varies[dim.gather];
+    }
+    if (!is_reduction(expr.op))
+      for (ExprId arg : expr.args) does |= varies[arg];
+    varies.push_back(does);
+  }
+  return varies;
 }
 
 // Variables for the values that a pass uses more than once; those that a later pass finds have theirs

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/cuda_body.h"
 #include "codegen/cuda_body_printer.h"
+#include "codegen/cuda_matmul.h"
 
 namespace hydrac::codegen {
 
@@ -56,6 +58,29 @@ Size CudaBodyPrinter::tiles() const {
   return named(layout_.tiles, "kTiles");
 }
 
+// In sizes that all kernels of a program know, so that the two kernels of a sum cannot disagree.
+Size CudaBodyPrinter::partial_rows() const {
+  const Size multiprocessors = named(gpu_.sms, kMultiprocessors);
+  if (layout_.blocks % gpu_.sms == 0) return literal(layout_.blocks / gpu_.sms) * multiprocessors;
+  for (const int of_each : {layout_.blocks_per_sm, 2}) {  // the planner's choices for tiles
+    const Size all = literal(of_each) * multiprocessors,
+               shares = ceiling_quotient(all, literal(layout_.tiles));
+    if (shares.value == layout_.blocks) return shares;
+    if (all.value / layout_.tiles == layout_.blocks)
+      return {layout_.blocks, code(Precedence::quotient, "{} / {}", as_dividend(all), layout_.tiles)};
+  }
+  const bool is_matmul = node_.matmul.value != ir::kNoValue;
+  const int64_t rows = is_matmul ? plan_matmul(graph_, node_, gpu_).tile.rows : layout_.rows;
+  const Size of_rows = ceiling_quotient(rows_size(), literal(rows));
+  return of_rows.value == layout_.blocks ? of_rows : literal(layout_.blocks);
+}
+
+// What a launch asserts of the workspace, whose size is fixed where memory is laid out.
+std::string CudaBodyPrinter::fits_workspace(const Size& rows) const {
+  const Size floats = rows * sums_size();
+  return code("{} * 4 <= {}", as_factor(floats), floats.value * 4).text;
+}
+
 Code CudaBodyPrinter::partial_sums_of(const Code& block) const {
   return sum_width_ == 1 ? block : code("{} * {}", block, named("kSums"));
 }
@@ -72,7 +97,7 @@ Block CudaBodyPrinter::sizes() const {
     declare(lanes(), std::to_string(layout_.lanes), "threads of a row");
     declare(block_rows(), std::to_string(layout_.rows), "rows of a block, side by side");
     sizes.line("constexpr int kThreads = {} * {};", lanes(), block_rows()).comment = "of a block";
-    declare(blocks(), std::to_string(layout_.blocks),
+    declare(blocks(), sums_.empty() || sums_are_direct() ? literal(layout_.blocks).code : partial_rows().code,
             layout_.shape == Shape::tiles ? "that share the rows of a tile" : "that share the rows");
   }
   for (const int space : walked_spaces()) {

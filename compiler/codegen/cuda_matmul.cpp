@@ -88,7 +88,8 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
     members.push_back(code(".{0} = {0}", operand_names_[operand]));
   }
   if (kernel.takes_workspace)
-    kernel.text.take("float*", "workspace", {{layout_.blocks, ""}, {sum_width_, sums_size().code.text}});
+    kernel.text.take("float*", "workspace",
+                     {{layout_.blocks, partial_rows().code.text}, {sum_width_, sums_size().code.text}});
   if (kernel.takes_layer) {
     kernel.text.take("int", "layer");
     members.push_back(".layer = layer");
@@ -104,6 +105,7 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   body.line("{}_epilogue epilogue{{{}}};", kNamePlaceholder, joined(members, ", "));
   body.line("cuda::matmul<Config>(left, right, {}{}, epilogue);",
             problem.tail_k > 0 ? "tail_left, tail_right, " : "", rows_size());
+  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_rows()));
   kernel.launch.bounds = bounds_;
   return kernel;
 }
@@ -113,7 +115,7 @@ CudaKernels CudaBodyPrinter::print_matmul() {
   kernels.kernels.push_back(matmul_kernel());
   if (sums_.empty()) return kernels;
   kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
-  kernels.kernels.push_back(finishing_kernel(layout_.blocks));
+  kernels.kernels.push_back(finishing_kernel(partial_rows()));
   return kernels;
 }
 

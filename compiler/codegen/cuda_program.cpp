@@ -82,7 +82,7 @@ class CudaProgramBuilder {
       }
       program_.functions.push_back(std::move(out));
     }
-    program_.dimensions = Dimensions(graph_).all();
+    program_.dimensions = cuda_dimensions(graph_, *options_.gpu);
     return std::move(program_);
   }
 

@@ -195,7 +195,7 @@ void CudaBodyPrinter::print_direct(int s, const Code& sum) {
   }
 }
 
-CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
+CudaKernel CudaBodyPrinter::finishing_kernel(const Size& partials) {
   CudaKernel kernel;
   kernel.comment = "The second kernel of the sums: adds the blocks' partial sums, in a fixed order.";
   kernel.takes_workspace = true;
@@ -207,14 +207,15 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
                 use_of(operand), true);
   }
   kernel.text.take("const float*", "workspace",
-                   {{partials, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}},
+                   {{partials.value, "kPartials"}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}},
                    !waits_for_previous(gpu_));
   const int columns_a_block = sum_width_ < 16 ? 8 : 16, threads = 256;
   const Size blocks = ceiling_quotient(named(sum_width_, "kSums"), named(columns_a_block, "kColumns"));
-  kernel.launch = {blocks.value, threads, 0, blocks.code};
+  kernel.launch = {
+      .grid = blocks.value, .block = threads, .grid_text = blocks.code, .bounds = {fits_workspace(partials)}};
   Block& sizes = kernel.text.sizes;
   sizes.line("constexpr int kColumns = {};", columns_a_block).comment = "of a block";
-  sizes.line("constexpr int kPartials = {};", partials).comment = "rows of the workspace";
+  sizes.line("constexpr int kPartials = {};", partials.code).comment = "rows of the workspace";
   sizes.line("constexpr int kSums = {};", sums_size());
   sizes.line("constexpr int kThreads = {};", threads).comment = "of a block";
   kernel.text.attributes = kernel_attributes();

@@ -146,6 +146,8 @@ Code ExpressionText::definition(ir::ExprId id) const {
       return call(std::string(dialect_.math) + std::string(to_string(expr.op)), expr);
     case ExprOp::is_nan:
       return code(Precedence::comparison, "{0} != {0}", within(of(expr.args[0]), Precedence::sum));
+    case ExprOp::is_finite:
+      return call(std::string(dialect_.plain) + "isfinite", expr);
     case ExprOp::add:
       return binary(expr, "+", Precedence::sum);
     case ExprOp::sub:
@@ -154,10 +156,12 @@ Code ExpressionText::definition(ir::ExprId id) const {
       return binary(expr, "*", Precedence::product);
     case ExprOp::div:
       return binary(expr, "/", Precedence::product);
+    case ExprOp::remainder:
+      return binary(expr, "%", Precedence::product);
     case ExprOp::max:
-      return call(std::string(dialect_.min_max) + "max", expr);
+      return call(std::string(dialect_.plain) + "max", expr);
     case ExprOp::min:
-      return call(std::string(dialect_.min_max) + "min", expr);
+      return call(std::string(dialect_.plain) + "min", expr);
     case ExprOp::less:
       return binary(expr, "<", Precedence::comparison);
     case ExprOp::less_equal:

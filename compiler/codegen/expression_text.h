@@ -12,7 +12,7 @@ std::string_view c_type(ir::ExprType type);
 // How targets spell the same thing.
 struct Dialect {
   std::string_view math;     // the namespace of C's functions
-  std::string_view min_max;  // the namespace of max and min
+  std::string_view plain;    // the namespace of max, min and isfinite
   bool has_16_bits = false;  // the narrow floats of cuda/types.cuh
 };
 inline constexpr Dialect kCpuDialect{"std::", "std::", false};

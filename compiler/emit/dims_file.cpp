@@ -23,6 +23,7 @@ std::string meaning(const std::string& symbol) {
       {"F", "inner width of the mlp"},
       {"H", "attention heads"},
       {"K", "heads of keys and values"},
+      {"Multiprocessors", "of the GPU: blocks that share a sum"},
       {"O", "outputs of the head"},
       {"P", "positions that have an embedding"},
       {"Prompts", "that are read at once"},

@@ -63,10 +63,12 @@ enum class ExprOp {
   cos,
   floor,
   is_nan,
+  is_finite,
   add,
   sub,
   mul,
-  div,
+  div,        // of integers: towards 0
+  remainder,  // of that division; of integers
   max,
   min,
   less,

@@ -193,6 +193,9 @@ Term operator*(Term a, Term b) {
 Term operator/(Term a, Term b) {
   return binary(ExprOp::div, a, b);
 }
+Term operator%(Term a, Term b) {
+  return binary(ExprOp::remainder, a, b);
+}
 Term operator-(Term a) {
   return unary(ExprOp::neg, a);
 }
@@ -207,6 +210,9 @@ Term operator*(Term a, double b) {
 }
 Term operator/(Term a, double b) {
   return a / constant_like(a, b);
+}
+Term operator%(Term a, double b) {
+  return a % constant_like(a, b);
 }
 Term operator-(double a, Term b) {
   return constant_like(b, a) - b;
@@ -277,9 +283,8 @@ Term floor(Term a) {
 Term is_nan(Term a) {
   return a.builder->apply(ExprOp::is_nan, {a}, ExprType::boolean);
 }
-// inf - inf is NaN, which equals nothing.
 Term is_finite(Term a) {
-  return (a - a) == constant_like(a, 0);
+  return a.builder->apply(ExprOp::is_finite, {a}, ExprType::boolean);
 }
 Term max(Term a, Term b) {
   return binary(ExprOp::max, a, b);

@@ -76,12 +76,14 @@ class BodyBuilder {
 Term operator+(Term a, Term b);
 Term operator-(Term a, Term b);
 Term operator*(Term a, Term b);
-Term operator/(Term a, Term b);
+Term operator/(Term a, Term b);  // of integers: towards 0
+Term operator%(Term a, Term b);  // of integers
 Term operator-(Term a);
 Term operator+(Term a, double b);
 Term operator-(Term a, double b);
 Term operator*(Term a, double b);
 Term operator/(Term a, double b);
+Term operator%(Term a, double b);
 Term operator-(double a, Term b);
 Term operator*(double a, Term b);
 Term operator/(double a, Term b);

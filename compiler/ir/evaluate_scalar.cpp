@@ -81,6 +81,8 @@ double evaluate(const Expr& expr, const std::array<double, 3>& args) {
       return std::floor(args[0]);
     case ExprOp::is_nan:
       return std::isnan(args[0]);
+    case ExprOp::is_finite:
+      return std::isfinite(args[0]);
     case ExprOp::add:
       return args[0] + args[1];
     case ExprOp::sub:
@@ -88,7 +90,9 @@ double evaluate(const Expr& expr, const std::array<double, 3>& args) {
     case ExprOp::mul:
       return args[0] * args[1];
     case ExprOp::div:
-      return args[0] / args[1];
+      return converted(expr.type, args[0] / args[1]);
+    case ExprOp::remainder:
+      return std::fmod(args[0], args[1]);
     case ExprOp::max:
       return std::max(args[0], args[1]);
     case ExprOp::min:

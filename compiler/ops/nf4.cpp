@@ -39,12 +39,12 @@ std::vector<Part> parts_of(const ir::Node& node, int64_t blocks_of_row) {
 using ir::ExprType;
 using ir::Term;
 
-// Of a block, counted through the matrix: in f32, where numbers below 2^24 are exact.
+// The group that holds a block; both are counted through the matrix.
 Term group_of(ir::BodyBuilder& k, const std::vector<Part>& parts, Term block) {
   Term group;
   for (size_t i = 0; i < parts.size(); ++i) {
     const Term in_part = parts[i].block == 0 ? block : block - static_cast<double>(parts[i].block);
-    Term own = floor(in_part * (1.0 / kNf4Group));
+    Term own = in_part / k.constant(kNf4Group, ExprType::i64, "kGroup");
     if (parts[i].group > 0) own = own + static_cast<double>(parts[i].group);
     if (i == 0) {
       group = own;
@@ -64,8 +64,8 @@ ir::Body dequantize_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, {blocks[0]});
   k.columns({{blocks_of_row, ""}, {half, ""}});
   const ir::Affine row = k.row(0), block = k.column(0), j = k.column(1);
-  const Term number = convert(k.position(row * blocks_of_row + block), ExprType::f32);
-  const Term group = k.named("group", group_of(k, parts_of(node, blocks_of_row), k.named("block", number)));
+  const Term number = k.position(row * blocks_of_row + block);
+  const Term group = k.named("group", group_of(k, parts_of(node, blocks_of_row), number));
   const Term scale = k.gather(2, group, {}, {ir::Affine{0, {}}}),
              mean = k.gather(2, group, {}, {ir::Affine{1, {}}});
   const Term largest = k.named("largest", fma(dynamic_value(k.load(1, {row, block}), true), scale, mean));

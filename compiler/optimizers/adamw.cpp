@@ -70,16 +70,15 @@ void adamw(Update& update) {
         k.named("m_new", m * number(beta1, "kBeta1") + gradient * number(1 - beta1, "kShare1"));
     const Term v_new =
         k.named("v_new", v * number(beta2, "kBeta2") + gradient * gradient * number(1 - beta2, "kShare2"));
-    const Term keep = k.named("keep", 1 - kernel.learning_rate() * kernel.row_decay(options.weight_decay));
     const Term step =
         kernel.scalar(0) * (m_new / (sqrt(v_new) * kernel.scalar(1) + number(options.eps, "kEpsilon")));
     const Term p = k.named("p", kernel.parameter());
-    kernel.store_parameter(p * keep - step, "p_new");
+    kernel.store_parameter(kernel.decayed(p) - step, "p_new");
     kernel.store_moment(0, m_new, "m");
     kernel.store_moment(1, v_new, "v");
     kernel.emit("adamw",
-                "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients\n"
-                "p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)");
+                "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients\np = " +
+                    kernel.decayed_formula() + " - step_size m / (sqrt(v) root_factor + epsilon)");
   }
 }
 

@@ -71,11 +71,23 @@ GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, co
   body_->columns({shape[1]});
 }
 
-Term GroupKernel::row_decay(double decay) {
+bool GroupKernel::decays() const {
+  return group_.own_decayed_rows > 0 && update_.spec.train.optimizer.weight_decay != 0;
+}
+
+Term GroupKernel::decayed(Term p) {
+  if (!decays()) return p;
   BodyBuilder& k = body();
   const auto rows = static_cast<double>(group_.own_decayed_rows);
-  const Term decayed = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
-  return select(decayed, k.constant(decay, ExprType::f32, "kWeightDecay"), k.constant(0));
+  const Term decays = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
+  const Term decay =
+      select(decays, k.constant(update_.spec.train.optimizer.weight_decay, ExprType::f32, "kWeightDecay"),
+             k.constant(0));
+  return p * k.named("keep", 1 - learning_rate() * decay);
+}
+
+std::string GroupKernel::decayed_formula() const {
+  return decays() ? "p (1 - learning_rate * weight_decay)" : "p";
 }
 
 // The noise stands in a variable of its own and not in the choice that the guard makes: so the compiler sees

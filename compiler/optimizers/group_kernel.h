@@ -27,8 +27,9 @@ class GroupKernel {
   ir::Term read() { return body().full(read_); }
   ir::Term learning_rate() { return body().scalar(learning_rate_); }
   ir::Term scalar(int i) { return body().scalar(scalars_ + i); }
-  // `decay` in the rows that take weight decay, 0 in the others.
-  ir::Term row_decay(double decay);
+  // p less the weight decay of its row, and that as a formula.
+  ir::Term decayed(ir::Term p);
+  std::string decayed_formula() const;
 
   // What a step that is not skipped leaves.
   void store_parameter(ir::Term after, const std::string& name = "");
@@ -49,6 +50,7 @@ class GroupKernel {
     InPlace scales;   // of codes
     bool is_signed = true;
   };
+  bool decays() const;
   int64_t number() const { return &group_ - update_.pack.groups.data(); }  // in the pack
   int add_input(ir::Use use);
   int add_output(ir::Use use);

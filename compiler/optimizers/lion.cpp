@@ -19,12 +19,11 @@ void lion(Update& update) {
     const Term direction = k.named("direction", m * beta1 + gradient * (1 - beta1));
     const Term sign = k.named(
         "sign", select(zero < direction, k.constant(1), select(direction < zero, k.constant(-1), zero)));
-    const Term keep = 1 - rate * kernel.row_decay(options.weight_decay);
-    kernel.store_parameter(kernel.parameter() * keep - rate * sign);
+    kernel.store_parameter(kernel.decayed(kernel.parameter()) - rate * sign);
     kernel.store_moment(0, m * beta2 + gradient * (1 - beta2), "m");
-    kernel.emit("lion",
-                "p = p (1 - learning_rate * weight_decay) - learning_rate * sign(beta1 m + (1 - beta1) g)\n"
-                "m = beta2 m + (1 - beta2) g, g = clip * gradients");
+    kernel.emit("lion", "p = " + kernel.decayed_formula() +
+                            " - learning_rate * sign(beta1 m + (1 - beta1) g)\n"
+                            "m = beta2 m + (1 - beta2) g, g = clip * gradients");
   }
 }
 

@@ -189,12 +189,11 @@ std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region
 }
 
 void muon(Update& update, const std::vector<Orthogonalized>& updates) {
-  const double decay = update.spec.train.optimizer.weight_decay;
   for (const auto& [group, u] : updates) {
     GroupKernel kernel(update, *group, {.gradients = false, .reads = u});
     const Term rate = kernel.learning_rate();
-    kernel.store_parameter(kernel.parameter() * (1 - rate * kernel.row_decay(decay)) - rate * kernel.read());
-    kernel.emit("muon", "p = p (1 - learning_rate * weight_decay) - learning_rate * u");
+    kernel.store_parameter(kernel.decayed(kernel.parameter()) - rate * kernel.read());
+    kernel.emit("muon", "p = " + kernel.decayed_formula() + " - learning_rate * u");
   }
 }
 

@@ -49,19 +49,20 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
   const double low = s.min_ratio, steps = static_cast<double>(s.decay_steps);
   const double warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(spec.train.max_steps);
   if (s.name.function) return function_factor(k, s.name.function->lifted, step, end);
+  const auto plus_low = [&](Term factor) { return low == 0 ? factor : factor + low; };
+  const auto above_low = [&](Term share) { return plus_low(low == 0 ? share : share * (1 - low)); };
   switch (s.name.word) {
     case spec::Schedule::constant:
     case spec::Schedule::adaptive:
       return f64(k, 1);
     case spec::Schedule::linear:
-      return (1 - progress(k, step, warmup, steps, "kWarmupSteps")) * (1 - low) + low;
+      return above_low(1 - progress(k, step, warmup, steps, "kWarmupSteps"));
     case spec::Schedule::cosine:
-      return (cos(progress(k, step, warmup, steps, "kWarmupSteps") * std::numbers::pi) + 1) *
-                 ((1 - low) / 2) +
-             low;
+      return plus_low((cos(progress(k, step, warmup, steps, "kWarmupSteps") * std::numbers::pi) + 1) *
+                      ((1 - low) / 2));
     case spec::Schedule::wsd:
       if (steps == 0) return f64(k, 1);
-      return (1 - progress(k, step, end - steps, steps, "kDecayStart")) * (1 - low) + low;
+      return above_low(1 - progress(k, step, end - steps, steps, "kDecayStart"));
   }
   return f64(k, 1);
 }

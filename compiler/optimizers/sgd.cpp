@@ -17,12 +17,10 @@ void sgd(Update& update) {
     const Term rate = kernel.learning_rate();
     const Term gradient = kernel.gradient();
     const Term buffer_new = k.named("buffer_new", kernel.moment(0) * options.momentum + gradient);
-    const Term keep = 1 - rate * kernel.row_decay(options.weight_decay);
-    kernel.store_parameter(kernel.parameter() * keep - rate * buffer_new);
+    kernel.store_parameter(kernel.decayed(kernel.parameter()) - rate * buffer_new);
     kernel.store_moment(0, buffer_new, "buffer");
-    kernel.emit("sgd",
-                "momentum = mu * momentum + clip * gradients\n"
-                "p = p (1 - learning_rate * weight_decay) - learning_rate * momentum");
+    kernel.emit("sgd", "momentum = mu * momentum + clip * gradients\np = " + kernel.decayed_formula() +
+                           " - learning_rate * momentum");
   }
 }
 

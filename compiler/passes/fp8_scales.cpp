@@ -62,10 +62,9 @@ void ScalePack::from_history(ops::RegionBuilder& b, Use step, int64_t ranks) {
   k.columns({{kHistory, ""}});
   Term noted = k.full(0);
   if (notes) {
-    const Term steps = convert(k.scalar(2), ExprType::f64);
-    const Term turn = k.named("turn", steps - floor(steps / kHistory) * kHistory);
+    const Term turn = k.named("turn", k.scalar(2) % k.constant(kHistory, ExprType::i32, "kHistory"));
     const Term now = k.per_row(1);
-    noted = select(convert(k.position(k.column(0)), ExprType::f64) == turn,
+    noted = select(k.position(k.column(0)) == convert(turn, ExprType::i64),
                    select(is_finite(now), now, k.constant(0)), noted);
     k.store(2, k.named("noted", noted));
   }

@@ -7,19 +7,20 @@
 
 namespace hydrac::chatgot_small_char_program {
 
-inline constexpr std::int64_t B = 8;             // sequences of a micro-batch
-inline constexpr std::int64_t C = 768;           // width of the residual stream
-inline constexpr std::int64_t D = 64;            // width of an attention head
-inline constexpr std::int64_t F = 3072;          // inner width of the mlp
-inline constexpr std::int64_t H = 12;            // attention heads
-inline constexpr std::int64_t P = 256;           // positions that have an embedding
-inline constexpr std::int64_t Rows = 333402;     // rows of Width parameters
-inline constexpr std::int64_t Rowsfp = 474;      // rows of Width parameters
-inline constexpr std::int64_t Rowsint = 332928;  // rows of Width parameters
-inline constexpr std::int64_t T = 256;           // tokens of a sequence
-inline constexpr std::int64_t V = 128;           // rows of the vocabulary's matrices, padding included
-inline constexpr std::int64_t Width = 256;       // parameters that the optimizer sees as a row
-inline constexpr int L = 12;                     // layers
-inline constexpr std::int64_t kVocabSize = 128;  // tokens
+inline constexpr std::int64_t B = 8;                 // sequences of a micro-batch
+inline constexpr std::int64_t C = 768;               // width of the residual stream
+inline constexpr std::int64_t D = 64;                // width of an attention head
+inline constexpr std::int64_t F = 3072;              // inner width of the mlp
+inline constexpr std::int64_t H = 12;                // attention heads
+inline constexpr std::int64_t Multiprocessors = 16;  // of the GPU: blocks that share a sum
+inline constexpr std::int64_t P = 256;               // positions that have an embedding
+inline constexpr std::int64_t Rows = 333402;         // rows of Width parameters
+inline constexpr std::int64_t Rowsfp = 474;          // rows of Width parameters
+inline constexpr std::int64_t Rowsint = 332928;      // rows of Width parameters
+inline constexpr std::int64_t T = 256;               // tokens of a sequence
+inline constexpr std::int64_t V = 128;               // rows of the vocabulary's matrices, padding included
+inline constexpr std::int64_t Width = 256;           // parameters that the optimizer sees as a row
+inline constexpr int L = 12;                         // layers
+inline constexpr std::int64_t kVocabSize = 128;      // tokens
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -37,7 +37,7 @@ void update_parameters(const Memory& m, Run& run) {
              moments.adam_v_codes, moments.adam_v_scales, state.learning_rate, state.clip,
              state.adam_step_size, state.adam_root_factor, state.skipped, copies.int8_state, main.stream());
 
-  adamw(weights.fp32_state, grads.fp32_state, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
+  adamw(weights.fp32_state, grads.fp32_state, moments.adam_m, moments.adam_v, state.clip,
         state.adam_step_size, state.adam_root_factor, state.skipped, copies.fp32_state, main.stream());
 }
 

@@ -7,19 +7,20 @@
 
 namespace hydrac::gpt2_124m_program {
 
-inline constexpr std::int64_t B = 64;              // sequences of a micro-batch
-inline constexpr std::int64_t C = 768;             // width of the residual stream
-inline constexpr std::int64_t D = 64;              // width of an attention head
-inline constexpr std::int64_t F = 3072;            // inner width of the mlp
-inline constexpr std::int64_t H = 12;              // attention heads
-inline constexpr std::int64_t P = 1024;            // positions that have an embedding
-inline constexpr std::int64_t R = 4096;            // tokens in a part of the head
-inline constexpr std::int64_t Rows = 121559;       // rows of Width parameters
-inline constexpr std::int64_t T = 1024;            // tokens of a sequence
-inline constexpr std::int64_t V = 50304;           // rows of the vocabulary's matrices, padding included
-inline constexpr std::int64_t Width = 1024;        // parameters that the optimizer sees as a row
-inline constexpr int L = 12;                       // layers
-inline constexpr int kHeadParts = 16;              // of a batch, one after another in the head
-inline constexpr std::int64_t kVocabSize = 50257;  // tokens
+inline constexpr std::int64_t B = 64;                 // sequences of a micro-batch
+inline constexpr std::int64_t C = 768;                // width of the residual stream
+inline constexpr std::int64_t D = 64;                 // width of an attention head
+inline constexpr std::int64_t F = 3072;               // inner width of the mlp
+inline constexpr std::int64_t H = 12;                 // attention heads
+inline constexpr std::int64_t Multiprocessors = 132;  // of the GPU: blocks that share a sum
+inline constexpr std::int64_t P = 1024;               // positions that have an embedding
+inline constexpr std::int64_t R = 4096;               // tokens in a part of the head
+inline constexpr std::int64_t Rows = 121559;          // rows of Width parameters
+inline constexpr std::int64_t T = 1024;               // tokens of a sequence
+inline constexpr std::int64_t V = 50304;              // rows of the vocabulary's matrices, padding included
+inline constexpr std::int64_t Width = 1024;           // parameters that the optimizer sees as a row
+inline constexpr int L = 12;                          // layers
+inline constexpr int kHeadParts = 16;                 // of a batch, one after another in the head
+inline constexpr std::int64_t kVocabSize = 50257;     // tokens
 
 }  // namespace hydrac::gpt2_124m_program

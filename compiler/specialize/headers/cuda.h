@@ -47,6 +47,7 @@ float copysignf(float, float);
 double fabs(double), fmax(double, double), fmin(double, double), sqrt(double), exp(double), expm1(double),
     log(double), log1p(double), tanh(double), erf(double), sin(double), cos(double), pow(double, double),
     floor(double);
+bool isfinite(float), isfinite(double);
 float __expf(float), __logf(float), __fdividef(float, float), __frcp_rn(float), __fsqrt_rn(float);
 float __fmaf_rn(float, float, float), __fadd_rn(float, float), __fmul_rn(float, float);
 unsigned __float_as_uint(float);

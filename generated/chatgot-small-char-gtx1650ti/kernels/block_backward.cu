@@ -17,7 +17,7 @@ namespace layernorm_layernorm_backward_add_dropout_sizes {
 constexpr int kLanes = 96;                // threads of a row
 constexpr int kRows = 6;                  // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;  // of a block
-constexpr int kBlocks = 16;               // that share the rows
+constexpr int kBlocks = Multiprocessors;  // that share the rows
 constexpr int kVector = 8;                // columns that a thread moves at once
 constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
 }  // namespace layernorm_layernorm_backward_add_dropout_sizes
@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropou
                                                     const std::uint32_t* __restrict__ rng_step,
                                                     const std::uint32_t* __restrict__ rng_seed,
                                                     f16* __restrict__ d_x_2,        // [B,T,C]
-                                                    float* __restrict__ workspace,  // [16,kSums]
+                                                    float* __restrict__ workspace,  // [kBlocks,kSums]
                                                     int layer) {
   using namespace layernorm_layernorm_backward_add_dropout_sizes;
   constexpr float kEpsilon = 1e-05f;
@@ -149,14 +149,15 @@ void layernorm_layernorm_backward_add_dropout(const float* x, const float* norm_
                                               const std::uint32_t* rng_seed, f16* d_x_2, float* workspace,
                                               int layer, cudaStream_t stream) {
   using namespace layernorm_layernorm_backward_add_dropout_sizes;
+  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
   launch_kernel("layernorm_layernorm_backward_add_dropout", layernorm_layernorm_backward_add_dropout_kernel,
                 {kBlocks, kThreads}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum,
                 rng_step, rng_seed, d_x_2, workspace, layer);
 }
 
 namespace layernorm_layernorm_backward_add_dropout_sums_sizes {
-constexpr int kColumns = 16;   // of a block
-constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kColumns = 16;                // of a block
+constexpr int kPartials = Multiprocessors;  // rows of the workspace
 constexpr int kSums = 3 * C;
 constexpr int kThreads = 256;  // of a block
 }  // namespace layernorm_layernorm_backward_add_dropout_sums_sizes
@@ -164,10 +165,11 @@ constexpr int kThreads = 256;  // of a block
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
 static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropout_sums_sizes::kThreads)
-    layernorm_layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
-                                                         float* __restrict__ d_norm_bias,        // [C]
-                                                         float* __restrict__ d_bias,             // [C]
-                                                         const float* __restrict__ workspace) {  // [16,kSums]
+    layernorm_layernorm_backward_add_dropout_sums_kernel(
+        float* __restrict__ d_norm_weight,      // [C]
+        float* __restrict__ d_norm_bias,        // [C]
+        float* __restrict__ d_bias,             // [C]
+        const float* __restrict__ workspace) {  // [kPartials,kSums]
   using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -184,6 +186,7 @@ static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropou
 void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                                    const float* workspace, cudaStream_t stream) {
   using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
+  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
   launch_kernel("layernorm_layernorm_backward_add_dropout_sums",
                 layernorm_layernorm_backward_add_dropout_sums_kernel, {kSums / kColumns, kThreads}, stream,
                 d_norm_weight, d_norm_bias, d_bias, workspace);
@@ -268,14 +271,14 @@ void layernorm(const float* x, const float* norm_weight, const float* norm_bias,
 }
 
 namespace gelu_gelu_backward_sizes {
-constexpr int kLanes = 32;                 // threads of a row
-constexpr int kRows = 8;                   // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;   // of a block
-constexpr int kBlocks = 5;                 // that share the rows of a tile
-constexpr int kVector = 8;                 // columns that a thread moves at once
-constexpr int kVectors = F / kVector;      // of a row
-constexpr int kTiles = kVectors / kLanes;  // of kLanes vectors
-constexpr std::int64_t kSums = F;          // partial sums of a block
+constexpr int kLanes = 32;                         // threads of a row
+constexpr int kRows = 8;                           // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;           // of a block
+constexpr int kBlocks = 4 * Multiprocessors / 12;  // that share the rows of a tile
+constexpr int kVector = 8;                         // columns that a thread moves at once
+constexpr int kVectors = F / kVector;              // of a row
+constexpr int kTiles = kVectors / kLanes;          // of kLanes vectors
+constexpr std::int64_t kSums = F;                  // partial sums of a block
 }  // namespace gelu_gelu_backward_sizes
 
 // x = matmul + bias
@@ -292,7 +295,7 @@ static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 4)
                               f16* y,                           // [B,T,F]
                               const f16* d_y,                   // [B,T,F]
                               f16* d_x,                         // [B,T,F]
-                              float* __restrict__ workspace) {  // [5,kSums]
+                              float* __restrict__ workspace) {  // [kBlocks,kSums]
   using namespace gelu_gelu_backward_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
@@ -332,13 +335,14 @@ static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 4)
 void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d_y, f16* d_x,
                         float* workspace, cudaStream_t stream) {
   using namespace gelu_gelu_backward_sizes;
+  static_assert((4 * Multiprocessors / 12) * F * 4 <= 61440);
   launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {kBlocks * kTiles, kThreads}, stream, matmul,
                 bias, y, d_y, d_x, workspace);
 }
 
 namespace gelu_gelu_backward_sums_sizes {
-constexpr int kColumns = 16;  // of a block
-constexpr int kPartials = 5;  // rows of the workspace
+constexpr int kColumns = 16;                         // of a block
+constexpr int kPartials = 4 * Multiprocessors / 12;  // rows of the workspace
 constexpr int kSums = F;
 constexpr int kThreads = 256;  // of a block
 }  // namespace gelu_gelu_backward_sums_sizes
@@ -347,7 +351,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.hidden_act.
 static __global__ void __launch_bounds__(gelu_gelu_backward_sums_sizes::kThreads)
     gelu_gelu_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
-                                   const float* __restrict__ workspace) {  // [5,kSums]
+                                   const float* __restrict__ workspace) {  // [kPartials,kSums]
   using namespace gelu_gelu_backward_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -357,6 +361,7 @@ static __global__ void __launch_bounds__(gelu_gelu_backward_sums_sizes::kThreads
 
 void gelu_gelu_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace gelu_gelu_backward_sums_sizes;
+  static_assert((4 * Multiprocessors / 12) * F * 4 <= 61440);
   launch_kernel("gelu_gelu_backward_sums", gelu_gelu_backward_sums_kernel, {kSums / kColumns, kThreads},
                 stream, d_bias, workspace);
 }
@@ -365,7 +370,7 @@ namespace layernorm_backward_add_dropout_sizes {
 constexpr int kLanes = 96;                // threads of a row
 constexpr int kRows = 6;                  // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;  // of a block
-constexpr int kBlocks = 16;               // that share the rows
+constexpr int kBlocks = Multiprocessors;  // that share the rows
 constexpr int kVector = 8;                // columns that a thread moves at once
 }  // namespace layernorm_backward_add_dropout_sizes
 
@@ -391,7 +396,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::k
                                           const std::uint32_t* __restrict__ rng_step,
                                           const std::uint32_t* __restrict__ rng_seed,
                                           f16* d_x_2,                     // [B,T,C]
-                                          float* __restrict__ workspace,  // [16,kSums]
+                                          float* __restrict__ workspace,  // [kBlocks,kSums]
                                           int layer) {
   using namespace layernorm_backward_add_dropout_sizes;
   constexpr std::uint32_t kDropBelow = 6553u;
@@ -472,6 +477,7 @@ void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const f
                                     const std::uint32_t* rng_seed, f16* d_x_2, float* workspace, int layer,
                                     cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sizes;
+  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
   launch_kernel("layernorm_backward_add_dropout",
                 layernorm_backward_add_dropout_kernel</*kSite=*/131072, /*kSums=*/3 * C, /*has_d_sum=*/true>,
                 {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum,
@@ -483,6 +489,7 @@ void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, c
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sizes;
+  static_assert(Multiprocessors * 2 * C * 4 <= 98304);
   launch_kernel("layernorm_backward_add_dropout_input",
                 layernorm_backward_add_dropout_kernel</*kSite=*/0, /*kSums=*/2 * C, /*has_d_sum=*/false>,
                 {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, nullptr,
@@ -490,14 +497,14 @@ void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, c
 }
 
 namespace bias_gradient_sizes {
-constexpr int kLanes = 32;                     // threads of a row
-constexpr int kRows = 8;                       // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;       // of a block
-constexpr int kBlocks = 7;                     // that share the rows of a tile
-constexpr int kVector = 8;                     // columns that a thread moves at once
-constexpr int kVectors = 3 * H * D / kVector;  // of a row
-constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
-constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+constexpr int kLanes = 32;                        // threads of a row
+constexpr int kRows = 8;                          // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;          // of a block
+constexpr int kBlocks = 4 * Multiprocessors / 9;  // that share the rows of a tile
+constexpr int kVector = 8;                        // columns that a thread moves at once
+constexpr int kVectors = 3 * H * D / kVector;     // of a row
+constexpr int kTiles = kVectors / kLanes;         // of kLanes vectors
+constexpr std::int64_t kSums = 3 * H * D;         // partial sums of a block
 }  // namespace bias_gradient_sizes
 
 // d_bias = sum over rows of d_y
@@ -505,7 +512,7 @@ constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 4)
     bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
-                         float* __restrict__ workspace) {  // [7,kSums]
+                         float* __restrict__ workspace) {  // [kBlocks,kSums]
   using namespace bias_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
@@ -531,12 +538,13 @@ static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 4)
 
 void bias_gradient(const f16* d_y, float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sizes;
+  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= 64512);
   launch_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y, workspace);
 }
 
 namespace bias_gradient_sums_sizes {
-constexpr int kColumns = 16;  // of a block
-constexpr int kPartials = 7;  // rows of the workspace
+constexpr int kColumns = 16;                        // of a block
+constexpr int kPartials = 4 * Multiprocessors / 9;  // rows of the workspace
 constexpr int kSums = 3 * H * D;
 constexpr int kThreads = 256;  // of a block
 }  // namespace bias_gradient_sums_sizes
@@ -545,7 +553,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
-                              const float* __restrict__ workspace) {  // [7,kSums]
+                              const float* __restrict__ workspace) {  // [kPartials,kSums]
   using namespace bias_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -555,6 +563,7 @@ static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sums_sizes;
+  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= 64512);
   launch_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream, d_bias,
                 workspace);
 }

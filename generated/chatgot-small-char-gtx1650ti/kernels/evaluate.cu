@@ -188,8 +188,8 @@ void add_layernorm(const f16* matmul, const f16* bias, const float* residual, fl
 }
 
 namespace cross_entropy_loss_sums_sizes {
-constexpr int kColumns = 8;    // of a block
-constexpr int kPartials = 32;  // rows of the workspace
+constexpr int kColumns = 8;                     // of a block
+constexpr int kPartials = 2 * Multiprocessors;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace cross_entropy_loss_sums_sizes
@@ -198,7 +198,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: optimizations.loss.
 static __global__ void __launch_bounds__(cross_entropy_loss_sums_sizes::kThreads)
     cross_entropy_loss_sums_kernel(float* __restrict__ loss,
-                                   const float* __restrict__ workspace) {  // [32,1]
+                                   const float* __restrict__ workspace) {  // [kPartials,1]
   using namespace cross_entropy_loss_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -208,6 +208,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sums_sizes::kThreads
 
 void cross_entropy_loss_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_sums_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("cross_entropy_loss_sums", cross_entropy_loss_sums_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

@@ -13,11 +13,11 @@ namespace hydrac::chatgot_small_char_program {
 using hydrac::runtime::cuda::launch_kernel;
 
 namespace cross_entropy_loss_and_gradient_sizes {
-constexpr int kLanes = 16;                // threads of a row
-constexpr int kRows = 32;                 // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;  // of a block
-constexpr int kBlocks = 32;               // that share the rows
-constexpr int kVector = 8;                // columns that a thread moves at once
+constexpr int kLanes = 16;                    // threads of a row
+constexpr int kRows = 32;                     // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;      // of a block
+constexpr int kBlocks = 2 * Multiprocessors;  // that share the rows
+constexpr int kVector = 8;                    // columns that a thread moves at once
 }  // namespace cross_entropy_loss_and_gradient_sizes
 
 // lse = logsumexp(logits), losses = lse - logits[target]
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
                                            const float* __restrict__ inv_count,
                                            const float* __restrict__ gradient_scale,
                                            f16* d_logits,                    // [B,T,V]
-                                           float* __restrict__ workspace) {  // [32,1]
+                                           float* __restrict__ workspace) {  // [kBlocks,1]
   using namespace cross_entropy_loss_and_gradient_sizes;
   const float inv_count_value = inv_count[0];
   const float gradient_scale_value = has_d_logits ? gradient_scale[0] : 0.0f;
@@ -94,6 +94,7 @@ void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targ
                                      const float* gradient_scale, f16* d_logits, float* workspace,
                                      cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("cross_entropy_loss_and_gradient",
                 cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/true>, {kBlocks, kThreads}, stream,
                 logits, targets, inv_count, gradient_scale, d_logits, workspace);
@@ -102,13 +103,14 @@ void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targ
 void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("cross_entropy_loss", cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/false>,
                 {kBlocks, kThreads}, stream, logits, targets, inv_count, nullptr, nullptr, workspace);
 }
 
 namespace cross_entropy_loss_and_gradient_sums_sizes {
-constexpr int kColumns = 8;    // of a block
-constexpr int kPartials = 32;  // rows of the workspace
+constexpr int kColumns = 8;                     // of a block
+constexpr int kPartials = 2 * Multiprocessors;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace cross_entropy_loss_and_gradient_sums_sizes
@@ -117,7 +119,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: optimizations.loss.
 static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_sizes::kThreads)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
-                                                const float* __restrict__ workspace) {  // [32,1]
+                                                const float* __restrict__ workspace) {  // [kPartials,1]
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -127,6 +129,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_si
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

@@ -13,8 +13,8 @@ namespace hydrac::chatgot_small_char_program {
 using hydrac::runtime::cuda::launch_kernel;
 
 namespace layernorm_backward_add_dropout_sums_sizes {
-constexpr int kColumns = 16;   // of a block
-constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kColumns = 16;                // of a block
+constexpr int kPartials = Multiprocessors;  // rows of the workspace
 constexpr int kSums = 2 * C;
 constexpr int kThreads = 256;  // of a block
 }  // namespace layernorm_backward_add_dropout_sums_sizes
@@ -24,7 +24,7 @@ constexpr int kThreads = 256;  // of a block
 static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sums_sizes::kThreads)
     layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
                                                float* __restrict__ d_norm_bias,        // [C]
-                                               const float* __restrict__ workspace) {  // [16,kSums]
+                                               const float* __restrict__ workspace) {  // [kPartials,kSums]
   using namespace layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -39,6 +39,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sums_siz
 void layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                          cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sums_sizes;
+  static_assert(Multiprocessors * 2 * C * 4 <= 98304);
   launch_kernel("layernorm_backward_add_dropout_sums", layernorm_backward_add_dropout_sums_kernel,
                 {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }

@@ -98,13 +98,13 @@ void layernorm_layernorm_backward_add_dropout(const float* x,            // [B,T
                                               float* d_sum,              // [B,T,C]
                                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                               f16* d_x_2,        // [B,T,C]
-                                              float* workspace,  // [16,kSums]
+                                              float* workspace,  // [kBlocks,kSums]
                                               int layer, cudaStream_t stream);
 
 void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [C]
                                                    float* d_norm_bias,      // [C]
                                                    float* d_bias,           // [C]
-                                                   const float* workspace,  // [16,kSums]
+                                                   const float* workspace,  // [kPartials,kSums]
                                                    cudaStream_t stream);
 
 void layernorm(const float* x,            // [B,T,C]
@@ -120,11 +120,11 @@ void gelu_gelu_backward(const f16* matmul,  // [B,T,F]
                         f16* y,             // [B,T,F]
                         const f16* d_y,     // [B,T,F]
                         f16* d_x,           // [B,T,F]
-                        float* workspace,   // [5,kSums]
+                        float* workspace,   // [kBlocks,kSums]
                         cudaStream_t stream);
 
 void gelu_gelu_backward_sums(float* d_bias,           // [F]
-                             const float* workspace,  // [5,kSums]
+                             const float* workspace,  // [kPartials,kSums]
                              cudaStream_t stream);
 
 void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
@@ -136,7 +136,7 @@ void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
                                     float* d_sum,              // [B,T,C]
                                     const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                     f16* d_x_2,        // [B,T,C]
-                                    float* workspace,  // [16,kSums]
+                                    float* workspace,  // [kBlocks,kSums]
                                     int layer, cudaStream_t stream);
 
 void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
@@ -147,15 +147,15 @@ void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
                                           const float* d_residual,   // [B,T,C]
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2,        // [B,T,C]
-                                          float* workspace,  // [16,kSums]
+                                          float* workspace,  // [kBlocks,kSums]
                                           int layer, cudaStream_t stream);
 
 void bias_gradient(const f16* d_y,    // [B,T,3HD]
-                   float* workspace,  // [7,kSums]
+                   float* workspace,  // [kBlocks,kSums]
                    cudaStream_t stream);
 
 void bias_gradient_sums(float* d_bias,           // [3HD]
-                        const float* workspace,  // [7,kSums]
+                        const float* workspace,  // [kPartials,kSums]
                         cudaStream_t stream);
 
 // ---- embedding_backward.cu
@@ -194,7 +194,7 @@ void add_layernorm(const f16* matmul,         // [B,T,C]
                    std::int64_t rows, cudaStream_t stream);
 
 void cross_entropy_loss_sums(float* loss,
-                             const float* workspace,  // [32,1]
+                             const float* workspace,  // [kPartials,1]
                              cudaStream_t stream);
 
 // ---- generate.cu
@@ -210,17 +210,17 @@ void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
                                      const std::int32_t* targets,  // [B,T]
                                      const float* inv_count, const float* gradient_scale,
                                      f16* d_logits,     // [B,T,V]
-                                     float* workspace,  // [32,1]
+                                     float* workspace,  // [kBlocks,1]
                                      cudaStream_t stream);
 
 void cross_entropy_loss(const f16* logits,            // [B,T,V]
                         const std::int32_t* targets,  // [B,T]
                         const float* inv_count,
-                        float* workspace,  // [32,1]
+                        float* workspace,  // [kBlocks,1]
                         cudaStream_t stream);
 
 void cross_entropy_loss_and_gradient_sums(float* loss,
-                                          const float* workspace,  // [32,1]
+                                          const float* workspace,  // [kPartials,1]
                                           cudaStream_t stream);
 
 // ---- input.cu
@@ -241,7 +241,7 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,    // [B,T]
 
 void layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [C]
                                          float* d_norm_bias,      // [C]
-                                         const float* workspace,  // [16,kSums]
+                                         const float* workspace,  // [kPartials,kSums]
                                          cudaStream_t stream);
 
 void position_embedding_gradient(const f16* d_embedded,    // [B,T,C]
@@ -254,20 +254,20 @@ void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream);
 
 void grad_square(const float* gradients_int8_state,  // [Rowsint,Width]
                  const float* loss_scale,
-                 float* workspace,  // [32,1]
+                 float* workspace,  // [kBlocks,1]
                  cudaStream_t stream);
 
 void grad_square_sums(float* grad_square,
-                      const float* workspace,  // [32,1]
+                      const float* workspace,  // [kPartials,1]
                       cudaStream_t stream);
 
 void grad_square_2(const float* gradients_fp32_state,  // [Rowsfp,Width]
                    const float* loss_scale,
-                   float* workspace,  // [30,1]
+                   float* workspace,  // [kBlocks,1]
                    cudaStream_t stream);
 
 void grad_square_sums_2(float* grad_square,
-                        const float* workspace,  // [30,1]
+                        const float* workspace,  // [kPartials,1]
                         cudaStream_t stream);
 
 void adjust_loss_scale_prepare_update(const float* grad_square, float* loss_scale,
@@ -292,8 +292,8 @@ void adamw(float* parameters_fp32_state,  // [Rowsfp,Width]
            float* gradients_fp32_state,   // [Rowsfp,Width]
            float* adam_m,                 // [474,Width]
            float* adam_v,                 // [474,Width]
-           const float* learning_rate, const float* clip, const float* adam_step_size,
-           const float* adam_root_factor, const std::int32_t* skipped,
+           const float* clip, const float* adam_step_size, const float* adam_root_factor,
+           const std::int32_t* skipped,
            f16* copy,  // [Rowsfp,Width]
            cudaStream_t stream);
 

@@ -17,7 +17,7 @@ namespace grad_square_sizes {
 constexpr int kLanes = 32;                           // threads of a row
 constexpr int kRows = 16;                            // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;             // of a block
-constexpr int kBlocks = 32;                          // that share the rows
+constexpr int kBlocks = 2 * Multiprocessors;         // that share the rows
 constexpr int kVector = 4;                           // columns that a thread moves at once
 constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_sizes
@@ -28,7 +28,7 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
     grad_square_kernel(const float* __restrict__ gradients_int8_state,  // [Rowsint,Width]
                        const float* __restrict__ loss_scale,
-                       float* __restrict__ workspace) {  // [32,1]
+                       float* __restrict__ workspace) {  // [kBlocks,1]
   using namespace grad_square_sizes;
   const float loss_scale_value = loss_scale[0];
   const float div_value = 1.0f / loss_scale_value;
@@ -59,13 +59,14 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
 void grad_square(const float* gradients_int8_state, const float* loss_scale, float* workspace,
                  cudaStream_t stream) {
   using namespace grad_square_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients_int8_state,
                 loss_scale, workspace);
 }
 
 namespace grad_square_sums_sizes {
-constexpr int kColumns = 8;    // of a block
-constexpr int kPartials = 32;  // rows of the workspace
+constexpr int kColumns = 8;                     // of a block
+constexpr int kPartials = 2 * Multiprocessors;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace grad_square_sums_sizes
@@ -74,7 +75,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
     grad_square_sums_kernel(float* __restrict__ grad_square,
-                            const float* __restrict__ workspace) {  // [32,1]
+                            const float* __restrict__ workspace) {  // [kPartials,1]
   using namespace grad_square_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -84,6 +85,7 @@ static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 128);
   launch_kernel("grad_square_sums", grad_square_sums_kernel, {(kSums + kColumns - 1) / kColumns, kThreads},
                 stream, grad_square, workspace);
 }
@@ -92,7 +94,7 @@ namespace grad_square_2_sizes {
 constexpr int kLanes = 32;                           // threads of a row
 constexpr int kRows = 16;                            // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;             // of a block
-constexpr int kBlocks = 30;                          // that share the rows
+constexpr int kBlocks = (Rowsfp + 15) / 16;          // that share the rows
 constexpr int kVector = 4;                           // columns that a thread moves at once
 constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_2_sizes
@@ -103,7 +105,7 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
     grad_square_2_kernel(const float* __restrict__ gradients_fp32_state,  // [Rowsfp,Width]
                          const float* __restrict__ loss_scale,
-                         float* __restrict__ workspace) {  // [30,1]
+                         float* __restrict__ workspace) {  // [kBlocks,1]
   using namespace grad_square_2_sizes;
   const float loss_scale_value = loss_scale[0];
   const float div_value = 1.0f / loss_scale_value;
@@ -134,13 +136,14 @@ static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
 void grad_square_2(const float* gradients_fp32_state, const float* loss_scale, float* workspace,
                    cudaStream_t stream) {
   using namespace grad_square_2_sizes;
+  static_assert(((Rowsfp + 15) / 16) * 4 <= 120);
   launch_kernel("grad_square_2", grad_square_2_kernel, {kBlocks, kThreads}, stream, gradients_fp32_state,
                 loss_scale, workspace);
 }
 
 namespace grad_square_sums_2_sizes {
-constexpr int kColumns = 8;    // of a block
-constexpr int kPartials = 30;  // rows of the workspace
+constexpr int kColumns = 8;                    // of a block
+constexpr int kPartials = (Rowsfp + 15) / 16;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace grad_square_sums_2_sizes
@@ -149,7 +152,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sums_2_sizes::kThreads)
     grad_square_sums_2_kernel(float* __restrict__ grad_square,
-                              const float* __restrict__ workspace) {  // [30,1]
+                              const float* __restrict__ workspace) {  // [kPartials,1]
   using namespace grad_square_sums_2_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -159,6 +162,7 @@ static __global__ void __launch_bounds__(grad_square_sums_2_sizes::kThreads)
 
 void grad_square_sums_2(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_2_sizes;
+  static_assert(((Rowsfp + 15) / 16) * 4 <= 120);
   launch_kernel("grad_square_sums_2", grad_square_sums_2_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
@@ -187,7 +191,7 @@ static __global__ void __launch_bounds__(adjust_loss_scale_prepare_update_sizes:
   constexpr double kWarmupSteps = 400.0;
   constexpr double kLearningRate = 0.0006;
   const float grad_square_value = grad_square[0];
-  const bool is_good = grad_square_value - grad_square_value == 0.0f;
+  const bool is_good = isfinite(grad_square_value);
   const float loss_scale_value = loss_scale[0];
   const std::int32_t loss_scale_good_steps_value = loss_scale_good_steps[0];
   const std::int32_t in_a_row = loss_scale_good_steps_value + 1;
@@ -263,14 +267,14 @@ static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
   constexpr float kBeta2 = 0.95f;
+  constexpr float kEpsilon = 1e-08f;
   constexpr std::int64_t kDecayedRows = 332928;
   constexpr float kWeightDecay = 0.1f;
-  constexpr float kEpsilon = 1e-08f;
   constexpr float kLeast = 1.1754944e-38f;
   const float clip_value = clip[0];
-  const float learning_rate_value = learning_rate[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];
+  const float learning_rate_value = learning_rate[0];
   const std::int32_t skipped_value = skipped[0];
   const bool goes_on = skipped_value == 0;
   RowLanes<kLanes, kRows> lanes;
@@ -361,13 +365,12 @@ void adamw_int8(float* parameters_int8_state, float* gradients_int8_state, std::
 }
 
 namespace adamw_sizes {
-constexpr int kThreads = 256;                   // of a block
-constexpr int kVector = 4;                      // columns that a thread moves at once
-constexpr unsigned kVectors = Width / kVector;  // of a row
+constexpr int kThreads = 256;  // of a block
+constexpr int kVector = 4;     // columns that a thread moves at once
 }  // namespace adamw_sizes
 
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
-// p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
+// p = p - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
 // Rows [Rowsfp], columns [Width]; reads 4 and writes 5 of [Rowsfp,Width].
 // Spec: train.optimizer.
@@ -376,20 +379,16 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
                  float* __restrict__ gradients_fp32_state,   // [Rowsfp,Width]
                  float* __restrict__ adam_m,                 // [474,Width]
                  float* __restrict__ adam_v,                 // [474,Width]
-                 const float* __restrict__ learning_rate, const float* __restrict__ clip,
-                 const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
-                 const std::int32_t* __restrict__ skipped,
+                 const float* __restrict__ clip, const float* __restrict__ adam_step_size,
+                 const float* __restrict__ adam_root_factor, const std::int32_t* __restrict__ skipped,
                  f16* __restrict__ copy) {  // [Rowsfp,Width]
   using namespace adamw_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
   constexpr float kBeta2 = 0.95f;
-  constexpr std::int64_t kDecayedRows = 0;
-  constexpr float kWeightDecay = 0.1f;
   constexpr float kEpsilon = 1e-08f;
   const float clip_value = clip[0];
-  const float learning_rate_value = learning_rate[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];
   const std::int32_t skipped_value = skipped[0];
@@ -397,8 +396,6 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= Rowsfp * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
-  const std::int64_t r = i / kVectors;
-  const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
   const auto gradients_fp32_state_in = load_columns<kVector>(gradients_fp32_state + first);
   const auto adam_m_in = load_columns<kVector>(adam_m + first);
   const auto adam_v_in = load_columns<kVector>(adam_v + first);
@@ -416,9 +413,9 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
     const float m_new = m * kBeta1 + gradient * kShare1;
     const float v_new = v * kBeta2 + gradient * gradient * kShare2;
     const float p = parameters_fp32_state_in.at[j];
-    const float p_new = goes_on ? p * keep - adam_step_size_value *
-                                                 (m_new / (::sqrt(v_new) * adam_root_factor_value + kEpsilon))
-                                : p;
+    const float p_new =
+        goes_on ? p - adam_step_size_value * (m_new / (::sqrt(v_new) * adam_root_factor_value + kEpsilon))
+                : p;
     parameters_fp32_state_out[j] = p_new;
     adam_m_out[j] = goes_on ? m_new : m;
     adam_v_out[j] = goes_on ? v_new : v;
@@ -433,13 +430,13 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
 }
 
 void adamw(float* parameters_fp32_state, float* gradients_fp32_state, float* adam_m, float* adam_v,
-           const float* learning_rate, const float* clip, const float* adam_step_size,
-           const float* adam_root_factor, const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
+           const float* clip, const float* adam_step_size, const float* adam_root_factor,
+           const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
   using namespace adamw_sizes;
   static_assert(Rowsfp * Width / kVector < std::int64_t{1} << 31);
   launch_kernel("adamw", adamw_kernel, {(Rowsfp * Width / kVector + kThreads - 1) / kThreads, kThreads},
-                stream, parameters_fp32_state, gradients_fp32_state, adam_m, adam_v, learning_rate, clip,
-                adam_step_size, adam_root_factor, skipped, copy);
+                stream, parameters_fp32_state, gradients_fp32_state, adam_m, adam_v, clip, adam_step_size,
+                adam_root_factor, skipped, copy);
 }
 
 namespace cast_sizes {

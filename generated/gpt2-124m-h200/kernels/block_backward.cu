@@ -17,7 +17,7 @@ namespace layernorm_backward_add_sizes {
 constexpr int kLanes = 96;                         // threads of a row
 constexpr int kRows = 8;                           // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;           // of a block
-constexpr int kBlocks = 132;                       // that share the rows
+constexpr int kBlocks = Multiprocessors;           // that share the rows
 constexpr int kVector = 8;                         // columns that a thread moves at once
 constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
 constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sizes::kThreads,
                                   const float* d_residual,          // [B,T,C]
                                   float* __restrict__ d_sum,        // [B,T,C]
                                   bf16* __restrict__ copy,          // [B,T,C]
-                                  float* __restrict__ workspace) {  // [132,kSums]
+                                  float* __restrict__ workspace) {  // [kBlocks,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace layernorm_backward_add_sizes;
@@ -137,6 +137,7 @@ void layernorm_backward_add(const bf16* d_normed, const float* x, const float* n
                             const float* rstd, const float* d_residual, float* d_sum, bf16* copy,
                             float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sizes;
+  static_assert(Multiprocessors * 3 * C * 4 <= 1216512);
   launch_behind_kernel("layernorm_backward_add",
                        layernorm_backward_add_kernel</*kSums=*/3 * C, /*has_copy=*/true>,
                        {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
@@ -147,6 +148,7 @@ void layernorm_backward_add_input(const bf16* d_normed, const float* x, const fl
                                   const float* mean, const float* rstd, const float* d_residual, float* d_sum,
                                   float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sizes;
+  static_assert(Multiprocessors * 2 * C * 4 <= 811008);
   launch_behind_kernel("layernorm_backward_add_input",
                        layernorm_backward_add_kernel</*kSums=*/2 * C, /*has_copy=*/false>,
                        {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
@@ -154,8 +156,8 @@ void layernorm_backward_add_input(const bf16* d_normed, const float* x, const fl
 }
 
 namespace layernorm_backward_add_sums_sizes {
-constexpr int kColumns = 16;    // of a block
-constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kColumns = 16;                // of a block
+constexpr int kPartials = Multiprocessors;  // rows of the workspace
 constexpr int kSums = 3 * C;
 constexpr int kThreads = 256;  // of a block
 }  // namespace layernorm_backward_add_sums_sizes
@@ -166,7 +168,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_sizes::kThr
     layernorm_backward_add_sums_kernel(float* __restrict__ d_norm_weight,  // [C]
                                        float* __restrict__ d_norm_bias,    // [C]
                                        float* __restrict__ d_bias,         // [C]
-                                       const float* workspace) {           // [132,kSums]
+                                       const float* workspace) {           // [kPartials,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace layernorm_backward_add_sums_sizes;
@@ -185,13 +187,14 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_sizes::kThr
 void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                  const float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sums_sizes;
+  static_assert(Multiprocessors * 3 * C * 4 <= 1216512);
   launch_behind_kernel("layernorm_backward_add_sums", layernorm_backward_add_sums_kernel,
                        {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, d_bias, workspace);
 }
 
 namespace matmul_gelu_tanh_backward_sums_sizes {
-constexpr int kColumns = 16;    // of a block
-constexpr int kPartials = 342;  // rows of the workspace
+constexpr int kColumns = 16;                    // of a block
+constexpr int kPartials = (B * T + 191) / 192;  // rows of the workspace
 constexpr int kSums = F;
 constexpr int kThreads = 256;  // of a block
 }  // namespace matmul_gelu_tanh_backward_sums_sizes
@@ -200,7 +203,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.hidden_act.
 static __global__ void __launch_bounds__(matmul_gelu_tanh_backward_sums_sizes::kThreads)
     matmul_gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
-                                          const float* workspace) {    // [342,kSums]
+                                          const float* workspace) {    // [kPartials,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace matmul_gelu_tanh_backward_sums_sizes;
@@ -212,19 +215,20 @@ static __global__ void __launch_bounds__(matmul_gelu_tanh_backward_sums_sizes::k
 
 void matmul_gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace matmul_gelu_tanh_backward_sums_sizes;
+  static_assert(((B * T + 191) / 192) * F * 4 <= 4202496);
   launch_behind_kernel("matmul_gelu_tanh_backward_sums", matmul_gelu_tanh_backward_sums_kernel,
                        {kSums / kColumns, kThreads}, stream, d_bias, workspace);
 }
 
 namespace bias_gradient_sizes {
-constexpr int kLanes = 32;                     // threads of a row
-constexpr int kRows = 8;                       // rows of a block, side by side
-constexpr int kThreads = kLanes * kRows;       // of a block
-constexpr int kBlocks = 73;                    // that share the rows of a tile
-constexpr int kVector = 8;                     // columns that a thread moves at once
-constexpr int kVectors = 3 * H * D / kVector;  // of a row
-constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
-constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+constexpr int kLanes = 32;                        // threads of a row
+constexpr int kRows = 8;                          // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;          // of a block
+constexpr int kBlocks = 5 * Multiprocessors / 9;  // that share the rows of a tile
+constexpr int kVector = 8;                        // columns that a thread moves at once
+constexpr int kVectors = 3 * H * D / kVector;     // of a row
+constexpr int kTiles = kVectors / kLanes;         // of kLanes vectors
+constexpr std::int64_t kSums = 3 * H * D;         // partial sums of a block
 }  // namespace bias_gradient_sizes
 
 // d_bias = sum over rows of d_y
@@ -232,7 +236,7 @@ constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
     bias_gradient_kernel(const bf16* d_y,                  // [B,T,3HD]
-                         float* __restrict__ workspace) {  // [73,kSums]
+                         float* __restrict__ workspace) {  // [kBlocks,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace bias_gradient_sizes;
@@ -260,13 +264,14 @@ static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
 
 void bias_gradient(const bf16* d_y, float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sizes;
+  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= 672768);
   launch_behind_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y,
                        workspace);
 }
 
 namespace bias_gradient_sums_sizes {
-constexpr int kColumns = 16;   // of a block
-constexpr int kPartials = 73;  // rows of the workspace
+constexpr int kColumns = 16;                        // of a block
+constexpr int kPartials = 5 * Multiprocessors / 9;  // rows of the workspace
 constexpr int kSums = 3 * H * D;
 constexpr int kThreads = 256;  // of a block
 }  // namespace bias_gradient_sums_sizes
@@ -275,7 +280,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,  // [3HD]
-                              const float* workspace) {    // [73,kSums]
+                              const float* workspace) {    // [kPartials,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace bias_gradient_sums_sizes;
@@ -287,6 +292,7 @@ static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sums_sizes;
+  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= 672768);
   launch_behind_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream,
                        d_bias, workspace);
 }

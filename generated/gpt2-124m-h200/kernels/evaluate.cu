@@ -17,7 +17,7 @@ namespace cross_entropy_loss_sizes {
 constexpr int kLanes = 512;                        // threads of a row
 constexpr int kRows = 1;                           // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;           // of a block
-constexpr int kBlocks = 264;                       // that share the rows
+constexpr int kBlocks = 2 * Multiprocessors;       // that share the rows
 constexpr int kVector = 8;                         // columns that a thread moves at once
 constexpr int kChunks = 2;                         // vectors of a thread
 constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
     cross_entropy_loss_kernel(const bf16* logits,           // [R,V]
                               const std::int32_t* targets,  // [R]
                               const float* inv_count,
-                              float* __restrict__ workspace) {  // [264,1]
+                              float* __restrict__ workspace) {  // [kBlocks,1]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace cross_entropy_loss_sizes;
@@ -127,6 +127,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
 void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 1056);
   launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {kBlocks, kThreads, kSharedBytes},
                        stream, logits, targets, inv_count, workspace);
 }

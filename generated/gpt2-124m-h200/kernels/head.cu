@@ -17,7 +17,7 @@ namespace cross_entropy_loss_and_gradient_sizes {
 constexpr int kLanes = 512;                        // threads of a row
 constexpr int kRows = 1;                           // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;           // of a block
-constexpr int kBlocks = 264;                       // that share the rows
+constexpr int kBlocks = 2 * Multiprocessors;       // that share the rows
 constexpr int kVector = 8;                         // columns that a thread moves at once
 constexpr int kChunks = 2;                         // vectors of a thread
 constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
                                            const std::int32_t* targets,  // [R]
                                            const float* inv_count,
                                            bf16* d_logits,                   // [R,V]
-                                           float* __restrict__ workspace) {  // [264,1]
+                                           float* __restrict__ workspace) {  // [kBlocks,1]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace cross_entropy_loss_and_gradient_sizes;
@@ -181,14 +181,15 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
 void cross_entropy_loss_and_gradient(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                                      bf16* d_logits, float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 1056);
   launch_behind_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
                        {kBlocks, kThreads, kSharedBytes}, stream, logits, targets, inv_count, d_logits,
                        workspace);
 }
 
 namespace cross_entropy_loss_and_gradient_sums_sizes {
-constexpr int kColumns = 8;     // of a block
-constexpr int kPartials = 264;  // rows of the workspace
+constexpr int kColumns = 8;                     // of a block
+constexpr int kPartials = 2 * Multiprocessors;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace cross_entropy_loss_and_gradient_sums_sizes
@@ -197,7 +198,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: optimizations.loss.
 static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_sizes::kThreads)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
-                                                const float* workspace) {  // [264,1]
+                                                const float* workspace) {  // [kPartials,1]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
@@ -209,6 +210,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_si
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
+  static_assert(2 * Multiprocessors * 4 <= 1056);
   launch_behind_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
                        {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

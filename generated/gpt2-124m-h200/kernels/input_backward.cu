@@ -14,8 +14,8 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace layernorm_backward_add_sums_input_sizes {
-constexpr int kColumns = 16;    // of a block
-constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kColumns = 16;                // of a block
+constexpr int kPartials = Multiprocessors;  // rows of the workspace
 constexpr int kSums = 2 * C;
 constexpr int kThreads = 256;  // of a block
 }  // namespace layernorm_backward_add_sums_input_sizes
@@ -25,7 +25,7 @@ constexpr int kThreads = 256;  // of a block
 static __global__ void __launch_bounds__(layernorm_backward_add_sums_input_sizes::kThreads)
     layernorm_backward_add_sums_input_kernel(float* __restrict__ d_norm_weight,  // [C]
                                              float* __restrict__ d_norm_bias,    // [C]
-                                             const float* workspace) {           // [132,kSums]
+                                             const float* workspace) {           // [kPartials,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace layernorm_backward_add_sums_input_sizes;
@@ -42,6 +42,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_input_sizes
 void layernorm_backward_add_sums_input(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                        cudaStream_t stream) {
   using namespace layernorm_backward_add_sums_input_sizes;
+  static_assert(Multiprocessors * 2 * C * 4 <= 811008);
   launch_behind_kernel("layernorm_backward_add_sums_input", layernorm_backward_add_sums_input_kernel,
                        {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }

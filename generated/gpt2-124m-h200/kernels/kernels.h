@@ -64,7 +64,7 @@ void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
                             const float* d_residual,   // [B,T,C]
                             float* d_sum,              // [B,T,C]
                             bf16* copy,                // [B,T,C]
-                            float* workspace,          // [132,kSums]
+                            float* workspace,          // [kBlocks,kSums]
                             cudaStream_t stream);
 
 void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
@@ -74,25 +74,25 @@ void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
                                   const float* rstd,         // [B,T]
                                   const float* d_residual,   // [B,T,C]
                                   float* d_sum,              // [B,T,C]
-                                  float* workspace,          // [132,kSums]
+                                  float* workspace,          // [kBlocks,kSums]
                                   cudaStream_t stream);
 
 void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
                                  float* d_norm_bias,      // [C]
                                  float* d_bias,           // [C]
-                                 const float* workspace,  // [132,kSums]
+                                 const float* workspace,  // [kPartials,kSums]
                                  cudaStream_t stream);
 
 void matmul_gelu_tanh_backward_sums(float* d_bias,           // [F]
-                                    const float* workspace,  // [342,kSums]
+                                    const float* workspace,  // [kPartials,kSums]
                                     cudaStream_t stream);
 
 void bias_gradient(const bf16* d_y,   // [B,T,3HD]
-                   float* workspace,  // [73,kSums]
+                   float* workspace,  // [kBlocks,kSums]
                    cudaStream_t stream);
 
 void bias_gradient_sums(float* d_bias,           // [3HD]
-                        const float* workspace,  // [73,kSums]
+                        const float* workspace,  // [kPartials,kSums]
                         cudaStream_t stream);
 
 // ---- embedding_backward.cu
@@ -111,7 +111,7 @@ void embedding_gradient_borders(float* d_table,  // [V,C]
 void cross_entropy_loss(const bf16* logits,           // [R,V]
                         const std::int32_t* targets,  // [R]
                         const float* inv_count,
-                        float* workspace,  // [264,1]
+                        float* workspace,  // [kBlocks,1]
                         cudaStream_t stream);
 
 // ---- generate.cu
@@ -132,11 +132,11 @@ void cross_entropy_loss_and_gradient(const bf16* logits,           // [R,V]
                                      const std::int32_t* targets,  // [R]
                                      const float* inv_count,
                                      bf16* d_logits,    // [R,V]
-                                     float* workspace,  // [264,1]
+                                     float* workspace,  // [kBlocks,1]
                                      cudaStream_t stream);
 
 void cross_entropy_loss_and_gradient_sums(float* loss,
-                                          const float* workspace,  // [264,1]
+                                          const float* workspace,  // [kPartials,1]
                                           cudaStream_t stream);
 
 // ---- input.cu
@@ -156,7 +156,7 @@ void embeddings_layernorm(const std::int32_t* ids,     // [B,T]
 
 void layernorm_backward_add_sums_input(float* d_norm_weight,    // [C]
                                        float* d_norm_bias,      // [C]
-                                       const float* workspace,  // [132,kSums]
+                                       const float* workspace,  // [kPartials,kSums]
                                        cudaStream_t stream);
 
 void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
@@ -189,17 +189,17 @@ void matmul_gelu_tanh_backward(const bf16* left,    // [B,T,C]
                                const bf16* matmul,  // [B,T,F]
                                const bf16* bias,    // [F]
                                bf16* d_x,           // [B,T,F]
-                               float* workspace,    // [342,F]
+                               float* workspace,    // [(B * T + 191) / 192,F]
                                cudaStream_t stream);
 
 // ---- update.cu
 
 void grad_square(const float* gradients,  // [Rows,Width]
-                 float* workspace,        // [132,1]
+                 float* workspace,        // [kBlocks,1]
                  cudaStream_t stream);
 
 void grad_square_sums(float* grad_square,
-                      const float* workspace,  // [132,1]
+                      const float* workspace,  // [kPartials,1]
                       cudaStream_t stream);
 
 void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,

@@ -17,7 +17,7 @@ namespace grad_square_sizes {
 constexpr int kLanes = 128;                          // threads of a row
 constexpr int kRows = 6;                             // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;             // of a block
-constexpr int kBlocks = 132;                         // that share the rows
+constexpr int kBlocks = Multiprocessors;             // that share the rows
 constexpr int kVector = 4;                           // columns that a thread moves at once
 constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_sizes
@@ -27,7 +27,7 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
     grad_square_kernel(const float* gradients,           // [Rows,Width]
-                       float* __restrict__ workspace) {  // [132,1]
+                       float* __restrict__ workspace) {  // [kBlocks,1]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace grad_square_sizes;
@@ -57,12 +57,13 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
 
 void grad_square(const float* gradients, float* workspace, cudaStream_t stream) {
   using namespace grad_square_sizes;
+  static_assert(Multiprocessors * 4 <= 528);
   launch_behind_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients, workspace);
 }
 
 namespace grad_square_sums_sizes {
-constexpr int kColumns = 8;     // of a block
-constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kColumns = 8;                 // of a block
+constexpr int kPartials = Multiprocessors;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace grad_square_sums_sizes
@@ -71,7 +72,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
     grad_square_sums_kernel(float* __restrict__ grad_square,
-                            const float* workspace) {  // [132,1]
+                            const float* workspace) {  // [kPartials,1]
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace grad_square_sums_sizes;
@@ -83,6 +84,7 @@ static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_sizes;
+  static_assert(Multiprocessors * 4 <= 528);
   launch_behind_kernel("grad_square_sums", grad_square_sums_kernel,
                        {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
@@ -124,9 +126,7 @@ static __global__ void __launch_bounds__(prepare_update_sizes::kThreads)
   grad_norm[0] = norm;
   step_loss[0] = loss_value;
   loss[0] = 0.0f;
-  diverged[0] = grad_square_value - grad_square_value == 0.0f
-                    ? loss_value - loss_value == 0.0f ? diverged_value : 1
-                    : 1;
+  diverged[0] = isfinite(grad_square_value) ? isfinite(loss_value) ? diverged_value : 1 : 1;
   adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(n * -0.10536051565782628)));
   adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(n * -0.05129329438755058)));
   step[0] = step_value + 1;
@@ -167,13 +167,13 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
   constexpr float kBeta2 = 0.95f;
+  constexpr float kEpsilon = 1e-08f;
   constexpr std::int64_t kDecayedRows = 121440;
   constexpr float kWeightDecay = 0.1f;
-  constexpr float kEpsilon = 1e-08f;
   const float clip_value = clip[0];
-  const float learning_rate_value = learning_rate[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];
+  const float learning_rate_value = learning_rate[0];
   const std::int32_t diverged_value = diverged[0];
   const bool goes_on = diverged_value == 0;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;

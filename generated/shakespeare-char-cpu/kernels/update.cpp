@@ -70,9 +70,7 @@ void prepare_update(std::int32_t* step, const float* grad_square, float* loss, s
   grad_norm[0] = norm;
   step_loss[0] = loss_value;
   loss[0] = 0.0f;
-  diverged[0] = grad_square_value - grad_square_value == 0.0f
-                    ? loss_value - loss_value == 0.0f ? diverged_value : 1
-                    : 1;
+  diverged[0] = std::isfinite(grad_square_value) ? std::isfinite(loss_value) ? diverged_value : 1 : 1;
   adam_step_size[0] =
       static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(n * -0.10536051565782628)));
   adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(n * -0.01005033585350145)));
@@ -93,13 +91,13 @@ void adamw(float* parameters,       // [Rows,Width]
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.01f;
   constexpr float kBeta2 = 0.99f;
+  constexpr float kEpsilon = 1e-08f;
   constexpr std::int64_t kDecayedRows = 10489;
   constexpr float kWeightDecay = 0.1f;
-  constexpr float kEpsilon = 1e-08f;
   const float clip_value = clip[0];
-  const float learning_rate_value = learning_rate[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];
+  const float learning_rate_value = learning_rate[0];
   const std::int32_t diverged_value = diverged[0];
   const bool goes_on = diverged_value == 0;
 #pragma omp parallel for schedule(static)

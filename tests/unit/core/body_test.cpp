@@ -70,6 +70,23 @@ TEST(Evaluate, GathersPositionsAndLayers) {
   EXPECT_THROW(ir::evaluate(body, {&id, &table, &y}, 0), std::logic_error);
 }
 
+TEST(Evaluate, DividesIntegersTowardsZero) {
+  Bodies t;
+  const ir::Node node{.outputs = {t.add("quotient", {4}), t.add("remainder", {4})}};
+  BodyBuilder k(t.graph, node, {{2, ""}});
+  const auto numbers = [&](int row, int64_t first) {
+    const Term number = k.position(k.row(0) + ir::Affine{first, {}});
+    k.store_row_at(0, {k.row(0) + ir::Affine{row, {}}}, convert(number / 256, ir::ExprType::f32));
+    k.store_row_at(1, {k.row(0) + ir::Affine{row, {}}}, convert(number % 256, ir::ExprType::f32));
+  };
+  numbers(0, (int64_t{1} << 40) - 1);
+  numbers(2, -257);
+  Data quotient(4), remainder(4);
+  ir::evaluate(k.take(), {&quotient, &remainder}, 0);
+  EXPECT_EQ(quotient, (Data{4294967295, 4294967296, -1, -1}));
+  EXPECT_EQ(remainder, (Data{255, 0, -1, 0}));
+}
+
 TEST(Evaluate, LoadsSeeWhatWasThereBefore) {
   Bodies t;
   const ir::Use x = t.add("x", {3});

@@ -128,6 +128,20 @@ TEST(CompiledExpression, KnowsWhatIsFinite) {
   EXPECT_EQ(differences, "");
 }
 
+TEST(CompiledExpression, CountsBeyond31Bits) {
+  bool shares = false;
+  const std::string differences = check(
+      5, 37,
+      [](ir::BodyBuilder& k) {
+        k.columns({{37, "C"}});
+        const Term at = k.position(k.row(0) * 37 + k.column(0) + ir::Affine{int64_t{1} << 40, {}});
+        const Term small = k.position(k.row(0) * 37 + k.column(0));
+        k.store(0, convert(at / 16 % 7 + small / 5 - small % 5, ir::ExprType::f32));
+      },
+      shares);
+  EXPECT_EQ(differences, "");
+}
+
 class QuantizedKernel : public testing::TestWithParam<int64_t> {};
 
 TEST_P(QuantizedKernel, KeepsCodesAndAScaleOfEachRow) {

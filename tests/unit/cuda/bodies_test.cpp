@@ -111,7 +111,7 @@ TEST_P(CudaBodies, EqualTheirDefinitionInAnyOrderOfThreads) {
     all.emplace_back(one.name, one.kernels);
     for (size_t k = 0; k < one.kernels.kernels.size(); ++k) names.push_back(kernel_name(one.name, k));
   }
-  emulation::EmulatedKernels compiled(cuda_source_of(model.graph, all), names);
+  emulation::EmulatedKernels compiled(cuda_source_of(model.graph, all, *targets::find("sm_90")), names);
   for (const Case& one : cases) {
     SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + to_text(one.kernels.kernels[0].text));
     Interpreter state(model.graph);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/dimensions.h"
+#include "codegen/cuda_body.h"
 #include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 #include "gpu_model.h"
@@ -72,7 +72,8 @@ std::string kernel_name(const std::string& name, size_t kernel) {
 }
 
 std::string cuda_source_of(const ir::Graph& graph,
-                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
+                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all,
+                           const targets::Target& gpu) {
   std::string includes;
   for (const char* header : {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh",
                              "hydrac/dynamic_code.h", "hydrac/math.h", "hydrac/nf4.h", "hydrac/random.h",
@@ -102,7 +103,7 @@ std::string cuda_source_of(const ir::Graph& graph,
             kernel_name(name, k), launch.grid_of_rows.text, launch.rows.text, launch.grid);
     }
   }
-  const std::vector<program::Dimension> dimensions = codegen::Dimensions(graph).all();
+  const std::vector<program::Dimension> dimensions = codegen::cuda_dimensions(graph, gpu);
   codegen::Names symbols;
   for (const program::Dimension& dimension : dimensions) symbols.insert(dimension.symbol);
   const std::string constants = codegen::dimension_constants(dimensions, symbols);

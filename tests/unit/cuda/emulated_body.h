@@ -14,7 +14,8 @@ namespace hydrac::test {
 // The source of kernels of a graph under the names `NAME_0`, `NAME_1`, ... behind the headers and dimensions
 // that they need; it does not compile where a launch is not what its text says.
 std::string cuda_source_of(const ir::Graph& graph,
-                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all);
+                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all,
+                           const targets::Target& gpu);
 std::string kernel_name(const std::string& name, size_t kernel);
 
 // The tensors that a node's kernels take, as device memory: one buffer a storage and slot, in its storage

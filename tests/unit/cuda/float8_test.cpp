@@ -104,7 +104,8 @@ TEST_P(CudaLargest, IsFoundByEveryLayoutInAnyOrderOfThreads) {
   const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
   std::vector<std::string> names;
   for (size_t i = 0; i < kernels.kernels.size(); ++i) names.push_back("body_" + std::to_string(i));
-  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}), names);
+  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}, *targets::find("sm_90")),
+                                      names);
   for (const double held : {0.0, 1.0, 100.0}) {
     Interpreter state(graph);
     std::vector<double> values(static_cast<size_t>(element_count(shape)));

@@ -109,7 +109,8 @@ std::vector<std::string> differences(const ir::Graph& graph, Interpreter& state,
   const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
   std::vector<std::string> names;
   for (size_t k = 0; k < kernels.kernels.size(); ++k) names.push_back(kernel_name("matmul", k));
-  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"matmul", kernels}}), names);
+  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"matmul", kernels}}, *targets::find("sm_90")),
+                                      names);
   BodyMemory memory(graph, state, kernels, layer);
   memory.run(compiled, "matmul");
   define(graph, state, node, layer);

@@ -53,7 +53,7 @@ TEST_F(MatmulKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
     }
     ASSERT_FALSE(all.empty()) << options.spec;
     const std::vector<device_code::KernelResources> kernels =
-        resources_of(cuda_source_of(model.graph, all), gpu.capability);
+        resources_of(cuda_source_of(model.graph, all, gpu), gpu.capability);
     std::cout << options.spec << "\n" << to_table(kernels);
     for (const device_code::KernelResources& kernel : kernels) {
       if (!pays.contains(kernel.kernel)) continue;
@@ -94,7 +94,7 @@ TEST_F(MatmulKernels, OfSmallMatmulsCompileAndSpillNothing) {
                        codegen::cuda_body_kernels(model.graph, *node, gpu));
     ASSERT_FALSE(all.empty());
     const std::vector<device_code::KernelResources> kernels =
-        resources_of(cuda_source_of(model.graph, all), gpu.capability);
+        resources_of(cuda_source_of(model.graph, all, gpu), gpu.capability);
     std::cout << to_table(kernels);
     for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);
   }

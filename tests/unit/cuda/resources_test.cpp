@@ -47,7 +47,7 @@ std::string source_of(const GpuModel& model, const targets::Target& gpu) {
       }
     }
   }
-  return cuda_source_of(model.graph, all);
+  return cuda_source_of(model.graph, all, gpu);
 }
 
 // Its kernels, those of templates included, whose text has one of these words.

@@ -58,7 +58,7 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   passes::in_place(graph, log);
   const ir::Node& body = graph.functions[0].regions[0].nodes[1];
   const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, body, gpu);
-  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}),
+  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}, gpu),
                                       kernels.kernels.size() == 1
                                           ? std::vector<std::string>{"body_0"}
                                           : std::vector<std::string>{"body_0", "body_1"});
@@ -338,7 +338,8 @@ TEST_P(CudaQuantized, KeepsCodesAndAScaleOfEachRow) {
     const QuantizedState model(3, GetParam(), is_signed);
     const codegen::CudaKernels kernels =
         codegen::cuda_body_kernels(model.graph, model.node(), *targets::find("sm_90"));
-    emulation::EmulatedKernels compiled(cuda_source_of(model.graph, {{"body", kernels}}), {"body_0"});
+    emulation::EmulatedKernels compiled(
+        cuda_source_of(model.graph, {{"body", kernels}}, *targets::find("sm_90")), {"body_0"});
     Interpreter state(model.graph);
     model.fill(state, is_signed);
     BodyMemory memory(model.graph, state, kernels, 0);

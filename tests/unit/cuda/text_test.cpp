@@ -66,6 +66,24 @@ TEST_P(KernelText, IsShortAndWithoutNoise) {
   }
 }
 
+// A kernel that is kept while the batch or the GPU changes has the partial sums that the other one has, or
+// its launch does not compile.
+TEST_P(KernelText, CountsPartialSumsInSizesOfTheProgram) {
+  const std::regex digits(R"(constexpr int k(Blocks|Partials) = \d+;)");
+  int sums = 0;
+  for (const Kernel& kernel : kernels_of(GetParam())) {
+    if (kernel.text.find("float* __restrict__ workspace") == std::string::npos &&
+        kernel.text.find("const float* workspace") == std::string::npos)
+      continue;
+    ++sums;
+    EXPECT_FALSE(std::regex_search(kernel.text, digits)) << kernel.text;
+    EXPECT_TRUE(std::ranges::any_of(kernel.launch.bounds, [](const std::string& bound) {
+      return bound.find(" * 4 <= ") != std::string::npos;
+    })) << kernel.text;
+  }
+  EXPECT_GT(sums, 0);
+}
+
 // Sizes are symbols or named constants.
 TEST_P(KernelText, HasNoMagicNumbers) {
   const std::regex number(R"((^|[^\w.])(\d{2,})u?(?![\w.]))");

@@ -98,8 +98,9 @@ TEST(WeightGradientsKernel, TakesTheTensorsOfItsNode) {
       randomize(model, state);
       const codegen::CudaKernels kernels =
           codegen::weight_gradients_kernel(model.graph, *node, *targets::find("sm_90"));
-      emulation::EmulatedKernels compiled(cuda_source_of(model.graph, {{"gradients", kernels}}),
-                                          {kernel_name("gradients", 0)});
+      emulation::EmulatedKernels compiled(
+          cuda_source_of(model.graph, {{"gradients", kernels}}, *targets::find("sm_90")),
+          {kernel_name("gradients", 0)});
       BodyMemory memory(model.graph, state, kernels, 1);
       memory.run(compiled, "gradients");
       state.run(*node, 1);
@@ -121,7 +122,7 @@ TEST_F(WeightGradientsResources, CompilesAndSpillsNothing) {
     ASSERT_EQ(nodes.size(), 1u);
     const std::vector<device_code::KernelResources> kernels = resources_of(
         cuda_source_of(built.graph,
-                       {{"gradients", codegen::weight_gradients_kernel(built.graph, *nodes[0], gpu)}}),
+                       {{"gradients", codegen::weight_gradients_kernel(built.graph, *nodes[0], gpu)}}, gpu),
         gpu.capability);
     std::cout << to_table(kernels);
     for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);

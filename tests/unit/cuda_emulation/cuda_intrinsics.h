@@ -296,3 +296,4 @@ HYDRAC_MIN_MAX(unsigned long long)
 HYDRAC_MIN_MAX(float)
 HYDRAC_MIN_MAX(double)
 #undef HYDRAC_MIN_MAX
+using std::isfinite;
