@@ -14,8 +14,9 @@ void freeze_for_inference(spec::Spec& spec) {
   auto& names = spec.train.freeze;
   const spec::Family& family = spec::family_of(spec);
   const std::string in_layer = family.tensor("attn.q.weight");
-  names = {family.tensor("token_embedding.weight"), family.tensor("position_embedding.weight"),
-           in_layer.substr(0, in_layer.find("{}")) + "*"};
+  names = {family.tensor("token_embedding.weight"), in_layer.substr(0, in_layer.find("{}")) + "*"};
+  if (spec.model.position == spec::Position::learned)
+    names.push_back(family.tensor("position_embedding.weight"));
   if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
 }
 

@@ -102,9 +102,9 @@ class Fuzz:
 
     def trials_of(self, target, number):
         yield from ["explain", "emit"]
-        if target == "cpu" and number % TRAIN_OF == 0:
+        if target == "cpu" and (number % TRAIN_OF == 0 or not self.counts["trained and resumed"]):
             yield "train"
-        elif target == "cpu" and number % BUILD_OF == 1:
+        elif target == "cpu" and (number % BUILD_OF == 1 or not self.counts["built and compared"]):
             yield "build"
         elif target != "cpu" and number % KERNELS_OF == 2 and os.environ.get("HYDRAC_CUDA_LIBRARIES"):
             yield "kernels"
