@@ -40,6 +40,8 @@ LLAMA = {"norm": "rmsnorm", "position": "rope", "hidden_act": "swiglu", "num_key
 QWEN2 = {**LLAMA, "attention_bias": True, "attention_output_bias": False}
 QWEN3 = {**LLAMA, "qk_norm": True}
 OLMO2 = {**LLAMA, "norm_placement": "output", "qk_norm": True, "qk_norm_scope": "projection"}
+GEMMA = {**LLAMA, "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
+ARCEE = {**LLAMA, "hidden_act": "relu2"}
 GEMMA2 = {**LLAMA, "norm_placement": "both", "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
@@ -94,6 +96,10 @@ CASES = {
     "qwen3-odd-heads": ("qwen3", {**QWEN3, **ODD_HEADS}, "byte"),
     "olmo2-untied": ("olmo2", {**OLMO2, **UNTIED}, "prepared"),
     "olmo2-head-dim": ("olmo2", {**OLMO2, **WIDE_HEADS, "attention_output_bias": True}, "byte"),
+    "gemma-tied": ("gemma", GEMMA, "prepared"),
+    "gemma-untied": ("gemma", {**GEMMA, **UNTIED, **WIDE_HEADS, "attention_bias": True}, "byte"),
+    "arcee-untied": ("arcee", {**ARCEE, **UNTIED}, "prepared"),
+    "arcee-biases": ("arcee", {**ARCEE, **ALL_BIASES, "hidden_act": "gelu"}, "byte"),
     "gemma2-tied": ("gemma2", {**GEMMA2, **WINDOWS, "attention_softcap": 20, "logit_softcap": 10}, "prepared"),
     "gemma2-untied": ("gemma2", {**GEMMA2, **UNTIED, **WIDE_HEADS, "query_pre_attn_scalar": 7, "attention_bias": True}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -121,6 +127,12 @@ PUBLISHED = {
     "from-olmo2-biases": ("olmo2", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7,
                                     "num_hidden_layers": 1, "attention_bias": True, "tie_word_embeddings": True},
                           torch.bfloat16, None),
+    "from-gemma": ("gemma", {**SMALL, **ODD, "head_dim": 24}, torch.float32, None),
+    "from-gemma-untied": ("gemma", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 1, "head_dim": 16,
+                                    "attention_bias": True, "tie_word_embeddings": False}, torch.bfloat16, None),
+    "from-arcee": ("arcee", {**SMALL, **ODD}, torch.float32, None),
+    "from-arcee-biases": ("arcee", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7, "attention_bias": True,
+                                    "mlp_bias": True, "hidden_act": "gelu", "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-gemma2": ("gemma2", {**SMALL, **ODD, "head_dim": 24, "sliding_window": 5, "query_pre_attn_scalar": 10},
                     torch.float32, None),
     "from-gemma2-uncapped": ("gemma2", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 1,
@@ -140,6 +152,8 @@ ADAPTERS = {
     "lora-qwen2": ("from-qwen2", {"r": 8, "target_modules": ["q_proj", "v_proj", "up_proj"]}),
     "lora-qwen3": ("from-qwen3", {"r": 2}),
     "lora-olmo2": ("from-olmo2", {"r": 4}),
+    "lora-gemma": ("from-gemma", {"r": 4}),
+    "lora-arcee": ("from-arcee", {"r": 4}),
     "lora-gemma2": ("from-gemma2", {"r": 4}),
 }
 

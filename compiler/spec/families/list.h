@@ -11,7 +11,9 @@ Family mistral();
 Family qwen2();
 Family qwen3();
 Family olmo2();
+Family gemma();
 Family gemma2();
+Family arcee();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -215,7 +215,7 @@ Rows rope_rows(const RopeFamily& family) {
       optional("head_dim", "model.head_dim", family.head_dim),
       needed("intermediate_size", "model.intermediate_size"),
       needed("max_position_embeddings", "model.max_position_embeddings"),
-      activation(family.activation_key, true, family.activation),
+      activation(family.activation_key, family.is_gated, family.activation),
       optional("rms_norm_eps", "model.norm_eps", family.norm_eps),
       optional("rope_theta", "model.rope_theta", "10000"),
       optional("attention_dropout", "model.attention_dropout", "0"),

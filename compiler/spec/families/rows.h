@@ -50,12 +50,13 @@ Rows plain_stream_rows();
 // Some configurations refuse others, whatever head_dim is.
 FamilyRow heads_divide_width();
 
-// Families with rms norms, rope and a gated mlp differ in these: model_type, and the values that stand
+// Families with rms norms and rope differ in these: model_type, and the values that stand
 // for absent keys.
 struct RopeFamily {
   std::string_view model_type, architectures;  // JSON
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
   std::string_view activation_key = "hidden_act", activation = "swiglu";
+  bool is_gated = true;  // the mlp
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but

@@ -189,6 +189,21 @@ TEST(HfConfig, MistralIsLlamaWithoutBiases) {
   EXPECT_EQ(model(R"({"model_type": "mistral", )" + kSizes + "}").sliding_window, 4096);  // so is this
 }
 
+TEST(HfConfig, GemmaAndArceeDefaultsAreHuggingFaces) {
+  const auto gemma = model(R"({"model_type": "gemma", )" + kSizes + "}");
+  EXPECT_EQ(gemma.num_key_value_heads, 16);
+  EXPECT_EQ(gemma.head_dim, 256);
+  EXPECT_EQ(gemma.query_pre_attn_scalar, 256);
+  EXPECT_EQ(gemma.hidden_act, Activation::geglu_tanh);
+  EXPECT_EQ(gemma.norm_placement, NormPlacement::input);
+  EXPECT_EQ(gemma.norm_offset, 1);
+  EXPECT_TRUE(gemma.scale_embedding && gemma.tie_word_embeddings);
+  const auto arcee = model(R"({"model_type": "arcee", )" + kSizes + "}");
+  EXPECT_EQ(arcee.hidden_act, Activation::relu2);
+  EXPECT_EQ(arcee.norm_eps, 1e-5);
+  EXPECT_FALSE(arcee.scale_embedding || arcee.tie_word_embeddings || arcee.mlp_bias);
+}
+
 TEST(HfConfig, Gemma2DefaultsAreHuggingFaces) {
   const auto m = model(R"({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", )" + kSizes + "}");
   EXPECT_EQ(m.num_key_value_heads, 4);

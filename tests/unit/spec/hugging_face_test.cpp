@@ -46,6 +46,8 @@ TEST(HuggingFace, KnowsTheSevenFamilies) {
   EXPECT_EQ(family_of_model("sliding_window: 4"), "mistral");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection"), "olmo2");
   EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, scale_embedding: true"), "gemma2");
+  EXPECT_EQ(family_of_model("norm_offset: 1, scale_embedding: true, hidden_act: geglu_tanh"), "gemma");
+  EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
 }
@@ -56,6 +58,7 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       "hidden_size: 192, num_attention_heads: 3, num_hidden_layers: 3, head_dim: 64, intermediate_size: 320, "
       "vocab_size: 300, max_position_embeddings: 77, norm_eps: 2e-4, attention_dropout: 0.25, "
       "initializer_range: 0.125, tie_word_embeddings: ";
+  const std::string rope_without_gate = "num_key_value_heads: 1, hidden_act: relu2, rope_theta: 77";
   const std::string rope =
       "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, rope_scaling: {factor: 3, low_freq_factor: "
       "2, "
@@ -69,6 +72,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"qwen3", rope + alternating + ", qk_norm: true, attention_bias: true"},
       {"olmo2",
        rope + ", norm_placement: output, qk_norm: true, qk_norm_scope: projection, attention_bias: true"},
+      {"gemma", rope + ", norm_offset: 1, scale_embedding: true, attention_bias: true"},
+      {"arcee", rope_without_gate + ", attention_bias: true, mlp_bias: true"},
       {"gemma2",
        rope + alternating +
            ", norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 9, "
@@ -136,7 +141,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {gpt2 + "hidden_act: gelu, head_dim: 48", "model.head_dim"},
       {"position: learned", "model.position"},
       {"position: none", "model.position"},
-      {"hidden_act: relu2", "model.hidden_act"},
+      {"hidden_act: relu2, rope_interleave: true", "model.rope_interleave"},
       {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"attention_kind: ccgqa", "model.attention_kind"},
       {"mor: {recursions: 2}", "model.mor.recursions"},
