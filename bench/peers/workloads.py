@@ -139,9 +139,10 @@ train.eval_steps train.eval_batches train.save_steps train.save_minutes train.sa
 adapter.weights adapter.alpha objective.prompt_tokens objective.seed objective.embed_layer
 """.split()
 
-# The one value of keys that the schema has no default for, and of a key in a free section.
+# The one value of keys that the schema has no default for, and of a key in a free section; or what it is of a spec.
 NEEDED = {
     "model.head": "language_model",
+    "model.query_pre_attn_scalar": lambda spec: spec["model"]["head_dim"],
     "data.document_mask": False,
     "train.gradient_accumulation_steps": 1,
     "train.loss": "cross_entropy",
@@ -186,6 +187,7 @@ def read_spec(text: str) -> Workload:
         if key in READ or (is_free(key) and key not in NEEDED):
             continue
         default = NEEDED.get(key, schema.get(key, {}).get("default", value))
+        default = default(spec) if callable(default) else default
         if value != default:
             raise ValueError(f"no peer is written for {key}: {json.dumps(value)}; it must be {json.dumps(default)}")
     given = spec["model"] | spec["train"]
