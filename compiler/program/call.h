@@ -122,8 +122,8 @@ struct Copy {
   }
 };
 
-// A call that ranks carry out together. Arguments: dense tensors that it reads, then as many, of the same types,
-// that it makes of them; in place, those that it changes.
+// A call that ranks carry out together. Arguments: dense tensors that it reads, then as many, of the same
+// types, that it makes of them; in place, those that it changes.
 struct Collective : runtime::Collective {
   bool in_place = false;
 

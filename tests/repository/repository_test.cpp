@@ -18,9 +18,9 @@ class Repository : public testing::Test {
   static void expect_nothing_found(const std::string& script) {
     const char* given = std::getenv("HYDRAC_PROGRAM");
     const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
-    const auto [code, said] = test::run_command(
-        "HYDRAC_PROGRAM='" + program +
-        "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER "' python3 " + script + " 2>&1");
+    const auto [code, said] =
+        test::run_command("HYDRAC_PROGRAM='" + program +
+                          "' CMAKE_CXX_COMPILER_LAUNCHER='" HYDRAC_LAUNCHER "' python3 " + script + " 2>&1");
     EXPECT_EQ(code, 0) << said;
   }
 };

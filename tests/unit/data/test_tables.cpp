@@ -31,7 +31,7 @@ class NamedPython {
 using RowTexts = std::vector<std::pair<std::string, int64_t>>;
 
 RowTexts row_texts(const TempFolder& folder, const std::string& name, const std::string& text_key = "text",
-               std::optional<RowGroups> groups = {}) {
+                   std::optional<RowGroups> groups = {}) {
   RowTexts rows;
   for_each_row_document(expand_patterns({name}, folder.path()).front(), groups, text_key,
                         [&](const Document& document) { rows.emplace_back(document.text, document.line); });
@@ -64,7 +64,8 @@ whole = open("none.parquet", "rb").read()
 open("cut.parquet", "wb").write(whole[:-100])
 open("text.parquet", "w").write("no table")
 )");
-    const auto made = test::run_command("cd '" + folder_.path().string() + "' && '" + python + "' make.py 2>&1");
+    const auto made =
+        test::run_command("cd '" + folder_.path().string() + "' && '" + python + "' make.py 2>&1");
     ASSERT_EQ(made.code, 0) << made.output;
   }
 
@@ -85,8 +86,8 @@ TEST_F(Tables, RowsAreDocumentsWhateverTheFileIs) {
     expected.emplace_back("zwei äö 😀\nline", 5 * i + 4);
     expected.emplace_back("five", 5 * i + 5);
   }
-  for (const char* name : {"none.parquet", "snappy.parquet", "gzip.parquet", "zstd.parquet", "file.arrow",
-                           "stream.arrow"})
+  for (const char* name :
+       {"none.parquet", "snappy.parquet", "gzip.parquet", "zstd.parquet", "file.arrow", "stream.arrow"})
     EXPECT_EQ(row_texts(folder_, name), expected) << name;
   EXPECT_EQ(row_texts(folder_, "deep.parquet", "a.b"), (RowTexts{{"deep", 1}}));
 }
@@ -123,8 +124,9 @@ TEST_F(Tables, BadOnesSayWhatIsWrong) {
   EXPECT_EQ(error("bytes.parquet"), "bytes.parquet: row 2: its bytes are not UTF-8");
   EXPECT_EQ(error("numbers.parquet"), "numbers.parquet: row 1: \"text\" is not a string but number");
   EXPECT_EQ(error("empty.parquet"), "empty.parquet: it holds no text");
-  EXPECT_EQ(error("zstd.parquet", "body"), "zstd.parquet: it has no column \"body\" but \"id\", \"text\", \"raw\", "
-                                           "\"score\": data.text_key says which is the text");
+  EXPECT_EQ(error("zstd.parquet", "body"),
+            "zstd.parquet: it has no column \"body\" but \"id\", \"text\", \"raw\", "
+            "\"score\": data.text_key says which is the text");
   for (const char* name : {"cut.parquet", "text.parquet"}) {
     const std::string why = error(name);
     EXPECT_TRUE(why.starts_with(std::string(name) + ": it is damaged, or no parquet file: ")) << why;
@@ -140,15 +142,18 @@ std::string error_behind(const std::string& lines) {
   const NamedPython reader(program.string());
   const std::string why = input_error([&] { row_texts(folder, "t.parquet"); });
   const size_t at = why.find(program.string());
-  return at == std::string::npos ? why : why.substr(0, at) + "PYTHON" + why.substr(at + program.string().size());
+  return at == std::string::npos ? why
+                                 : why.substr(0, at) + "PYTHON" + why.substr(at + program.string().size());
 }
 
 TEST(TableReader, ThatFailsIsNamed) {
-  const std::string advice = ": install it (pip install pyarrow), or name a Python that has it in $HYDRAC_PYTHON";
+  const std::string advice =
+      ": install it (pip install pyarrow), or name a Python that has it in $HYDRAC_PYTHON";
   EXPECT_EQ(error_behind("MNo module\\n"),
             "t.parquet: tables are read by pyarrow, and PYTHON does not have it" + advice);
   EXPECT_EQ(error_behind(""), "t.parquet: tables are read by pyarrow, and PYTHON cannot be run" + advice);
-  EXPECT_EQ(error_behind("R{\\042text\\042:\\042a\\042}\\n"), "t.parquet: the Python that reads it ended after 1 rows");
+  EXPECT_EQ(error_behind("R{\\042text\\042:\\042a\\042}\\n"),
+            "t.parquet: the Python that reads it ended after 1 rows");
   EXPECT_EQ(error_behind("R{\\042text\\042:\\042a\\042}\\nR{\\042te"),
             "t.parquet: the Python that reads it ended after 1 rows");
   EXPECT_EQ(error_behind("Ewrong\\n"), "t.parquet: wrong");

@@ -266,7 +266,8 @@ std::string evidence(Shows shows, const std::string& yaml, const std::vector<std
   throw std::logic_error("no such evidence");
 }
 
-std::pair<std::string, std::string> printed(const std::string& yaml, const std::vector<std::string>& overrides) {
+std::pair<std::string, std::string> printed(const std::string& yaml,
+                                            const std::vector<std::string>& overrides) {
   const Bench bench;
   const std::string once = spec::to_yaml(loaded(yaml, overrides));
   return {once, spec::to_yaml(loaded(once, {}))};

@@ -36,6 +36,7 @@ enum class Shows {
 std::string evidence(Shows shows, const std::string& yaml, const std::vector<std::string>& overrides);
 
 // The spec as it is printed, and as it is printed once it was loaded from that text; in a Bench likewise.
-std::pair<std::string, std::string> printed(const std::string& yaml, const std::vector<std::string>& overrides);
+std::pair<std::string, std::string> printed(const std::string& yaml,
+                                            const std::vector<std::string>& overrides);
 
 }  // namespace hydrac::test
