@@ -14,7 +14,7 @@ namespace hydrac::codegen {
 
 // The dimension that kernels count the GPU's multiprocessors by.
 inline constexpr const char* kMultiprocessors = "Multiprocessors";
-// What the kernels of a graph name.
+// The dimensions that the kernels of a graph name.
 std::vector<program::Dimension> cuda_dimensions(const ir::Graph& graph, const targets::Target& gpu);
 
 // Of a "fused" or a "fused_matmul" node.

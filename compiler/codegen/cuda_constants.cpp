@@ -75,7 +75,7 @@ Size CudaBodyPrinter::partial_rows() const {
   return of_rows.value == layout_.blocks ? of_rows : literal(layout_.blocks);
 }
 
-// What a launch asserts of the workspace, whose size is fixed where memory is laid out.
+// The assertion of a launch that its workspace, whose size the layout of memory fixes, is large enough.
 std::string CudaBodyPrinter::fits_workspace(const Size& rows) const {
   const Size floats = rows * sums_size();
   return code("{} * 4 <= {}", as_factor(floats), floats.value * 4).text;

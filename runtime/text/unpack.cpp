@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 18;
 
-// What has been unpacked so far, and the errors that name it.
+// The contents unpacked so far, and the errors that name them.
 class Unpacking {
  public:
   Unpacking(std::string shown_as, const char* packer, size_t most)

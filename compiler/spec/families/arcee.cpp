@@ -1,4 +1,4 @@
-// Llama with a mlp that has no gate.
+// Llama with an mlp that has no gate.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 

@@ -1,4 +1,4 @@
-// Llama with a norm offset of 1, scaled embeddings and a mlp gated by gelu.
+// Llama with a norm offset of 1, scaled embeddings and an mlp gated by gelu.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 
@@ -8,10 +8,6 @@ Family gemma() {
   const Rows own = {
       fixed("model.norm_offset", "1.0", "1"),
       fixed("model.scale_embedding", "true"),
-      rule("model.query_pre_attn_scalar", "head_dim",
-           [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
-      only("model.attention_softcap", "0.0"),
-      only("model.logit_softcap", "0.0"),
       only("model.qk_norm", "false"),
       only("model.sliding_window", "0"),
       attention_biases(),
@@ -21,7 +17,7 @@ Family gemma() {
   };
   return {.model_type = "gemma",
           .name = "Gemma",
-          .rows = joined({plain_rows(), input_norm_rows(),
+          .rows = joined({plain_rows(), input_norm_rows(), plain_score_rows(),
                           rope_rows({.model_type = R"("gemma")",
                                      .architectures = R"(["GemmaForCausalLM"])",
                                      .key_value_heads = "16",

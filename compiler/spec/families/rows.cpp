@@ -188,12 +188,16 @@ FamilyRow heads_divide_width() {
       [](const Spec& s, const FamilyRow&) { return s.model.hidden_size % s.model.num_attention_heads == 0; });
 }
 
-Rows plain_stream_rows() {
+Rows plain_score_rows() {
   return {
-      only("model.norm_offset", "0.0"), only("model.scale_embedding", "false"),
       rule("model.query_pre_attn_scalar", "head_dim",
            [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
       only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
+}
+
+Rows plain_stream_rows() {
+  return joined(
+      {{only("model.norm_offset", "0.0"), only("model.scale_embedding", "false")}, plain_score_rows()});
 }
 
 Rows input_norm_rows() {

@@ -45,7 +45,9 @@ Rows joined(std::initializer_list<Rows> parts);
 Rows plain_rows();
 // Norms of a branch's input alone.
 Rows input_norm_rows();
-// Norms' weights, embeddings, attention scores and logits as they are: no offset, factor or softcap.
+// Attention scores and logits as they are: no factor or softcap.
+Rows plain_score_rows();
+// Those, and norms' weights and embeddings as they are: no offset or factor.
 Rows plain_stream_rows();
 // Some configurations refuse others, whatever head_dim is.
 FamilyRow heads_divide_width();

@@ -36,7 +36,7 @@ void put(ir::DType dtype, std::byte* to, double x) {
   return copy(static_cast<uint32_t>(static_cast<int64_t>(x)));
 }
 
-// What memory of that type holds of a number: -1 in uint32 is the largest one.
+// The number as memory of that type holds it: -1 in uint32 is the largest one.
 double as_held(ir::DType dtype, double x) {
   std::byte held[4] = {};
   put(dtype, held, x);
