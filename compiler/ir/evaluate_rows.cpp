@@ -75,17 +75,22 @@ class RowEvaluation {
     return deps_[id].space == kRowSpace ? values_[id][0] : values_[id][i];
   }
 
-  // Below 0 where the index is outside of the tensor.
-  int64_t offset_of(int operand, const Index& index, int64_t i) const {
+  // A double: a gathered index may be any number.
+  struct Place {
+    double offset = 0;
+    bool is_inside = true;
+  };
+
+  Place place_of(int operand, const Index& index, int64_t i) const {
     const Shape& shape = body_.operands[operand].shape;
-    int64_t offset = 0;
+    Place place;
     for (size_t d = 0; d < shape.size(); ++d) {
       double position = static_cast<double>(at(index[d].affine));
       if (index[d].gather >= 0) position += std::trunc(value(index[d].gather, i));
-      if (!(position >= 0 && position < static_cast<double>(shape[d].size))) return -1;
-      offset += static_cast<int64_t>(position) * strides_[operand][d];
+      place.is_inside &= position >= 0 && position < static_cast<double>(shape[d].size);
+      place.offset += position * static_cast<double>(strides_[operand][d]);
     }
-    return offset;
+    return place;
   }
 
   void compute(ExprId id) {
@@ -97,8 +102,9 @@ class RowEvaluation {
       to[0] = reduce(expr);
     } else if (expr.op == ExprOp::load) {
       for_each_column(space, [&](int64_t i) {
-        const int64_t offset = offset_of(expr.operand, expr.index, i);
-        to[i] = offset < 0 ? std::numeric_limits<double>::quiet_NaN() : memory_.load(expr.operand, offset);
+        const Place place = place_of(expr.operand, expr.index, i);
+        to[i] = place.is_inside ? memory_.load(expr.operand, static_cast<int64_t>(place.offset))
+                                : memory_.load_outside(expr.operand, place.offset);
       });
     } else if (expr.op == ExprOp::position) {
       for_each_column(space, [&](int64_t i) { to[i] = static_cast<double>(at(expr.index[0].affine)); });
@@ -127,9 +133,9 @@ class RowEvaluation {
   }
 
   double& target(const Store& store, int64_t i = 0) {
-    const int64_t offset = offset_of(store.operand, store.index, i);
-    if (offset < 0) throw std::logic_error("a store outside of its tensor");
-    return memory_.result(store.operand, offset);
+    const Place place = place_of(store.operand, store.index, i);
+    if (!place.is_inside) throw std::logic_error("a store outside of its tensor");
+    return memory_.result(store.operand, static_cast<int64_t>(place.offset));
   }
 
   void put(const Store& store) {

@@ -2,6 +2,7 @@
 // tensors as large as a program's.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "ir/body.h"
@@ -16,11 +17,15 @@ class RowMemory {
   virtual double load(int operand, int64_t offset) = 0;
   // What it holds now: at first what it held.
   virtual double& result(int operand, int64_t offset) = 0;
+  // A load that misses its tensor. Compiled code may still make it, and drop what it reads in a select.
+  virtual double load_outside(int /*operand*/, double /*offset*/) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
 };
 
 // `strides`: of each operand, an offset for each dimension. Numbers as evaluate() has them, but an expression
-// is computed whether or not a select takes it, so that a load outside of its tensor gives NaN instead of an
-// error. logic_error where a store is outside.
+// is computed whether or not a select takes it, so that a load outside of its tensor is load_outside()
+// instead of an error. logic_error where a store is outside.
 void evaluate_rows(const Body& body, const std::vector<std::vector<int64_t>>& strides, int64_t rows,
                    int layer, RowMemory& memory);
 

@@ -1,6 +1,7 @@
 #include "targets/trial/run_trial.h"
 
 #include <memory>
+#include <utility>
 
 #include "targets/trial/trial_memory.h"
 
@@ -17,20 +18,28 @@ std::unique_ptr<TrialMemory> interpreted(const ir::Graph& graph, const Trial& tr
   return memory;
 }
 
-std::string difference(const ir::Graph& graph, const Trial& trial, const TrialLaunch& launch, uint32_t seed) {
-  std::unique_ptr<TrialMemory> memory = interpreted(graph, trial, Numbers::both_signs, seed);
-  if (!memory->expects_only_finite()) memory = interpreted(graph, trial, Numbers::positive, seed);
-  launch(memory->arguments(), kLayer, trial.rows);
-  return memory->difference();
+// Memory that the kernel can be run on, if possible with finite results; nullptr where there is none.
+std::unique_ptr<TrialMemory> memory_of(const ir::Graph& graph, const Trial& trial, uint32_t seed) {
+  std::unique_ptr<TrialMemory> best;
+  for (const Numbers numbers : {Numbers::both_signs, Numbers::positive, Numbers::ascending}) {
+    if (best && numbers == Numbers::ascending) break;
+    std::unique_ptr<TrialMemory> memory = interpreted(graph, trial, numbers, seed);
+    if (!memory->is_readable()) continue;
+    best = std::move(memory);
+    if (best->expects_only_finite()) break;
+  }
+  return best;
 }
 
 }  // namespace
 
-std::string run_trial(const ir::Graph& graph, const Trial& trial, const TrialLaunch& launch) {
-  std::string last;
-  for (uint32_t seed = 0; seed < 3; ++seed) {
-    last = difference(graph, trial, launch, seed);
-    if (last.empty()) return "";
+std::optional<std::string> run_trial(const ir::Graph& graph, const Trial& trial, const TrialLaunch& launch) {
+  std::optional<std::string> last;
+  for (uint32_t seed = 0; seed < 3 && last != ""; ++seed) {
+    const std::unique_ptr<TrialMemory> memory = memory_of(graph, trial, seed);
+    if (!memory) continue;
+    launch(memory->arguments(), kLayer, trial.rows);
+    last = memory->difference();
   }
   return last;
 }

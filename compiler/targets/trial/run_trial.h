@@ -1,6 +1,7 @@
 // A kernel beside the interpreter.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace hydrac::targets {
 using TrialLaunch = std::function<void(const std::vector<void*>& arguments, int layer, int64_t rows)>;
 
 // How it differs from its body, "" where it does not: on several sets of numbers, of which one may lie where
-// a rounding decides.
-std::string run_trial(const ir::Graph& graph, const Trial& trial, const TrialLaunch& launch);
+// a rounding decides. nullopt: it was not run, since with all that is invented it would read other memory.
+std::optional<std::string> run_trial(const ir::Graph& graph, const Trial& trial, const TrialLaunch& launch);
 
 }  // namespace hydrac::targets

@@ -70,6 +70,11 @@ std::byte* TrialMemory::Pages::first() const {
   return static_cast<std::byte*>(all_) + kRoom;
 }
 
+bool TrialMemory::Pages::have(double byte) const {
+  const double at = byte + kRoom;
+  return at >= 0 && at < static_cast<double>(bytes_);
+}
+
 TrialMemory::TrialMemory(const ir::Graph& graph, const Trial& trial, Numbers numbers, uint32_t seed)
     : body_(*trial.node->body), numbers_(numbers), seed_(seed) {
   for (const ir::Operand& operand : body_.operands) {
@@ -78,7 +83,7 @@ TrialMemory::TrialMemory(const ir::Graph& graph, const Trial& trial, Numbers num
                                                  : resolved_view(graph, use.value).strides);
     tensors_.push_back({.dtype = operand.dtype,
                         .name = use.value == ir::kNoValue ? "" : graph.value(use).name,
-                        .first = nullptr,
+                        .pages = nullptr,
                         .results = {}});
   }
   for (const ir::Use use : trial.call->arguments) {
@@ -87,7 +92,7 @@ TrialMemory::TrialMemory(const ir::Graph& graph, const Trial& trial, Numbers num
         elements_reached(value.shape, resolved_view(graph, use.value).strides) * size_of(value.dtype)));
     arguments_.push_back(pages_.back()->first());
     for (size_t o = 0; o < tensors_.size(); ++o) {
-      if (use_of(*trial.node, body_.operands[o]) == use) tensors_[o].first = pages_.back()->first();
+      if (use_of(*trial.node, body_.operands[o]) == use) tensors_[o].pages = pages_.back().get();
     }
   }
 }
@@ -97,19 +102,26 @@ double TrialMemory::number(int operand, int64_t offset) const {
   const uint32_t bits = philox2x32(static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), key).x;
   switch (tensors_[static_cast<size_t>(operand)].dtype) {
     case ir::DType::f32:
-      return numbers_ == Numbers::positive ? 0.25 + (bits >> 8) * 0x1p-24 : (bits >> 8) * 0x1p-23 - 1;
+      return numbers_ == Numbers::both_signs ? (bits >> 8) * 0x1p-23 - 1 : 0.25 + (bits >> 8) * 0x1p-24;
     case ir::DType::u8:
       return bits & 255;
     default:
-      return bits & 1;  // an index: of whatever it is, there are two
+      if (numbers_ == Numbers::ascending) return static_cast<double>(offset);
+      return bits & 1;  // an index: most tensors have two of what it counts
   }
 }
 
 double TrialMemory::load(int operand, int64_t offset) {
   const Tensor& tensor = tensors_[static_cast<size_t>(operand)];
-  std::byte* place = tensor.first + offset * size_of(tensor.dtype);
+  std::byte* place = tensor.pages->first() + offset * size_of(tensor.dtype);
   put(tensor.dtype, place, number(operand, offset));
   return get(tensor.dtype, place);
+}
+
+double TrialMemory::load_outside(int operand, double offset) {
+  const Tensor& tensor = tensors_[static_cast<size_t>(operand)];
+  is_readable_ &= tensor.pages->have(offset * static_cast<double>(size_of(tensor.dtype)));
+  return RowMemory::load_outside(operand, offset);
 }
 
 double& TrialMemory::result(int operand, int64_t offset) {
@@ -143,7 +155,7 @@ std::string TrialMemory::difference() const {
     const bool is_float = tensor.dtype == ir::DType::f32;
     const double all = is_float ? tolerance(tensor) : tensor.dtype == ir::DType::u8 ? 1 : 0;
     for (const auto& [offset, wanted] : tensor.results) {
-      const double found = get(tensor.dtype, tensor.first + offset * size_of(tensor.dtype));
+      const double found = get(tensor.dtype, tensor.pages->first() + offset * size_of(tensor.dtype));
       const double expected = is_float ? wanted : as_held(tensor.dtype, wanted);
       // A number that is none says that the invented inputs are none that a run has, such as a class beyond
       // the last.

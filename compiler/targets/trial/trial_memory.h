@@ -12,8 +12,9 @@
 
 namespace hydrac::targets {
 
-// What a trial's floats are: some formulas have no number for negative ones.
-enum class Numbers { both_signs, positive };
+// What a trial's inputs are: floats of both signs, or positive ones, for formulas that have no number for
+// negative ones; integers 0 and 1, or, behind positive floats, 0, 1, 2, .., as a list of places has them.
+enum class Numbers { both_signs, positive, ascending };
 
 // The interpreter reads numbers that it invents, and leaves them where the kernel reads them too; what it
 // writes is kept apart, to be found where the kernel has written.
@@ -23,12 +24,15 @@ class TrialMemory final : public ir::RowMemory {
 
   double load(int operand, int64_t offset) override;
   double& result(int operand, int64_t offset) override;
+  double load_outside(int operand, double offset) override;
 
   // An offset for each dimension of each operand.
   const std::vector<std::vector<int64_t>>& strides() const { return strides_; }
   // Of the call, in its order.
   const std::vector<void*>& arguments() const { return arguments_; }
 
+  // Whether all that the kernel will read is in memory: invented indices may point anywhere.
+  bool is_readable() const { return is_readable_; }
   bool expects_only_finite() const;
   // The first element that is not what the interpreter has, as "y[5] is 1 instead of 2"; "" if all are.
   std::string difference() const;
@@ -41,7 +45,8 @@ class TrialMemory final : public ir::RowMemory {
     ~Pages();
     Pages(const Pages&) = delete;
     Pages& operator=(const Pages&) = delete;
-    std::byte* first() const;  // with room before it, too
+    std::byte* first() const;      // with room before it, too
+    bool have(double byte) const;  // counted from first()
 
    private:
     void* all_;
@@ -50,7 +55,7 @@ class TrialMemory final : public ir::RowMemory {
   struct Tensor {
     ir::DType dtype = ir::DType::f32;
     std::string name;
-    std::byte* first = nullptr;
+    const Pages* pages = nullptr;
     std::unordered_map<int64_t, double> results;
   };
 
@@ -64,6 +69,7 @@ class TrialMemory final : public ir::RowMemory {
   std::vector<std::vector<int64_t>> strides_;
   std::vector<Tensor> tensors_;  // by operand
   std::vector<void*> arguments_;
+  bool is_readable_ = true;
 };
 
 }  // namespace hydrac::targets

@@ -85,6 +85,18 @@ TEST(TryKernels, RightOnesPass) {
   }
 }
 
+// Its tokens are sums of the places that match: of invented ones these can be far behind the sequence.
+TEST(TryKernels, InventedPlacesDoNotLeadOutOfMemory) {
+  const TempDir cache;
+  const KernelLibrary library =
+      kernels_of(test::small_spec("hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, "
+                                  "intermediate_size: 64, vocab_size: 256, mod: {capacity: 0.5, every: 2}",
+                                  "sequence_len: 2048, micro_batch_size: 1"),
+                 cache);
+  EXPECT_EQ(library.note, "");
+  EXPECT_FALSE(says(library.tried, "tokens")) << "kernels of chosen tokens are tried: " << library.tried;
+}
+
 TEST(TryKernels, AWrongKernelIsCompiledWithLess) {
   const TempDir cache;
   const WrongCompiler compiler("-O3");
