@@ -209,7 +209,7 @@ std::vector<float> evaluated_logits(CpuProgram& program) {
   throw std::logic_error("evaluate has no logits");
 }
 
-// By oneDNN: on a busy machine OpenBLAS may be measured as the faster one, whose bits depend on more.
+// With oneDNN: OpenBLAS's Haswell kernels round a row by its place among the others.
 class TrainingForward : public Generation {
  protected:
   TrainingForward() { blas_.set("blas", "library", "onednn"); }
