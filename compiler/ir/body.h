@@ -87,12 +87,13 @@ enum class ExprOp {
   random_key,            // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
   random_16_bits,        // args: key u32, element index i64
   round_stochastically,  // an f32 to `dtype` (bf16) and back; args: the number, 16 random bits u32
-  // Of templates/include/hydrac/dynamic_code.h: an f32 from 0 or -1 to 1 to a u32 below 256, and back.
+  // Signed 8-bit code (templates/include/hydrac/dynamic_code.h): an f32 from 0 or -1 to 1 to a u32 below 256,
+  // and back.
   dynamic_code,
   dynamic_value,
   signed_dynamic_code,
   signed_dynamic_value,
-  // Of templates/include/hydrac/nf4.h: the f32 of one of a byte's two 4-bit codes, from a u32 below 256.
+  // 4-bit code (templates/include/hydrac/nf4.h): the f32 of one of a byte's two codes, from a u32 below 256.
   nf4_upper,
   nf4_lower,
 };
@@ -152,8 +153,8 @@ struct Body {
   std::vector<Operand> operands;
   std::vector<Expr> exprs;  // arguments stand before their users; no two are equal
   std::vector<Store> stores;
-  // What generated code calls expressions that stand in a variable, and constants; no part of their equality.
-  // Empty for a constant that several formulas mean different things by.
+  // Name in generated code of an expression that stands in a variable, or of a constant; no part of equality.
+  // Empty for a constant that several formulas use with different meanings.
   std::map<ExprId, std::string> names;
 
   // Adds an expression, or returns the equal one that is there already.
@@ -176,7 +177,7 @@ struct Body {
 // The smallest and the largest value of an affine index, over all rows and columns.
 std::pair<int64_t, int64_t> range_of(const Body& body, const Affine& affine);
 
-// What each expression depends on, computed once for code generation and checks.
+// Dependences of each expression, computed once for code generation and checks.
 struct Dependence {
   int space = kRowSpace;  // the column space whose variables it reads, or kRowSpace
   int level = 0;  // how many reductions, one after another, must be finished before it can be evaluated

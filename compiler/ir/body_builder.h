@@ -38,7 +38,7 @@ class BodyBuilder {
   Term per_column(int input);              // input[columns...]
   Term scalar(int input);                  // input[]
   Term constant(double number, ExprType type = ExprType::f32, const std::string& name = "");
-  // What generated code calls the term: "normalized". Of the same expression the first name counts.
+  // Names the term in generated code: "normalized". The first name of an expression counts.
   Term named(const std::string& name, Term term);
   Term position(Affine affine);
   Term flat_position(const Shape& shape, const std::vector<Affine>& index);  // row-major element number

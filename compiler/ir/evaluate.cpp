@@ -146,7 +146,7 @@ class Evaluation {
         return static_cast<double>(at(expr.index[0].affine));
       case ExprOp::layer:
         return layer_;
-      // What is not asked for need not be inside of its tensor.
+      // An element that is not asked for may be outside of its tensor.
       case ExprOp::logical_and:
         return arg(0) != 0 && arg(1) != 0;
       case ExprOp::logical_or:

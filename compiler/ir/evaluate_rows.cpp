@@ -70,7 +70,7 @@ class RowEvaluation {
     return result;
   }
 
-  // Of an expression at column i; one of the row is the same at all of them.
+  // The expression's value at column i; a row's expression has the same value at all columns.
   double value(ExprId id, int64_t i) const {
     return deps_[id].space == kRowSpace ? values_[id][0] : values_[id][i];
   }

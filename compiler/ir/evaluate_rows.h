@@ -13,9 +13,9 @@ namespace hydrac::ir {
 class RowMemory {
  public:
   virtual ~RowMemory() = default;
-  // What it held before.
+  // The element before the body runs.
   virtual double load(int operand, int64_t offset) = 0;
-  // What it holds now: at first what it held.
+  // The element now: at first as before the body ran.
   virtual double& result(int operand, int64_t offset) = 0;
   // A load that misses its tensor. Compiled code may still make it, and drop what it reads in a select.
   virtual double load_outside(int /*operand*/, double /*offset*/) {

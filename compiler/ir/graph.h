@@ -87,12 +87,12 @@ struct WholePlace {
 struct ParameterInfo {
   Init init;
   bool decay = false;  // takes weight decay
-  // Of a parameter of some layers: the layer that slot 0 belongs to, and how many layers on the next slot's
-  // is.
+  // Layers of a parameter that not all layers have: the layer of slot 0, and the distance between the layers
+  // of neighbouring slots.
   int first_layer = 0, layer_step = 1;
   double token_share = 1;  // of all tokens, those that it is multiplied with
-  // Of a token and a weight that is multiplied: 2 forward, 2 for the gradient of what it is multiplied by, 2
-  // for its own. A frozen one has less.
+  // Floating-point operations for a token and a weight of a matmul: 2 forward, 2 for the input's gradient, 2
+  // for the weight's. A frozen weight has fewer.
   int flop = 6;
   std::vector<CheckpointPart> checkpoint;
   // The matrices of a layer that it is made of: queries, keys and values, gate and up. None of embeddings,
@@ -168,11 +168,11 @@ struct Node {
   std::vector<Use> outputs;
   std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
   std::string origin;  // the spec key that asked for it: "model.hidden_act"
-  // Of Op::fused, and the epilogue of a "fused_matmul", a matmul with a fused kernel behind it: A and B
-  // are its first two inputs.
+  // Body of Op::fused, and epilogue of a "fused_matmul": a matmul with a fused kernel behind it, whose first
+  // two inputs are A and B.
   std::shared_ptr<const Body> body;
-  // What the epilogue of a "fused_matmul" is given, in registers: for its body, the input behind the node's
-  // inputs. It is in memory only where it is an output too.
+  // The matmul's result in a "fused_matmul", which its epilogue has in registers: for its body, the input
+  // behind the node's inputs. It is in memory only where it is an output too.
   Use matmul = {};
 
   bool flag(const std::string& key) const;

@@ -116,7 +116,7 @@ class BodyMerge {
     std::string& lines = std::get<std::string>(formula);
     std::istringstream added(with_words(std::get<std::string>(more->second), renamed));
     for (std::string line; std::getline(added, line);) {
-      // What both compute, over the same tensors, is computed once.
+      // Equal expressions over the same tensors are computed once.
       if (("\n" + lines + "\n").find("\n" + line + "\n") != std::string::npos) continue;
       lines += (lines.empty() ? "" : "\n") + line;
     }
@@ -177,8 +177,8 @@ class BodyMerge {
     return body_.intern(std::move(expr));
   }
 
-  // What `store` puts at `index`: its value with the store's column variables replaced, where the store's
-  // index is the rows and then the bare columns, or where the two indices are the same.
+  // The value that `store` puts at `index`: its own with the store's column variables replaced, where the
+  // store's index is the rows and then the bare columns, or where the two indices are the same.
   std::optional<ExprId> value_at(const Store& store, const Index& index) {
     if (store.index == index) return store.value;
     if (store.space == kRowSpace || store.index.size() != index.size()) return std::nullopt;

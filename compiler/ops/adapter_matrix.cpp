@@ -64,7 +64,7 @@ ir::Body adapter_matrix_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// Of a gradient that is added to, the second input is what it was.
+// The second input is the gradient so far, where this one is added to it.
 ir::Body adapter_matrix_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& up = graph.value(node.outputs[0]).shape;
   ir::BodyBuilder k(graph, node, {up[0]});

@@ -9,8 +9,8 @@ namespace hydrac::ops {
 
 namespace {
 
-// What a rank sends and receives over all ranks' wires where each adds up its part of the tensor and gives
-// the sum to the others: 2 (n - 1) / n of the tensor each way, counted once.
+// Bytes that a rank sends and receives over all ranks' wires, where each adds up its part of the tensor and
+// gives the sum to the others: 2 (n - 1) / n of the tensor each way, counted once.
 Cost all_reduce_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto ranks = static_cast<double>(node.integer("ranks"));
   Cost cost;

@@ -52,7 +52,7 @@ ir::Node rope_of(const ir::Node& node, const DecodeRotation& rotation) {
   return rope;
 }
 
-// Of sequences that fill the cache, each an equal share of it: two matmuls over all keys, which are read
+// Assumes that sequences fill the cache, each an equal share of it: two matmuls over all keys, which are read
 // once.
 Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &q = graph.value(node.inputs[0]), &keys = graph.value(node.inputs[4]);
@@ -64,7 +64,7 @@ Cost attention_decode_cost(const ir::Graph& graph, const ir::Node& node) {
   return {4 * elements(q) * tokens, 2 * elements(keys) * static_cast<double>(size_of(keys.dtype))};
 }
 
-// Where the cache has the tokens of a sequence's kv head.
+// Place in the cache of the tokens of a sequence's kv head.
 class CachedRows {
  public:
   CachedRows(const Tensor64& keys, const Tensor64* pages)
@@ -118,7 +118,7 @@ void attention_decode_reference(const ir::Node& node, const std::vector<Tensor64
     const auto position = static_cast<int64_t>(in[3].data[b]);
     for (int64_t h = 0; h < H; ++h) {
       const int64_t kv_head = h / (H / K);
-      // Of a token before the new one it is in the cache.
+      // A token before the new one is in the cache.
       const auto row_of = [&](int side, int64_t j) {
         if (j == position) return &in[1 + side].data[(b * K + kv_head) * D];
         return &out[1 + side].data[cached.at(b, kv_head, j).value()];

@@ -1,4 +1,4 @@
-// What others ask of an attention_decode node.
+// Properties of an attention_decode node that other rooms ask for.
 #pragma once
 #include <optional>
 

@@ -41,7 +41,7 @@ std::string mask_type(const AttentionRules& rules);
 std::string_view scores_type(const AttentionRules& rules);
 
 bool hides_later_keys(const AttentionRules& rules);
-// Whether a query sees a key of its document, in the given layer.
+// True if a query sees a key of its document, in the given layer.
 bool sees(const AttentionRules& rules, int64_t tokens, int64_t layer, int64_t query, int64_t key);
 // (query, key) pairs of one sequence that are visible; where layers differ, the mean over a period of them.
 // How long documents are is not known here: a sequence counts as one.

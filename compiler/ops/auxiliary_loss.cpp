@@ -1,6 +1,6 @@
-// What a block adds to the training loss beside the loss of the targets, as a router's does: a weight times a
-// sum of rows. Its gradient starts here: d_rows = weight, times the loss scale where half floats need one. In
-// the first `warmup_steps` steps the weight grows: step n = 1, 2, ... has n / warmup_steps of it.
+// Losses that a block adds to the loss of the targets, as a router does: a weight times a sum of rows. Their
+// gradient starts here: d_rows = weight, times the loss scale where half floats need one. In the first
+// `warmup_steps` steps the weight grows: step n = 1, 2, ... has n / warmup_steps of it.
 #include <algorithm>
 
 #include "ops/builder.h"

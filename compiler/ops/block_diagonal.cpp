@@ -49,7 +49,7 @@ ir::Body block_diagonal_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// Of a gradient that is added to, the second input is what it was.
+// The second input is the gradient so far, where this one is added to it.
 ir::Body block_diagonal_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   const Blocks m = blocks_of(node, graph.value(node.outputs[0]).shape, graph.value(node.inputs[0]).shape);
   ir::BodyBuilder k(graph, node, {{m.parts, ""}, {m.groups, ""}, {m.size, ""}});

@@ -71,9 +71,8 @@ Use bias_add(RegionBuilder&, Use x, Use bias, const std::string& name);
 Use sum_over_ranks(RegionBuilder&, Use x, int64_t ranks, const std::string& name);
 // [..] of each rank -> [ranks, ..].
 std::vector<Use> gather_over_ranks(RegionBuilder&, const std::vector<Use>& parts, int64_t ranks);
-// Of ranks that share layers and have parts of the rows of x, each: all rows, of shape `whole`. `of_terms`:
-// what follows is another part of the model on every rank, so that the gradients that they compute of x are
-// terms.
+// All rows, of shape `whole`, from the rows of x that each of the ranks that share layers has. `of_terms`:
+// another part of the model follows on every rank, so that the gradients that ranks compute of x are terms.
 Use gather_rows(RegionBuilder&, Use x, ir::Shape whole, int64_t ranks, bool of_terms,
                 const std::string& name);
 // Likewise a rank's rows, of shape `part`: of x, which is the same on all ranks,
@@ -105,8 +104,8 @@ Use masked_add(RegionBuilder&, Use x, Use y, Use depth, int64_t pass, const std:
 Use straight_through(RegionBuilder&, Use x, Use weight, const std::string& name);
 // x[..,C] * sigmoid(score[..]).
 Use gate_rows(RegionBuilder&, Use x, Use score, const std::string& name);
-// Of each sequence's T tokens the K chosen ones, i32 [B,K] ascending, and the place there of each token, i32
-// [B,T], -1 of one that is not chosen.
+// Chooses K of each sequence's T tokens: the chosen ones, i32 [B,K] ascending, and the place there of each
+// token, i32 [B,T], -1 for a token that is not chosen.
 struct TokenChoice {
   Use tokens, places;
 };
@@ -161,9 +160,9 @@ struct TapSums {
   std::string name;
   ir::Shape shape;  // of a token: [W] or [H,D]
 };
-// What reads tokens before a token gets zeros where a sequence has none, and, with `documents` as attention()
-// has them, where the token's document has none. Of `before` tokens that its operand has before the first
-// one, [B,before+T,..], it makes no result; such an operand, which goes without documents, is what
+// Shifts: a tap on a token before the sequence, or with `documents` (as attention() has them) before the
+// token's document, gives zeros. An operand may have `before` tokens in front of the first one,
+// [B,before+T,..], for which there is no result; such an operand, which goes without documents, is what
 // history_window() gives.
 //
 // products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels. With
@@ -269,11 +268,11 @@ void cache_append(RegionBuilder&, Use k, Use v, const KeyCache&, Use rows);
 Use attention_decode(RegionBuilder&, Use q, Use k, Use v, const KeyCache&, Use positions, double scale,
                      const AttentionRules&, const std::string& name);
 
-// What else a step with one token of each sequence reads of earlier ones: the newest R rows of each,
-// [S,R,..], a slot a layer.
+// Earlier tokens for a step with one token of each sequence: the newest R rows of each, [S,R,..], a slot a
+// layer.
 //
-// x [A,T,..]: the last R rows up to token ends[a] become those of sequences[a], i32 [A] both; of a negative
-// sequence nothing is kept.
+// x [A,T,..]: the last R rows up to token ends[a] become those of sequences[a], i32 [A] both; nothing is kept
+// of a negative sequence.
 void history_append(RegionBuilder&, Use x, Use history, Use sequences, Use ends);
 // x [S,1,..], of the token at positions[s], i32 [S,1], goes into the history; the last R rows up to it,
 // [S,R,..], zeros where the sequence has not so many.

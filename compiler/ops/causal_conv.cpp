@@ -72,7 +72,7 @@ class PartRows {
   std::optional<ir::BodyBuilder> k_;
 };
 
-// What a shift reads of rows [B,before+T,..].
+// The rows [B,before+T,..] that a shift reads.
 struct Shifted {
   int input = 0;
   int64_t tokens = 0;        // that the input has
@@ -117,7 +117,7 @@ ir::Body causal_conv_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// Of "spread_taps", whose documents stand behind two parts, or one and no value.
+// Documents of "spread_taps", which stand behind two parts, or behind one and no value.
 constexpr int kSpreadDocuments = 2;
 
 std::vector<Use> spread_parts(const ir::Node& node) {

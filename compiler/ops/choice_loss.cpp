@@ -1,6 +1,6 @@
-// What a predictor learns of a router's choice: the binary cross-entropy of sigmoid(logit) against whether
-// the token was chosen, a row a token, loss = log(1 + exp(logit)) - [chosen] logit; and whether it says so
-// (logit > 0).
+// Loss of a predictor that learns a router's choice: the binary cross-entropy of sigmoid(logit) against
+// whether the token was chosen, a row a token, loss = log(1 + exp(logit)) - [chosen] logit; and whether the
+// predictor would choose it (logit > 0).
 #include <cmath>
 
 #include "ops/builder.h"

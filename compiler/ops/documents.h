@@ -1,5 +1,5 @@
-// What ops that read other tokens of a sequence have in common: where a token's document, or the sequence,
-// begins and ends. An input `documents` is i32 [B,T,2], as attention() has it.
+// Where a token's document, or the sequence, begins and ends: shared by ops that read other tokens of a
+// sequence. An input `documents` is i32 [B,T,2], as attention() has it.
 #pragma once
 #include "ir/body_builder.h"
 
@@ -12,8 +12,8 @@ inline int optional_input(const ir::Node& node, int input) {
   return input < static_cast<int>(node.inputs.size()) ? input : kNoInput;
 }
 
-// Of the token of a row whose first two dimensions are B and T, as i32: the first token that its document
-// has, and the last one. `documents`: the input that says so; kNoInput: the sequence has `tokens`.
+// First and last token, as i32, of the document of a row's token; the row's first two dimensions are B and T.
+// `documents`: the input that says so; kNoInput: the sequence has `tokens`.
 inline ir::Term first_token(ir::BodyBuilder& k, int documents) {
   if (documents == kNoInput) return k.constant(0, ir::ExprType::i32);
   return k.named("document_begin", k.load(documents, {k.row(0), k.row(1), {}}));
@@ -25,7 +25,7 @@ inline ir::Term last_token(ir::BodyBuilder& k, int documents, int64_t tokens) {
   return k.named("last_token", end - k.constant(1, ir::ExprType::i32));
 }
 
-// What generated code calls whether a token lies between these.
+// Name in generated code of the test that a token lies between these.
 inline const char* is_inside(int documents) {
   return documents == kNoInput ? "is_in_sequence" : "is_in_document";
 }

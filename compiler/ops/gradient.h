@@ -1,10 +1,10 @@
-// What an op's gradient rule writes with: a builder for the backward region that knows the gradients so far.
+// Tools of an op's gradient rule: a builder for the backward region that knows the gradients so far.
 #pragma once
 #include "ops/builder.h"
 
 namespace hydrac::ops {
 
-// Where a parameter's gradient goes, and whether something is there already that must be added to.
+// Place of a parameter's gradient, and whether it is added to what is there.
 struct ParameterGradient {
   ir::Use target;
   bool accumulate = false;
@@ -17,12 +17,11 @@ class Gradient : public RegionBuilder {
 
   // The gradient of an output of the node, complete when the node's rule runs. Absent where nothing reads it.
   virtual std::optional<ir::Use> of(ir::Use output) = 0;
-  // Whether the input needs one.
+  // True if the input needs a gradient.
   virtual bool wanted(ir::Use input) const = 0;
   // Adds a contribution to the gradient of an activation; same shape.
   virtual void contribute(ir::Use input, ir::Use gradient) = 0;
-  // Where to put the gradient of a parameter. Call it once for each node that writes one, in order of
-  // emission.
+  // Place for the gradient of a parameter. Call it once for each node that writes one, in order of emission.
   virtual ParameterGradient parameter(ir::Use parameter) = 0;
 
   // "d_" and the name of the value it is the gradient of.

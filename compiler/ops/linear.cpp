@@ -14,7 +14,7 @@ Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& nam
 
 namespace {
 
-// Of a weight that is computed, such as a grouped map's whole matrix; f32, as a parameter's.
+// Contributes the gradient of a computed weight, such as a grouped map's whole matrix; f32, as a parameter's.
 void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
   const Use dw = g.exact(g.fresh(g.name_of(weight), g.shape(weight)));
   g.emit_node(ir::Op::gemm, {dy, x}, {dw},
@@ -22,7 +22,7 @@ void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
   g.contribute(weight, dw);
 }
 
-// What the rank computes of d_x, then the sum over ranks.
+// The rank's term of d_x, then the sum over ranks.
 void contribute_sum(Gradient& g, Use x, Use dy, Use weight, int64_t ranks) {
   const Use part = g.emit(ir::Op::gemm, {dy, weight}, g.name_of(x) + ".part", g.shape(x),
                           {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});

@@ -1,4 +1,4 @@
-// What a softmax over classes takes of logits.
+// Scale and softcap of logits before a softmax over classes.
 #pragma once
 #include <optional>
 
@@ -13,7 +13,7 @@ inline double softcap_of(const ir::Node& node) {
   return node.attributes.contains("softcap") ? node.number("softcap") : 0;
 }
 
-// What the softmax takes of a logit, and the derivative of that.
+// The logit as the softmax takes it, and the derivative of that.
 struct Logit {
   Logit(ir::BodyBuilder& k, const ir::Node& node, ir::Term logit) : value(logit) {
     const double cap = softcap_of(node);

@@ -1,5 +1,5 @@
-// What the compiler knows about an operation. One op (with its gradient ops) lives in one file of this
-// folder, which defines its OpInfo; ir/ops.def names them all. There are two kinds:
+// Facts about an operation. One op (with its gradient ops) lives in one file of this folder, which defines
+// its OpInfo; ir/ops.def names them all. There are two kinds:
 //   - generated: `body` writes the op as a fused-kernel Body, and code generation does the rest;
 //   - library:   no body; the target supplies a kernel or a library call (gemm, attention, scatter).
 #pragma once

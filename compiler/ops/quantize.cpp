@@ -10,7 +10,7 @@ namespace hydrac::ops {
 
 namespace {
 
-// Of a row in halves, as a gated activation's gradient is made, a column is that of both halves.
+// A row in halves, as a gated activation's gradient is made, has each column in both halves.
 ir::Body quantize_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;
   const ir::Shape rows = leading(shape);

@@ -24,7 +24,7 @@ Use history_window(RegionBuilder& b, Use x, Use history, Use positions, const st
 
 namespace {
 
-// What one sequence, or prompt, has in rows of a history.
+// Bytes of the rows that `batch` sequences, or prompts, have in a history.
 double bytes_of_rows(const ir::Value& history, int64_t batch) {
   return static_cast<double>(batch * (element_count(history.shape) / history.shape[0].size) *
                              size_of(history.dtype));

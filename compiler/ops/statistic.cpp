@@ -1,4 +1,4 @@
-// What is logged of a layer, and changes nothing that is computed: statistic += factor * sum of rows.
+// A logged number of a layer, which changes nothing that is computed: statistic += factor * sum of rows.
 #include "ops/builder.h"
 #include "ops/op.h"
 

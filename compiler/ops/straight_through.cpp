@@ -24,7 +24,7 @@ ir::Body straight_through_backward_body(const ir::Graph& graph, const ir::Node& 
   return k.take();
 }
 
-// Of y, which is x and is kept in any case.
+// The gradient reads y, which is x and is kept in any case.
 void straight_through_gradient(Gradient& g, const ir::Node& node) {
   const Use y = node.outputs[0], dy = *g.of(y);
   if (g.wanted(node.inputs[0])) g.contribute(node.inputs[0], dy);

@@ -1,6 +1,6 @@
-// What ranks that share layers have as x, added up: a linear layer's output where each has some of its
-// inputs, and the gradient of its input where each has some of its outputs. What follows is the same on all
-// of them, so that the gradient of a rank's x is that of the sum.
+// Sum of x over the ranks that share layers: a linear layer's output where each has some of its inputs, and
+// the gradient of its input where each has some of its outputs. The nodes behind it are the same on all
+// ranks, so the gradient of a rank's x is that of the sum.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/op.h"

@@ -1,8 +1,8 @@
-// Of each sequence the k tokens with the highest scores, in the order of their positions; of equal scores the
-// earlier token's counts as higher. Three ops, each a count over a sequence: how many tokens are ahead of
-// each; how many chosen ones stand before a chosen one, its place; which token has each place. They count
-// integers, so that every target makes the same choice of the same scores, and T^2 comparisons a sequence are
-// little beside a block's matmuls. No gradient flows through a choice.
+// Chooses the k tokens of each sequence with the highest scores, in the order of their positions; of equal
+// scores the earlier token's counts as higher. Three ops, each a count over a sequence: how many tokens are
+// ahead of each; how many chosen ones stand before a chosen one, its place; which token has each place. They
+// count integers, so that every target makes the same choice of the same scores, and T^2 comparisons a
+// sequence are little beside a block's matmuls. No gradient flows through a choice.
 #include <algorithm>
 #include <numeric>
 
@@ -107,7 +107,7 @@ ir::Body places_before_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// Of the places of a sequence's tokens one is the row's, or none.
+// At most one of the places of a sequence's tokens is the row's.
 ir::Body chosen_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = over_sequences(graph, node);
   const Term place = k.named("place", k.load(0, {k.row(0), k.column(0)}));

@@ -12,7 +12,7 @@ using ir::Use;
 
 namespace {
 
-// Of a mean: of no loss yet. A float32 that no loss is, and larger than all.
+// Mean of no loss yet: a float32 that no loss is, larger than all.
 constexpr double kNone = std::numeric_limits<float>::max();
 
 }  // namespace

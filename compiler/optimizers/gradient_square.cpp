@@ -49,7 +49,7 @@ Term number(BodyBuilder& k, int64_t n, const char* name = "") {
   return k.constant(static_cast<double>(n), ExprType::i64, name);
 }
 
-// Whether a row of a group has parameters of which ranks that share layers have a part each.
+// True if a row of a group has parameters that ranks sharing layers have in parts.
 Term is_split_row(BodyBuilder& k, const models::ParameterGroup& group) {
   std::optional<Term> is_split;
   const Term row = k.position(k.row(0));

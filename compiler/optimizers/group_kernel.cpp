@@ -59,7 +59,7 @@ GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, co
   for (const Use scalar : tensors.scalars) add_input(scalar);
   for (const Use output : node_.outputs) rounds_ |= graph.value(output).dtype == DType::bf16;
   if (tensors.makes.value != ir::kNoValue) made_ = add_output(tensors.makes);
-  // Where ranks share the update and keep whole gradients too these are a copy.
+  // A copy, where ranks share the update and keep whole gradients too.
   if (tensors.gradients && update.zero_gradients &&
       (update.pack.sharing_ranks == 1 || update.pack.shards_gradients))
     zeroed_gradient_ = add_output(gradients);

@@ -11,7 +11,7 @@ namespace hydrac::optimizers {
 
 class GroupKernel {
  public:
-  // What it has to do with, beside the step's learning rate and clip factor.
+  // Inputs of the update beside the step's learning rate and clip factor.
   struct Tensors {
     bool parameters = true, gradients = true;
     std::vector<Moment> moments = {};
@@ -20,7 +20,7 @@ class GroupKernel {
   };
   GroupKernel(Update& update, const models::ParameterGroup& group, const Tensors& tensors);
 
-  // What stands in memory before the step, as f32. Gradients are clipped, and a loss scale is divided out.
+  // Memory before the step, as f32. Gradients are clipped, and a loss scale is divided out.
   ir::Term parameter() { return body().full(parameter_); }
   ir::Term gradient() { return body().named("gradient", body().full(gradient_) * body().scalar(clip_)); }
   ir::Term moment(int i);
@@ -31,7 +31,7 @@ class GroupKernel {
   ir::Term decayed(ir::Term p);
   std::string decayed_formula() const;
 
-  // What a step that is not skipped leaves.
+  // Memory after a step that is not skipped.
   void store_parameter(ir::Term after, const std::string& name = "");
   void store_moment(int i, ir::Term after, const std::string& name);
   void store_made(ir::Term value) { body().store(made_, value); }

@@ -7,7 +7,7 @@
 
 namespace hydrac::optimizers {
 
-// What moments are stored in: f32, bf16, or u8 for 8-bit codes.
+// Type in which moments are stored: f32, bf16, or u8 for 8-bit codes.
 ir::DType moment_type(const spec::Spec& spec);
 
 // A moment of all parameters that an update is for, in checkpoints under its name. Of groups whose moments

@@ -10,7 +10,7 @@
 
 namespace hydrac::optimizers {
 
-// What one optimizer is given to write its kernels with: one for each of its groups, by GroupKernel.
+// Inputs from which one optimizer writes its kernels: one for each of its groups, by GroupKernel.
 struct Update {
   ops::RegionBuilder& builder;  // of the region that its kernels go to
   const spec::Spec& spec;
@@ -21,8 +21,8 @@ struct Update {
   ir::Use learning_rate, clip, step;
   ir::Use skipped;       // i32 []: see SkipGuard
   ir::Use rounding_key;  // u32 []: of this step's noise; absent where nothing is rounded stochastically
-  // Where ranks share the update and something is rounded stochastically, of each of the pack's groups: i32
-  // [own rows], their places in the group as one process has it.
+  // Places, i32 [own rows], of each of the pack's rows in the group as one process has it: where ranks share
+  // the update and something is rounded stochastically.
   std::vector<ir::Use> places;
   bool goes_on = false;         // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
@@ -43,7 +43,7 @@ struct Orthogonalized {
 std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& regions, ir::Region& last);
 void muon(Update&, const std::vector<Orthogonalized>&);
 
-// What the learning rate depends on besides the step, f64.
+// Inputs of the learning rate beside the step, f64.
 struct RateInputs {
   std::optional<ir::Term> cut;           // of an adaptive schedule: its curve is 1 - cut
   std::optional<ir::Term> whole, trial;  // of a rate that a range test finds, see found_rate.h

@@ -21,7 +21,7 @@ inline int64_t rounding_stream(int64_t section, int64_t tensor) {
   return section * 3 + tensor;
 }
 
-// Whether an update rounds something stochastically.
+// True if an update rounds something stochastically.
 bool rounds_stochastically(const spec::Spec& spec);
 
 }  // namespace hydrac::optimizers

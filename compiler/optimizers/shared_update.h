@@ -1,4 +1,4 @@
-// What ranks that share an update (parallel.zero) do before and after it, each with its rows of the
+// Work of ranks that share an update (parallel.zero) before and after it, each with its rows of the
 // parameters.
 #pragma once
 #include <vector>

@@ -1,4 +1,4 @@
-// Where an update of whole matrices (Muon's) finds them, also where ranks share the update and each has a
+// Whole matrices for an update that needs them (Muon's), also where ranks share the update and each has a
 // part of every matrix.
 #pragma once
 #include <utility>
@@ -29,7 +29,7 @@ class WholeMatrices {
   ir::ValueId of(ir::ValueId member, const ir::RowRange& rows) const;
 
  private:
-  // Of a value the elements, from `first` on, that are slots of a parameter one after another.
+  // The elements of a value, from `first` on, that are slots of a parameter one after another.
   struct Slots {
     ir::ValueId value = ir::kNoValue;
     int64_t first = 0;

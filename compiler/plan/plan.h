@@ -50,7 +50,7 @@ struct Plan {
       live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };
 
-// Of what may lie on the host the GPU keeps the first `kept` bytes, rounded down to whole pages; an address
+// The GPU keeps the first `kept` bytes of what may lie on the host, rounded down to whole pages; an address
 // in the middle of a tensor may be where the host's memory begins. `exchange`: Plan::exchange_bytes.
 Plan make_plan(const ir::Graph& graph, int64_t kept = 0, int64_t exchange = 0);
 

@@ -30,7 +30,7 @@ class Ast {
   // The path of the virtual file that a place lies in, as #include named it; of a macro's expansion, the
   // place where the macro is used.
   std::string path_of(clang::SourceLocation location) const;
-  // What is wrong there, as problems() have it.
+  // Errors found there, as problems() has them.
   Problem problem_at(clang::SourceLocation location, std::string message) const;
 
  private:

@@ -21,8 +21,7 @@ namespace hydrac::specialize {
 
 namespace {
 
-// Where the files of a request stand in the virtual file system. Messages and Ast::path_of name them without
-// it.
+// Folder of a request's files in the virtual file system. Messages and Ast::path_of name them without it.
 constexpr llvm::StringLiteral kSources = "/source/", kSystem = "/system/", kStandIns = "/stand-in/";
 
 std::string without_root(llvm::StringRef path) {

@@ -101,7 +101,7 @@ class Binder : public Visitor {
   }
   void on(BinaryOperator* operation) {
     if (operation->isLogicalOp()) {
-      // Where instances disagree about the whole, they may agree about a side.
+      // Instances that disagree about the whole may agree about a side.
       if (const auto place = places_.of(operation->getOperatorLoc())) {
         if (const auto edits = conditions_.fold(operation)) proposals_.propose(*place, '&', *edits);
         if (const auto edits = conditions_.without_left(operation)) proposals_.propose(*place, 'l', *edits);
@@ -244,7 +244,7 @@ class Binder : public Visitor {
     proposals_.propose(*place, 'k', {{place->offset, end, ""}}, witness);
   }
 
-  // What was specialized is in a namespace of its own; the entry stays outside.
+  // Specialized code is in a namespace of its own; the entry stays outside.
   void rename_namespace(NestedNameSpecifierLoc qualifier) {
     if (!qualifier) return;
     while (qualifier.getNestedNameSpecifier()->getAsType() && qualifier.getPrefix())
@@ -258,7 +258,7 @@ class Binder : public Visitor {
     proposals_.propose(*place, 'n', {{place->offset, places_.behind(qualifier.getEndLoc()), scope_ + "::"}});
   }
 
-  // Whether what it says has a name in specialized code, and not a parameter's.
+  // True if the expression has a name in specialized code, and not a parameter's.
   bool is_named(const NestedNameSpecifier* qualifier) const {
     if (!qualifier || !qualifier->getAsType()) return true;
     const QualType type(qualifier->getAsType(), 0);
@@ -285,7 +285,7 @@ class Binder : public Visitor {
 
   // ---- types
 
-  // Whether an alias is of a template or of its function, and so has one meaning in a specialized text. An
+  // True if an alias is of a template or of its function, and so has one meaning in a specialized text. An
   // entry's aliases are its own; one of an instance of a library's template says that in fewer words.
   bool depends(const TypedefNameDecl* alias) const {
     const auto place = places_.of_use(alias->getLocation());

@@ -15,8 +15,7 @@ class Conditions {
  public:
   explicit Conditions(const Places& places) : places_(places) {}
 
-  // Of which function the conditions are, by its template's body: instances no longer have discarded
-  // branches.
+  // The function of these conditions, by its template's body: instances no longer have discarded branches.
   void enter(const clang::Stmt* body);
 
   // No value where it is not constant.
@@ -30,9 +29,9 @@ class Conditions {
   std::optional<std::vector<Edit>> without_right(const clang::BinaryOperator* operation) const;
   // Leaves of `c ? a : b` the side that is taken; as above.
   std::optional<std::vector<Edit>> choose(const clang::ConditionalOperator* operation) const;
-  // Whether the side that is taken needs no parentheses anywhere. The condition must have a value.
+  // True if the side that is taken needs no parentheses anywhere. The condition must have a value.
   bool keeps_one_word(const clang::ConditionalOperator* operation) const;
-  // Whether `(a && b)` needs its parentheses no more once the side that does not matter is gone: what is left
+  // True if `(a && b)` no longer needs its parentheses once the side that does not matter is gone: the rest
   // is no `&&` or `||`, and stands behind one.
   bool loses_parentheses(const clang::ParenExpr* expression, const clang::BinaryOperator* logical) const;
 

@@ -104,8 +104,7 @@ std::size_t Conditions::end_of(const Stmt* statement) const {
   return semicolon < text.size() && text[semicolon] == ';' ? semicolon + 1 : end;
 }
 
-// Whether a block without its braces would hide a name that the function uses elsewhere than in [begin,
-// end).
+// True if a block without its braces would hide a name that the function uses elsewhere than in [begin, end).
 bool Conditions::hides_names(const std::string& text, const CompoundStmt* block, std::size_t begin,
                              std::size_t end) const {
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -125,7 +124,7 @@ bool Conditions::hides_names(const std::string& text, const CompoundStmt* block,
   return false;
 }
 
-// What is left of a chain of `else if`, where that is known to be one block.
+// The rest of a chain of `else if`, if it is known to be one block.
 const CompoundStmt* Conditions::left_of(const Stmt* statement) const {
   const auto* next = dyn_cast_or_null<IfStmt>(statement);
   if (!next) return dyn_cast_or_null<CompoundStmt>(statement);

@@ -15,7 +15,7 @@ class BoundLists {
 
   // Takes bound parameters from a template's head; where none is left, `instead` stands in its place.
   void thin(const clang::TemplateParameterList* parameters, const char* instead = "");
-  // Of a function, its template's head, or its own where it is a specialization.
+  // A function's template head, or its own head if it is a specialization.
   void thin_function(const clang::FunctionDecl* function, const clang::Decl* pattern);
   // From a list <...> of what stands for `parameters`, takes out what is bound; where nothing is left,
   // `instead` stands in its place.
@@ -23,11 +23,11 @@ class BoundLists {
                   clang::SourceLocation right, const std::vector<clang::SourceRange>& items,
                   const char* instead = "");
   bool are_bound(const clang::TemplateParameterList* parameters) const;
-  // Of a function, that it no longer is a template.
+  // True if a function no longer is a template.
   bool becomes_plain(const clang::ValueDecl* decl) const;
 
  private:
-  // Of the item of a list that begins at `begin`, where the /*name=*/ before it does.
+  // Start of the /*name=*/ before the list item that begins at `begin`.
   std::size_t begin_with_comment(int file, std::size_t from, std::size_t begin) const;
 
   const Places& places_;

@@ -1,4 +1,4 @@
-// What stands in specialized text for constants and types. Includes Clang's headers: see ast.h.
+// Text for constants and types in specialized code. Includes Clang's headers: see ast.h.
 #pragma once
 #include <optional>
 #include <string>
@@ -24,9 +24,9 @@ class BoundText {
   // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
   // name tells nothing. `comment`: where the declaration has none.
   std::optional<std::string> constant(const clang::Expr* expression, const std::string& comment = "") const;
-  // Whether a value stands for arithmetic of numbers and of parameters that have no telling name.
+  // True if a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;
-  // Whether a type in the text, or what it points to, will go on depending on a type parameter.
+  // True if a type in the text, or what it points to, goes on depending on a type parameter.
   bool stays_dependent(clang::QualType type) const;
   // As specialized code spells a type; no value where it has no name.
   std::optional<std::string> type(clang::QualType type) const;

@@ -97,7 +97,7 @@ std::string BoundText::comment_behind(const Decl* decl) const {
   return found;
 }
 
-// Whether it is an instance of a class that stays a template, of types or also of numbers.
+// True for an instance of a class that stays a template, of types or also of numbers.
 bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, bool with_numbers) const {
   return llvm::any_of(*written(instance->getSpecializedTemplate())->getTemplateParameters(),
                       [&](const NamedDecl* parameter) {
@@ -105,7 +105,7 @@ bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, 
                       });
 }
 
-// Whether the instances of a class that stays a template, or in a function that does, disagree about what an
+// True if the instances of a class that stays a template, or in a function that does, disagree about what an
 // expression names, though perhaps only one of them reaches it.
 bool BoundText::varies(const Expr* expression) const {
   expression = as_written(expression);
@@ -131,7 +131,7 @@ bool BoundText::varies(const Expr* expression) const {
   });
 }
 
-// What stands in the text for an expression that is the name of one bound value.
+// Text for an expression that is the name of one bound value.
 std::optional<std::string> BoundText::constant(const Expr* expression, const std::string& comment) const {
   if (varies(expression)) return std::nullopt;
   const Decl* source = nullptr;
@@ -197,7 +197,7 @@ std::optional<std::string> BoundText::members_of(const TemplateParamObjectDecl* 
   return *name + "{" + members + "}";
 }
 
-// Of a variable that only gives another name to a number.
+// A variable that only gives another name to a number.
 std::optional<std::string> BoundText::initial_constant(const VarDecl* variable) const {
   if (!variable->isLocalVarDecl() && !variable->isStaticDataMember()) return std::nullopt;
   const auto place = places_.of(variable->getLocation());

@@ -10,7 +10,7 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-// Where `*a = x` or `(&a)[3]` begins, behind the type that all share.
+// Start of `*a = x` or `(&a)[3]`, behind the type that all share.
 std::size_t first_begin(const Places& places, const VarDecl* variable) {
   std::size_t begin = places.of_use(variable->getLocation())->offset;
   const auto include = [&](SourceLocation sigil) {

@@ -26,10 +26,10 @@ struct Edit {
 // matter for; std::logic_error if two overlap in part.
 std::string edited(std::string_view text, std::size_t begin, std::size_t end, std::vector<Edit> edits);
 
-// Where the line of `at` begins; where the line behind it does.
+// Start of the line of `at`; start of the line behind it.
 std::size_t line_begin(std::string_view text, std::size_t at);
 std::size_t next_line(std::string_view text, std::size_t at);
-// Where the // lines begin that stand directly above the line of `at`; its own begin if there are none.
+// Start of the // lines directly above the line of `at`; the line's own start if there are none.
 std::size_t comment_begin(std::string_view text, std::size_t at);
 // Behind `at`, a semicolon that follows, and a // comment on the same line.
 std::size_t statement_end(std::string_view text, std::size_t at);

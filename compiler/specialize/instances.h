@@ -1,4 +1,4 @@
-// What of the templates a program uses: the functions, classes and variables that its entry reaches, as
+// Templates as a program uses them: the functions, classes and variables that its entry reaches, as
 // instantiated, and which template parameters have one value in all of them. Includes Clang's headers: see
 // ast.h.
 #pragma once
@@ -38,7 +38,7 @@ class Places {
 
   // No value in macros and outside the scope.
   std::optional<Place> of(clang::SourceLocation location) const;
-  // Of what a macro's use stands for, the place of the use.
+  // For text from a macro, the place where the macro is used.
   std::optional<Place> of_use(clang::SourceLocation location) const;
   bool contains(const clang::Decl* decl) const { return of_use(decl->getLocation()).has_value(); }
   // Behind the token that begins there.
@@ -119,7 +119,7 @@ class Bindings {
     return values.of_all.size() > 1 && values.is_one_in_each() && !values.are_numbers() &&
            !(have_kind && are_variants(values));
   }
-  // Whether each entry has a version of the template anyway, for what its parameters differ in beside
+  // True if each entry has a version of the template anyway, because its parameters differ in more than
   // numbers.
   bool has_versions(const std::set<Place>& list) const {
     return std::any_of(list.begin(), list.end(), [&](const Place& parameter) {
@@ -127,7 +127,7 @@ class Bindings {
     });
   }
 
-  // Whether all entries that have a value are variants of one kernel.
+  // True if all entries that have a value are variants of one kernel.
   bool are_variants(const Values& values) const {
     return std::any_of(variants_.begin(), variants_.end(), [&](const std::set<int>& entries) {
       return std::all_of(values.of_entry.begin(), values.of_entry.end(),
@@ -148,7 +148,7 @@ const clang::TypeAliasTemplateDecl* written(const clang::TypeAliasTemplateDecl* 
 const clang::VarTemplateDecl* written(const clang::VarTemplateDecl* declaration);
 // The class that `decl` is or is a template of; null for others.
 const clang::CXXRecordDecl* record_of(const clang::Decl* decl);
-// Of a class or class template that `decl` only declares, the definition; null where there is none.
+// Definition of a class or class template that `decl` only declares; null if there is none.
 const clang::CXXRecordDecl* definition_behind(const clang::Decl* decl);
 // The declaration in the text that `decl` is, or is an instance of.
 const clang::Decl* pattern_of(const clang::Decl* decl);
@@ -156,7 +156,7 @@ const clang::Decl* pattern_of(const clang::Decl* decl);
 // is.
 const clang::Expr* as_written(const clang::Expr* expression);
 
-// What an entry reaches in one parse, in the order of finding.
+// Everything an entry reaches in one parse, in the order of finding.
 struct Instances {
   std::vector<clang::Decl*> declarations;
   std::set<Place> patterns;  // of pattern_of() of each, and of the local variables and aliases that they name

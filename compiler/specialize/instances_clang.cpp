@@ -272,7 +272,7 @@ class Reacher : public Visitor {
     if (isa<VarTemplateSpecializationDecl>(variable)) walk(variable->getInit());
   }
 
-  // What an alias stands for may go through others.
+  // An alias may stand for another alias.
   void reach_aliases(QualType type) {
     for (QualType next; !type->isDependentType(); type = next) {
       if (const auto* alias = dyn_cast<TypedefType>(type)) reach(alias->getDecl());

@@ -30,7 +30,7 @@ class BodyLift {
   std::vector<FunctionProblem> take_problems();
   void report(clang::SourceLocation where, std::string message, std::string suggestion = "");
 
-  // Whether it is the type of all numbers.
+  // True for the type of all numbers.
   bool is_number(clang::QualType type) const;
 
   static constexpr int kBad = -1;

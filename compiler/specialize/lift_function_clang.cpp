@@ -20,7 +20,7 @@ using functions::Number;
 
 namespace {
 
-// What the file is called for Clang, whatever its path.
+// The file's name for Clang, whatever its path.
 constexpr const char* kFile = "function.cpp";
 
 // The functions of the file, in order: defined or not, in namespaces too.
@@ -41,7 +41,7 @@ size_t parameters_of(const std::string& signature) {
   return static_cast<size_t>(std::ranges::count(signature, ',')) + 1;
 }
 
-// What the function's numbers are; nothing where it is none of those wanted.
+// Type of the function's numbers; nothing if it is none of those wanted.
 std::optional<Number> number_of(const clang::FunctionDecl& function, const WantedFunction& wanted) {
   const auto is = [](clang::QualType type, clang::BuiltinType::Kind kind) {
     const auto* builtin = type.getCanonicalType()->getAs<clang::BuiltinType>();

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kLongestStatement = 2000;
 constexpr int kMostNestingWords = 500;
 
-// What C++ code is left of a text without comments, strings and characters: they become spaces.
+// C++ text without comments, strings and characters: they become spaces.
 std::string code_of(const std::string& text) {
   std::string code = text;
   const auto blank = [&](size_t from, size_t to) {

@@ -24,7 +24,7 @@ std::optional<int> lift_math(functions::Expressions& e, const std::string& name,
 // All of them, for messages: "abs, exp, ...".
 std::string math_names();
 
-// Whether <cmath> declares it, lifted or not.
+// True if <cmath> declares it, lifted or not.
 bool is_in_cmath(const std::string& name);
 
 }  // namespace hydrac::specialize

@@ -25,7 +25,7 @@ bool contains_return(const clang::Stmt* statement) {
   return std::any_of(statement->child_begin(), statement->child_end(), contains_return);
 }
 
-// What a statement is called in a message, and what to write instead.
+// Name of a statement in messages, and what to write instead.
 std::pair<std::string, std::string> described(const clang::Stmt& statement) {
   if (isa<clang::ForStmt, clang::WhileStmt, clang::DoStmt, clang::CXXForRangeStmt>(statement))
     return {"a loop cannot be lifted into an expression", "write its steps out, or find a closed form"};
@@ -135,7 +135,7 @@ void BodyLift::declare(const clang::DeclStmt& statement, Values& values) {
     } else if (is_number(type) || type->isBooleanType()) {
       if (variable->getInit() != nullptr) values[variable] = value(variable->getInit(), values);
     } else if (is_constant && type->isArithmeticType()) {
-      // Where it is used it is a constant, or refused.
+      // Each use of it is a constant, or refused.
     } else {
       const auto* record = type->getAsCXXRecordDecl();
       report(variable->getLocation(),

@@ -1,4 +1,4 @@
-// What emitted code should not make its readers look at twice. Includes Clang's headers: see ast.h.
+// Code in emitted programs that makes a reader look twice. Includes Clang's headers: see ast.h.
 #pragma once
 #include <vector>
 

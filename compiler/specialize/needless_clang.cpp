@@ -74,7 +74,7 @@ class NeedlessFinder : public Visitor {
     return path.ends_with(".cu") || path.ends_with(".cuh");
   }
 
-  // Whether it is made of numbers and names, and all these are of the kernels' files.
+  // True if it is made of numbers and names, and all these are of the kernels' files.
   bool is_of_kernel(const Stmt* expression) const {
     bool has_name = false;
     return names_kernels_only(expression, has_name) && has_name;

@@ -22,7 +22,7 @@ struct ParseRequest {
   SourceFile source;
   Dialect dialect = Dialect::cpp;
   int capability = 90;  // the GPU that `__CUDA_ARCH__` stands for: 10 * major + minor
-  // What #include finds, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
+  // Headers for #include, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
   // headers/std, and for CUDA what the toolkit declares by itself.
   std::vector<SourceFile> headers;
   // Macros with their values, such as {"__forceinline__", "inline"}.
@@ -32,7 +32,7 @@ struct ParseRequest {
   // Also what host code of emitted programs and the runtime's public headers use of the standard library, the
   // CUDA runtime and NVTX: headers/host.
   bool host_library = false;
-  // What #include finds of others: `refuses_unused` does not look at it.
+  // Others' headers for #include: `refuses_unused` does not look at them.
   std::vector<SourceFile> system_headers = {};
   // Parameters, variables, functions, private members and types of a function that nothing uses are problems,
   // and so is what needless.h finds.
@@ -40,7 +40,7 @@ struct ParseRequest {
   bool refuses_unused = false;
 };
 
-// What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.
+// An error from Clang; line and column count from 1 and are 0 for one without a place.
 struct Problem {
   std::string file;
   int line = 0;
@@ -64,7 +64,7 @@ std::vector<Problem> problems_of(const ParseRequest& request);
 // The files of templates/ under the names that code includes them by.
 const std::vector<SourceFile>& template_headers();
 
-// What stands in for the standard library and for CUDA, by path below headers/.
+// Stand-ins for the standard library and for CUDA, by path below headers/.
 const std::vector<SourceFile>& stand_in_headers();
 
 }  // namespace hydrac::specialize

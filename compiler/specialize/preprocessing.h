@@ -1,4 +1,4 @@
-// What the preprocessor did with the files in scope: conditionals, includes and macros. Includes Clang's
+// Work of the preprocessor on the files in scope: conditionals, includes and macros. Includes Clang's
 // headers.
 #pragma once
 #include "specialize/edits.h"

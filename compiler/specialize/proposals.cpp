@@ -14,7 +14,7 @@ void Proposals::propose(const Place& place, char kind, std::vector<Edit> edits, 
 void Proposals::add(const Proposals& other) {
   for (const auto& [key, proposal] : other.proposals_) {
     auto [found, is_new] = proposals_.try_emplace(key, proposal);
-    // What parentheses are around has other edits, of which each entry keeps its own.
+    // An expression in parentheses has other edits, and each entry keeps its own.
     const bool differs = found->second.edits != proposal.edits ||
                          (key.second == kParentheses && found->second.witness != proposal.witness);
     if (proposal.disputed || differs) found->second.disputed = true;

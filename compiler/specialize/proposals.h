@@ -1,4 +1,4 @@
-// What instances of a template propose to change in its text, and what they agree about.
+// Edits that instances of a template propose in its text, and those they agree about.
 #pragma once
 #include <map>
 #include <string>

@@ -15,8 +15,8 @@ struct Candidate {
   bool is_shared = false;
 };
 
-// What several entries reach is shared, and what that names. What differs is not, nor is what names something
-// that differs: it is made to differ.
+// Code that several entries reach is shared, and so is what it names. Code that differs is not, nor is code
+// that names something that differs: it is made to differ.
 void decide_sharing(std::vector<Candidate>& candidates);
 
 }  // namespace hydrac::specialize

@@ -13,8 +13,9 @@ namespace hydrac::specialize {
 std::vector<std::string> library_headers();
 
 struct SpecializeRequest {
-  // What instantiates: kernels or functions over the headers, such as a __global__ wrapper. All that they
-  // declare is kept. Several are one program's uses of one template, and share what they have in common.
+  // Code that instantiates the templates: kernels or functions over the headers, such as a __global__
+  // wrapper. All that they declare is kept. Several are one program's uses of one template, and share what
+  // they have in common.
   std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
   // Those of `headers` that stay #include lines; the others are specialized into the text.
@@ -30,8 +31,8 @@ struct SpecializeRequest {
 // Plain source in parts, none of them formatted: each is meant to become a part of a file.
 struct Specialized {
   struct Entry {
-    // What it alone uses, for the inside of the namespace; stands behind `shared`. What other entries have
-    // other versions of is within an unnamed namespace: entries are meant for different files.
+    // Code that it alone uses, for the inside of the namespace; stands behind `shared`. Code of which other
+    // entries have other versions is within an unnamed namespace: entries are meant for different files.
     std::string own;
     std::string text;  // what it declares, which names the rest with its namespace
   };

@@ -18,8 +18,8 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-// What code is specialized for at once: what differs between them stays as it is. C++ is compiled for another
-// machine's vectors than this one's, so all widths are looked at.
+// The variants that code is specialized for at once: parts that differ between them stay as they are. C++ is
+// compiled for another machine's vectors than this one's, so all widths are looked at.
 std::vector<std::string> processors_of(Dialect dialect) {
   if (dialect == Dialect::cuda) return {"x86-64"};
   return {"x86-64", "x86-64-v3", "x86-64-v4"};
@@ -150,7 +150,7 @@ class Specializer {
     }
   }
 
-  // What is to be done to the files, as all entries want it or as one does.
+  // Edits of the files, as all entries want them or as one does.
   std::map<int, std::vector<Edit>> all_edits(const Proposals& proposals, std::optional<int> entry,
                                              const Preprocessing& preprocessing) const {
     std::map<int, std::vector<Edit>> edits = proposals.agreed();
@@ -197,7 +197,7 @@ class Specializer {
     }
   }
 
-  // Of a part: nothing for what is shared, or an entry.
+  // The entry of a part; nothing for the shared part.
   static bool is_of(const Piece& piece, std::optional<int> entry) {
     return entry ? !piece.is_shared && piece.entries.contains(*entry) : piece.is_shared;
   }
@@ -257,7 +257,7 @@ class Specializer {
     return clash;
   }
 
-  // What assembled() put together.
+  // The output of assembled().
   Specialized in_parts(const Texts& texts) const {
     std::vector<std::string> parts(1);  // includes, shared, nothing, and for each entry: own, text
     std::string text = texts.shared;
@@ -323,7 +323,7 @@ class Specializer {
     return text;
   }
 
-  // What of a file is shared, or an entry's own.
+  // Parts of a file: shared, or an entry's own.
   std::string text_of_file(int file, std::optional<int> entry) {
     const std::string& text = scope_.text(file);
     const std::vector<Piece>& pieces = pieces_.of_file[file];
@@ -334,7 +334,7 @@ class Specializer {
     if (!has_part(entry)) return "";
     const bool has_head = !scope_.is_entry(file) && (!entry || !has_part(std::nullopt));
     std::string result = has_head ? head_comment(text) : kHeadMark + std::string("\n");
-    // What other entries have other versions of must not meet theirs when a program is linked.
+    // Code of which other entries have other versions must not meet theirs when a program is linked.
     const bool is_internal = entry && has_versions_ && !scope_.is_entry(file);
     const std::string begin = is_internal ? "namespace {\n\n" : "",
                       behind = is_internal ? "}  // namespace\n\n" : "";

@@ -48,7 +48,7 @@ std::string without_unused_includes(const std::string& text, const std::set<std:
   return result;
 }
 
-// Whether it goes, or all of something that it is part of.
+// True if it goes, or all of something that it is part of.
 bool goes(const AllUnused& unused, std::size_t begin, const Unused& what) {
   for (const auto& [other_begin, other] : unused) {
     if (other_begin > begin) return false;
@@ -69,7 +69,7 @@ AllUnused common(const AllUnused& a, const AllUnused& b) {
   return both;
 }
 
-// What must go with something that stays, stays.
+// Code that can only go together with something that stays also stays.
 void keep_what_stays(AllUnused& unused, const AllUnused& of_shared) {
   std::erase_if(unused, [&](const auto& entry) {
     const std::size_t with = entry.second.with;
@@ -77,7 +77,7 @@ void keep_what_stays(AllUnused& unused, const AllUnused& of_shared) {
   });
 }
 
-// What a parse says of a text.
+// Findings of one parse of a text.
 struct Finding {
   std::string text;
   AllUnused unused;               // for each processor
@@ -163,7 +163,7 @@ Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& 
       is_settled = is_settled && own.empty();
     }
     if (wrong && first_problems.empty()) {
-      // What nothing uses may be wrong: it goes.
+      // Unused code may be wrong: it goes.
       first_problems = wrong->problems;
       first_text = wrong->text;
     }

@@ -1,4 +1,5 @@
-// What emitted kernels should not take apart and put together again. Includes Clang's headers: see ast.h.
+// Values that emitted kernels take apart and put together again for no reason. Includes Clang's headers: see
+// ast.h.
 #pragma once
 #include <vector>
 

@@ -78,14 +78,15 @@ class UndoneFinder : public Visitor {
            !ast_.sources().isInSystemHeader(ast_.sources().getExpansionLoc(location));
   }
 
-  // Whether all numbers of one type are numbers of another one with more bits.
+  // True if all numbers of one type are numbers of another one with more bits.
   bool widens(QualType from, QualType to) const {
     const bool is_whole = from->isIntegerType() && to->isIntegerType(),
                is_real = from->isRealFloatingType() && to->isRealFloatingType();
     return (is_whole || is_real) && context_.getTypeSize(to) > context_.getTypeSize(from);
   }
 
-  // What a constant stands for that a function has named: its value as it was written, and so on.
+  // The value of a constant that a function has named, as it was written; constants in that are written out
+  // too.
   const Expr* written_out(const Expr* expression) const {
     for (;;) {
       expression = expression->IgnoreParens();

@@ -113,8 +113,8 @@ class UnusedFinder : public Visitor {
     return definition && is_used(definition) && is_needed_before(record_of(decl), definition);
   }
 
-  // Whether something between a class's declaration and the next one of it names it, or what it says of
-  // template arguments is said nowhere else.
+  // True if something between a class's declaration and its next one names it, or if its template arguments
+  // are said nowhere else.
   bool is_needed_before(const CXXRecordDecl* declared, const CXXRecordDecl* definition) const {
     if (const ClassTemplateDecl* described = declared->getDescribedClassTemplate();
         described && llvm::any_of(*described->getTemplateParameters(), has_default_of_its_own))
@@ -151,7 +151,7 @@ class UnusedFinder : public Visitor {
     return open && close && text_.find_first_not_of(" \n", open->offset + 1) == close->offset;
   }
 
-  // Of local declarations.
+  // Local declarations only.
   static bool may_go(const Decl* decl) {
     if (isa<TypedefNameDecl>(decl)) return true;
     const auto* variable = dyn_cast<VarDecl>(decl);
@@ -207,7 +207,7 @@ class UnusedFinder : public Visitor {
     note(comment_begin(text_, begin->offset), end, "");
   }
 
-  // Of `constexpr int a = 1, b = 2;` what stays.
+  // The remaining variables of `constexpr int a = 1, b = 2;`.
   template <typename Goes>
   void thin(const std::vector<const VarDecl*>& variables, const Goes& goes) {
     const std::vector<Declarator> declarators = declarators_of(places_, variables);
@@ -237,7 +237,7 @@ AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
     const auto* named = dyn_cast<NamedDecl>(decl);
     return named && places.contains(decl) && roots.contains(named->getNameAsString());
   };
-  // What only an unused variable names is unused too.
+  // A declaration that only an unused variable names is unused too.
   for (std::set<Place> unused_locals;;) {
     Bindings bindings;
     const Instances used = instances_of(places, is_root, bindings, 0, unused_locals);

@@ -80,7 +80,7 @@ class ParameterFinder : public Visitor {
     if (const auto place = function ? written_place(function) : std::nullopt) ++uses_[*place];
   }
 
-  // Whether all that a change of its parameters asks for is to change its calls.
+  // True if a change of its parameters only needs its calls to change.
   bool may_change(const FunctionDecl* function) const {
     if (!function->doesThisDeclarationHaveABody() || function->isVariadic() || function->isExternC() ||
         function->isOverloadedOperator() ||

@@ -23,7 +23,7 @@ class Visitor {
   virtual void see(clang::Decl*) {}
   virtual void see(clang::Stmt*) {}
   virtual void see(clang::TypeLoc) {}
-  // Whether the walk goes into a variable's declaration.
+  // True if the walk goes into a variable's declaration.
   virtual bool enters(clang::VarDecl*) { return true; }
 
  private:

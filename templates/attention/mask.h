@@ -135,14 +135,14 @@ HYDRAC_FN constexpr TokenRange queries_of_any(const Shape& shape, int first_key,
   return {Mask::queries_of(shape, first_key).first, Mask::queries_of(shape, last_key).end};
 }
 
-// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+// True if each query of a tile sees each of its keys: then no element needs to be tested.
 template <class Mask, class Shape>
 HYDRAC_FN constexpr bool sees_all(const Shape& shape, TokenRange queries, TokenRange keys) {
   const TokenRange seen = keys_of_all<Mask>(shape, queries.first, queries.end - 1);
   return keys.end <= seen.end && (!Mask::hides_earlier || seen.first <= keys.first);
 }
 
-// Whether any query of a tile sees any of its keys.
+// True if any query of a tile sees any of its keys.
 template <class Mask, class Shape>
 HYDRAC_FN constexpr bool sees_any(const Shape& shape, TokenRange queries, TokenRange keys) {
   const TokenRange seen = keys_of_any<Mask>(shape, queries.first, queries.end - 1);

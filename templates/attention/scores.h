@@ -1,6 +1,6 @@
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
+// Score rules: functions of a query's dot product with a key, before the softmax. A score is factor * value(q
+// . k), and derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k.
+// `shape` has the scale, and what else a rule reads.
 #pragma once
 #include "hydrac/math.h"
 

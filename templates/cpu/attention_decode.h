@@ -55,7 +55,7 @@ inline const std::int32_t* pages_of(const AttentionShape& shape, const std::int3
     return pages + sequence * divide_up(shape.tokens, page_tokens);
 }
 
-// Where the rows of a kv head of a sequence begin, counted in rows.
+// First row of a kv head of a sequence, counted in rows.
 template <int page_tokens>
 inline std::int64_t first_row(const AttentionShape& shape, std::int64_t sequence, std::int64_t kv_head) {
   if constexpr (page_tokens == 0)
@@ -64,7 +64,7 @@ inline std::int64_t first_row(const AttentionShape& shape, std::int64_t sequence
     return kv_head * page_tokens;  // in each page
 }
 
-// Where a token's row begins behind that.
+// Start of a token's row behind that.
 template <int head_dim, int page_tokens>
 inline std::int64_t row_of(const AttentionShape& shape, const std::int32_t* own_pages, std::int64_t token) {
   if constexpr (page_tokens == 0)

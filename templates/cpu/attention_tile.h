@@ -1,4 +1,4 @@
-// What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
+// Shared by the forward and the backward of attention. A tile of scores lies transposed, [keys, queries]:
 // then only the queries are ever rearranged, keys and values are read where they lie, and the softmax runs
 // down columns.
 #pragma once
@@ -29,7 +29,7 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Where a tile lies: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
+// Place of a tile: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
 struct Tile {
   std::int64_t batch, head, first_query, first_key;
   int queries, keys;
@@ -110,7 +110,7 @@ inline void mask_scores(const Shape& shape, const Tile& tile, float value, float
   }
 }
 
-// What the queries are multiplied with before the matmuls, so that linear scores need no pass of their own.
+// Factor of the queries before the matmuls, so that linear scores need no pass of their own.
 template <class Scores>
 inline float query_factor(const AttentionShape& shape) {
   return Scores::is_linear ? shape.scale : 1.0f;
@@ -130,8 +130,8 @@ inline void score_matmuls(const AttentionShape& shape, const Tile& tile, float f
   }
 }
 
-// What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
-// vector v: 0 or keep_scale.
+// Dropout's factor of the probabilities of one key (counted from first_key), for the queries of vector v: 0
+// or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
                             int v, int key, float (&factors)[simd::kLanes]) {
   const std::int64_t head = tile.batch * shape.heads + tile.head;

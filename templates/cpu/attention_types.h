@@ -18,7 +18,7 @@ struct Heads {
 using ConstHeads = Heads<const float>;
 using MutableHeads = Heads<float>;
 
-// What does not change while a program runs: one constant of this type per attention op.
+// Settings that do not change while a program runs: one constant of this type per attention op.
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads;
   float scale;              // scores are scale * q . k

@@ -21,8 +21,8 @@ inline void copy_history_row(const HistoryShape& shape, ConstHeads x, std::int64
     std::copy_n(x.at(batch, token, head), shape.width, to + head * shape.width);
 }
 
-// Of prompts x [A,T,heads,width] the last rows, up to token ends[a], become those of sequences[a]; of a
-// negative sequence nothing is kept.
+// The last rows of prompts x [A,T,heads,width], up to token ends[a], become those of sequences[a]; nothing is
+// kept of a negative sequence.
 inline void history_append(const HistoryShape& shape, ConstHeads x, const std::int32_t* sequences,
                            const std::int32_t* ends, float* history) {
   for (std::int64_t a = 0; a < shape.batch; ++a) {

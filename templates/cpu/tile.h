@@ -88,7 +88,7 @@ inline float sum_lanes(Vector<lanes> value) {
   return value[0];
 }
 
-// What a matmul does with the old content of C: nothing, add to it, or scale its rows and then add.
+// A matmul's use of the old content of C: none, add to it, or scale its rows and then add.
 enum class Start { zero, add, scale };
 
 // A[row, step] lies at a[row * a_row + step * a_step]: either order of A is read in place.

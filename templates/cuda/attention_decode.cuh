@@ -62,7 +62,7 @@ template <class Config>
 struct DecodeSums {
   float largest[Config::heads], sum[Config::heads], values[Config::heads][Config::columns];
 
-  // Of one key's scores and values, or of none.
+  // Scores and values of one key, or of none.
   __device__ DecodeSums(bool has_key, const float (&scores)[Config::heads],
                         const Vector<typename Config::T, Config::columns>& row) {
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ const std::int32_t* pages_of(const SequenceShape& shape, const std::i
     return pages + sequence * ((shape.tokens + Config::page_tokens - 1) / Config::page_tokens);
 }
 
-// Where the rows of a kv head of a sequence begin, counted in rows.
+// First row of a kv head of a sequence, counted in rows.
 template <class Config>
 __device__ std::int64_t first_row(const SequenceShape& shape, int sequence, int kv_head) {
   if constexpr (Config::page_tokens == 0)
@@ -134,7 +134,7 @@ __device__ std::int64_t first_row(const SequenceShape& shape, int sequence, int 
     return kv_head * Config::page_tokens;  // in each page
 }
 
-// Where a token's row begins behind that.
+// Start of a token's row behind that.
 template <class Config>
 __device__ auto row_of(const SequenceShape& shape, const std::int32_t* own_pages, int token) {
   if constexpr (Config::page_tokens == 0) {
@@ -146,7 +146,7 @@ __device__ auto row_of(const SequenceShape& shape, const std::int32_t* own_pages
   }
 }
 
-// Whether the new token is.
+// True if the cache keeps the new token.
 template <class Config>
 __device__ bool is_kept(const std::int32_t* own_pages, int position) {
   if constexpr (Config::page_tokens == 0)
@@ -155,7 +155,7 @@ __device__ bool is_kept(const std::int32_t* own_pages, int position) {
     return own_pages[position / Config::page_tokens] >= 0;
 }
 
-// What the teams of a block found.
+// Results of the teams of a block.
 template <class Config>
 struct DecodeFound {
   float values[Config::teams][Config::heads][Config::width];

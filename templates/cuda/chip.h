@@ -1,4 +1,4 @@
-// What launches are planned for: facts of a GPU that kernels and the compiler share. Plain C++; no CUDA.
+// Facts of a GPU for which launches are planned; kernels and the compiler share them. Plain C++; no CUDA.
 #pragma once
 #include <cstdint>
 

@@ -68,7 +68,8 @@ struct EmbeddingPartials {
   static constexpr int chunks = EmbeddingConfig<g>::tile.chunks;
   float* workspace;
 
-  // Of the run that came from the chunk before, and of the one that begins here and goes on: float32 [width].
+  // Sums, float32 [width], of the run that came from the chunk before, and of the one that begins here and
+  // goes on.
   __device__ float* head(int chunk) const { return workspace + static_cast<std::int64_t>(chunk) * g.width; }
   __device__ float* tail(int chunk) const { return head(chunks + chunk); }
   __device__ int* first_ids() const { return reinterpret_cast<int*>(head(2 * chunks)); }

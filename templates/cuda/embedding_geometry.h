@@ -85,9 +85,8 @@ constexpr EmbeddingLaunch embedding_borders_launch(const EmbeddingGradient& g) {
   return {std::int64_t{embedding_border_steps(g)} * embedding_border_tiles(g), 32 * kEmbeddingBorderWarps, 4};
 }
 
-// What both kernels need other than their arguments, from the one to the other; aligned to 16 bytes. For each
-// chunk two partial sums (a run that came from the chunk before, and one that goes on in the next) and its
-// first and last id.
+// Workspace from the first kernel to the second; aligned to 16 bytes. For each chunk two partial sums (a run
+// that came from the chunk before, and one that goes on in the next) and its first and last id.
 constexpr std::int64_t embedding_workspace_bytes(const EmbeddingGradient& g) {
   return std::int64_t{4} * 2 * embedding_tile(g).chunks * (g.width + 1);
 }

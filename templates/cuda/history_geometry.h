@@ -13,7 +13,7 @@ constexpr int history_access(std::int64_t width, int element_bytes) {
   return elements;
 }
 
-// Of `rows` in all.
+// Blocks of threads for `rows` rows in all.
 constexpr std::int64_t history_blocks(std::int64_t rows, std::int64_t heads, std::int64_t width,
                                       int element_bytes) {
   const std::int64_t threads = rows * heads * (width / history_access(width, element_bytes));

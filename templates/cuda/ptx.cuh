@@ -140,8 +140,8 @@ __device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
                : "memory");
 }
 
-// What blocks of threads tell each other through device memory. What a thread and those it has synchronized
-// with wrote before a release, others see after the acquire that reads its value.
+// Messages between blocks of threads through device memory. Writes of a thread, and of those it has
+// synchronized with, before a release are seen by others after the acquire that reads its value.
 __device__ __forceinline__ void store_release(unsigned* to, unsigned x) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
 }

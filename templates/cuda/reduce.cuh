@@ -63,7 +63,7 @@ class RowLanes {
     reduce<Larger>(minus_infinity(), values...);
   }
 
-  // What a lane read before, another one may write behind this.
+  // Behind this, another lane may write what a lane read before.
   __device__ void sync() const {
     if constexpr (kLanes > 32) {
       row_barrier();

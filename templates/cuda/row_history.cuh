@@ -18,7 +18,7 @@ struct HistoryShape {
   static constexpr int row = heads * width;  // elements
 };
 
-// What a thread moves: access `column` of a head, `age` tokens before the newest.
+// A thread's move: access `column` of a head, `age` tokens before the newest.
 template <typename Shape>
 struct HistoryWork {
   int batch, age, head, column;
@@ -40,8 +40,8 @@ struct HistoryWork {
   }
 };
 
-// Of prompts x [A,T,heads,width] the last rows, up to token ends[a], become those of sequences[a]; of a
-// negative sequence nothing is kept.
+// The last rows of prompts x [A,T,heads,width], up to token ends[a], become those of sequences[a]; nothing is
+// kept of a negative sequence.
 template <typename Shape, typename T = typename Shape::T>
 __device__ void history_append(Heads<const T> x, const std::int32_t* sequences, const std::int32_t* ends,
                                T* history) {

@@ -20,7 +20,7 @@ HYDRAC_FN constexpr bool finds_top(std::int64_t columns) {
   return columns <= std::int64_t{kMostTopParts} * kTopColumns;
 }
 
-// Of each row and part, its groups' largest logits, then its largest logit and sum. f32.
+// For each row and part, its groups' largest logits, then its largest logit and sum. f32.
 constexpr std::int64_t top_workspace_bytes(int rows, int columns) {
   return std::int64_t{rows} * top_parts(columns) * (kTopThreads + 2) * 4;
 }

@@ -26,7 +26,8 @@ __device__ inline int top_column(std::uint64_t key) {
   return static_cast<int>(~static_cast<std::uint32_t>(key));
 }
 
-// What each thread of the block of kTopThreads has, combined in a tree of one form; `scratch` of as many.
+// Combines the results of all threads of the block of kTopThreads in a tree of one form; `scratch` of as
+// many.
 template <typename Combine>
 __device__ float combine_block(float value, float* scratch, Combine combine) {
   __syncthreads();

@@ -80,7 +80,7 @@ HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes) {
   for (int k = 0; k < K; ++k) load_columns<A>(result.vectors[k], row + (k * Lanes::count + lanes.lane) * N);
   return result;
 }
-// Of a row with `width` columns: what lies behind its end is not loaded.
+// Loads from a row with `width` columns: elements behind its end are not loaded.
 template <int K, int N, int A = N, typename T, typename Lanes>
 HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes, int width) {
   RowVectors<T, N, K> result;

@@ -1,4 +1,4 @@
-// What the attention kernels are made for and what they take: plain data that host and device share.
+// Variants and arguments of the attention kernels: plain data that host and device share.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace hydrac {
 
-// What computes the matmuls.
+// The unit that computes the matmuls.
 enum class AttentionFamily {
   plain,   // float multiply-adds: float32 storage, and every type on every chip
   mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
@@ -50,7 +50,7 @@ struct Heads {
   }
 };
 
-// What a kernel has to know that takes the number of sequences from its grid.
+// Facts for a kernel that takes the number of sequences from its grid.
 struct SequenceShape {
   int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                  // scores are scale * q . k

@@ -1,5 +1,5 @@
-// What a block of threads of an attention kernel is launched with, and where its tiles lie in shared memory:
-// the planner, kernels and launches share it. Plain C++; no CUDA.
+// Launch of a block of threads of an attention kernel, and its tiles in shared memory: the planner, kernels
+// and launches share it. Plain C++; no CUDA.
 #pragma once
 #include "cuda/attention/arguments.h"
 

@@ -11,7 +11,7 @@ namespace hydrac::cuda {
 
 using PackedShape = Packed<SequenceShape>;
 
-// What a mask reads of a sequence.
+// Inputs of a mask, for a sequence.
 template <class Mask>
 struct SequenceOf {
   using Type = SequenceShape;
@@ -21,8 +21,8 @@ struct SequenceOf<DocumentMask<Within>> {
   using Type = PackedShape;
 };
 
-// What attention_tile() and the spec say of a kernel. Storage is bf16, f16 or float; Mask and Scores are
-// policies of attention/mask.h and attention/scores.h.
+// Configuration of a kernel, from attention_tile() and the spec. Storage is bf16, f16 or float; Mask and
+// Scores are policies of attention/mask.h and attention/scores.h.
 template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, class Mask_,
           class Scores_, bool has_dropout_>
 struct AttentionConfig {

@@ -11,7 +11,7 @@ __device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape
   return score_index(row, shape.tokens, 0, 0);
 }
 
-// Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index`.
+// True if dropout keeps the element of a head whose query 0 and key 0 have index `head_index`.
 __device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens,
                                      int query, int key) {
   return random_16_bits(dropout.key, head_index + score_index(0, tokens, query, key)) >= dropout.threshold;

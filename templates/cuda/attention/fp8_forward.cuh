@@ -47,9 +47,9 @@ __device__ __forceinline__ void add_fp8_values(Fragment<1, Config::head_dim>& su
   wgmma::commit();
 }
 
-// What a consumer warpgroup computes of its rows, which it has: sums, and the softmax that they have to be
-// divided by. A tile's values are multiplied while the next tile's scores become probabilities. `shape` and
-// `first_query` are what a mask asks for.
+// A consumer warpgroup's rows, which it has: sums, and the softmax that they have to be divided by. A tile's
+// values are multiplied while the next tile's scores become probabilities. A mask asks for `shape` and
+// `first_query`.
 template <class Config, class Softmax>
 __device__ __forceinline__ void attend_fp8(Fragment<1, Config::head_dim>& sums, Softmax& softmax,
                                            Fp8Stream<Config>& stream, const Fp8Rows<Config>& rows,

@@ -20,7 +20,7 @@ class Fp8Shared {
     extern __shared__ __align__(1024) unsigned char shared[];
     begin_ = ptx::shared_address(shared);
   }
-  // Of a warpgroup: 64 rows.
+  // A warpgroup has 64 rows.
   __device__ __forceinline__ std::uint32_t queries(int group) const {
     return begin_ + group * 64 * Config::head_dim;
   }

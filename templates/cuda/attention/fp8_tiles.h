@@ -11,7 +11,7 @@ inline constexpr int kFp8Columns = 128;       // tokens of a tile, which have on
 inline constexpr float kFp8Largest = 448.0f;  // of e4m3
 inline constexpr float kFp8Least = 0x1p-60f;  // what the largest number of zeros is taken to be
 
-// What a tile's 8 bits are multiplied by: keys by `key`, values by 2^log2_value = 1 / inverse_value.
+// Factors of a tile's 8-bit numbers: `key` for keys, 2^log2_value = 1 / inverse_value for values.
 struct alignas(16) Fp8TileScales {
   float key, log2_value, inverse_value, unused;
 };
@@ -39,13 +39,13 @@ HYDRAC_FN constexpr int fp8_token_at(int place) {
   return place / 4 * 2 + place % 2 + place % 4 / 2 * 8;
 }
 
-// Where the 16-byte chunk of a row lies in a tile whose rows have 64 or 128 bytes.
+// Place of a row's 16-byte chunk in a tile whose rows have 64 or 128 bytes.
 HYDRAC_FN constexpr int fp8_chunk_offset(int row_bytes, int row, int chunk) {
   const int swizzle = row_bytes == 128 ? row % 8 : row / 2 % 4;
   return row * row_bytes + (chunk ^ swizzle) * 16;
 }
 
-// What block `index` of the grid has: a head's row [B,H] and which of the `blocks` blocks of its queries, the
+// Work of block `index` of the grid: a head's row [B,H] and one of the `blocks` blocks of its queries, the
 // longest under the causal mask first. Heads whose keys and values have room in the L2 cache together take
 // turns, so that a launch does not end with the long blocks of one. `group`: heads that share keys.
 struct Fp8Turn {

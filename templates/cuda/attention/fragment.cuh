@@ -34,7 +34,7 @@ struct Fragment {
   }
 };
 
-// Where a thread's elements lie in its block's tile.
+// Places of a thread's elements in its block's tile.
 struct Place {
   int warp, lane;
 

@@ -31,7 +31,7 @@ struct TileShape {
   HYDRAC_FN constexpr bool is_given() const { return rows > 0; }
 };
 
-// What a spec asks for. With one of the gradients' the backward pass is the pair of kernels.
+// The spec's wishes. With one of the gradients' the backward pass is the pair of kernels.
 struct AttentionTiles {
   TileShape forward = {}, query_gradients = {}, key_gradients = {};
 
@@ -78,7 +78,7 @@ HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
          (p.element_bytes == 2 || p.element_bytes == 4);
 }
 
-// Whether there is a forward pass with matmuls of 8 bits.
+// True if there is a forward pass with matmuls of 8 bits.
 HYDRAC_FN constexpr bool attention_multiplies_fp8(const AttentionProblem& p) {
   return attention_family(p) == AttentionFamily::hopper && p.is_bf16 && !p.has_dropout && !p.has_softcap;
 }
@@ -95,9 +95,9 @@ HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
   return !causal ? tiles * tiles : tiles == 4 ? 8 : tiles * (tiles + 1) / 2;
 }
 
-// Whether head_gradients alone computes the backward pass: a head fits into shared memory, and no other one
+// True if head_gradients alone computes the backward pass: a head fits into shared memory, and no other one
 // adds to its d_k and d_v. Measured on an H200: it takes 0.6 to 0.75 of the pair's time (B64 H6 T256: 41 us
-// of 67, with dropout 52 of 92; B32 H4 T64: 6.6 of 9.0), but of few longer heads, which leave
+// of 67, with dropout 52 of 92; B32 H4 T64: 6.6 of 9.0), but for few longer heads, which leave
 // multiprocessors idle, the pair's smaller blocks are faster (32 heads of 256: 12.8 us, not 15.8).
 HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
   const bool fills = p.tokens <= 128 || p.batch * p.heads >= p.multiprocessors / 2;
@@ -105,7 +105,7 @@ HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
          !p.tiles.ask_for_pair() && p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192) && fills;
 }
 
-// Whether query_terms and gradients compute the backward pass, instead of query_gradients and key_gradients.
+// True if query_terms and gradients compute the backward pass, instead of query_gradients and key_gradients.
 // Measured on an H200: without dropout the pair is as fast up to 256 tokens. Pieces should fill the chip.
 HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
   if (attention_owns_heads(p) || p.has_documents || p.tiles.ask_for_pair()) return false;
@@ -218,7 +218,8 @@ HYDRAC_FN constexpr int attention_registers(const AttentionProblem& p, Attention
   return row_tiles * (sums + scores + columns / 4) + others;
 }
 
-// Of the 255 that a thread may have: mma.sync's operands take some more than the estimate counts.
+// Registers for a thread, of the 255 that it may have: mma.sync's operands take some more than the estimate
+// counts.
 HYDRAC_FN constexpr int most_registers(const AttentionProblem& p) {
   return attention_family(p) == AttentionFamily::hopper ? 232 : 208;
 }

@@ -14,9 +14,9 @@ HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
   return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
 }
 
-// Of how many kv heads (of the B * K = `rows`, with `group` query heads each) attention_gradients has pieces
-// of work in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should stay in the L2
-// cache; but fewer than two pieces a multiprocessor wait for each other. Measured on an H200.
+// Number of kv heads (of the B * K = `rows`, with `group` query heads each) whose pieces of work
+// attention_gradients has in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should
+// stay in the L2 cache; but fewer than two pieces a multiprocessor wait for each other. Measured on an H200.
 HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
   constexpr std::int64_t cache = 48 << 20;
   constexpr int pieces = 256;

@@ -8,7 +8,7 @@
 
 namespace hydrac::cuda {
 
-// Where a block's warps find what they share.
+// Places of what a block's warps share.
 template <class Config>
 struct GradientTypes {
   using Shared =

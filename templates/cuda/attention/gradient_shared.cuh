@@ -1,4 +1,4 @@
-// What the warps of a block of attention_gradients share.
+// Memory that the warps of a block of attention_gradients share.
 #pragma once
 #include "cuda/attention/arguments.h"
 #include "cuda/barrier.cuh"
@@ -17,7 +17,7 @@ struct GradientShared {
   static constexpr int kSumBytes = columns * head_dim * 4;
   static constexpr int kTermBytes = columns * static_cast<int>(sizeof(QueryTerms));
 
-  // Of shared memory: all of these, and behind the barriers the numbers of two pieces.
+  // Bytes of shared memory: all of these, and behind the barriers the numbers of two pieces.
   static HYDRAC_FN constexpr int bytes() { return kBarriers + (2 * stages + 16 + 1) * barrier::kBytes; }
 
   std::uint32_t base;
@@ -29,7 +29,7 @@ struct GradientShared {
   __device__ __forceinline__ std::uint32_t values(unsigned piece) const {
     return keys(piece) + 2 * kBlockBytes;
   }
-  // Of a tile: q, d_out, d_s [queries, keys] in panels of 64 keys, the sum of d_q, lse2 and then delta.
+  // Parts of a tile: q, d_out, d_s [queries, keys] in panels of 64 keys, the sum of d_q, lse2 and then delta.
   __device__ __forceinline__ std::uint32_t queries(unsigned count) const {
     return base + kQueries + count % stages * kTileBytes;
   }

@@ -1,4 +1,4 @@
-// Where the blocks of threads of attention_gradients leave in device memory what the others need.
+// Device memory through which the blocks of threads of attention_gradients exchange results.
 #pragma once
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/gradient_geometry.h"

@@ -13,7 +13,7 @@
 
 namespace hydrac::cuda {
 
-// What gradients writes.
+// Outputs of gradients.
 template <class Storage>
 struct GradientOutputs {
   Heads<Storage> d_q, d_k, d_v;
@@ -99,13 +99,13 @@ class GradientWarpgroup {
   static constexpr int kColumns = Config::columns, kDim = Config::head_dim;
   static constexpr int kMyMatmuls = 2;  // and 3: the block's barriers at which warpgroups wait for their turn
 
-  // What masks and score rules read.
+  // Inputs of masks and score rules.
   __device__ __forceinline__ const SequenceShape& sequence() const {
     return shape_;
   }
 
-  // Where there is no tile, the matmuls of what lies there are not used: the first tile of a piece
-  // overwrites its sums.
+  // Without a tile there, the matmuls of that place are not used: the first tile of a piece overwrites its
+  // sums.
   __device__ __forceinline__ void begin_matmuls(int count, const TileInWork& now, const TileInWork& before,
                                                 const TileInWork& oldest) {
     Matmul::fence_operands(value_sums_);

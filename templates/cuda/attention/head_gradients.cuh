@@ -71,11 +71,11 @@ class HeadWarpgroup {
   static constexpr int kTiles = Shared::kTiles, kRows = Shared::kTileRows;
   static constexpr int kDim = Config::head_dim;
 
-  // Whether the warpgroup has a tile of keys: the longest and the shortest, or what is between.
+  // True if the warpgroup has a tile of keys: the longest and the shortest, or what is between.
   __device__ __forceinline__ bool is_own(int tile) const {
     return Config::warps == 4 || (tile + 1) / 2 % 2 == own_;
   }
-  // Whether it is the last one, as they are taken from the end.
+  // True for the last one, as they are taken from the end.
   __device__ __forceinline__ bool is_last(int tile) const {
     return tile == own_;
   }
@@ -206,7 +206,7 @@ class HeadWarpgroup {
     }
   }
 
-  // Of the head, whose sums begin again.
+  // Stores the head's sums, which begin again.
   __device__ __forceinline__ void store_sums(int row, int tensor, TokenSums<Storage>& totals) {
     const std::int64_t to = std::int64_t{batch_ * Config::warps + row} * 3 + tensor;
     totals.take(tensors_.sums + to * shape_.heads * kDim + head_ * kDim, in_group_.lane);

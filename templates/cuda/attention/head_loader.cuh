@@ -6,9 +6,8 @@
 
 namespace hydrac::cuda {
 
-// What attention_head_gradients reads and writes, all of [B,T,H,D] but for lse [B,H,T] and what each warp of
-// a block finds as the sums of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks
-// for them.
+// Inputs and outputs of attention_head_gradients, all of [B,T,H,D] but for lse [B,H,T] and each warp's sums
+// of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks for them.
 template <class Storage>
 struct HeadTensors {
   Heads<const Storage> q, k, v, out;
@@ -77,7 +76,7 @@ class HeadLoader {
   __device__ __forceinline__ int valid(int tile) const {
     return min(max(shape_.tokens - tile * kRows, 0), kRows);
   }
-  // Of a tile: eight lanes share a row.
+  // Eight lanes share a row of the tile.
   __device__ __forceinline__ int query(int round) const {
     return warp_ * 16 + round * 4 + lane_ / 8;
   }
@@ -132,7 +131,7 @@ class HeadLoader {
   const float* lse_;
   Heads<const Storage> own_;
   int warp_, lane_;
-  // Of the tile that was begun last.
+  // The tile that was begun last.
   Vector<Storage, 8> outs_[kRounds];
   float lse_of_lane_ = 0.0f;
   int valid_ = 0;

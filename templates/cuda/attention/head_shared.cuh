@@ -1,5 +1,5 @@
-// What the warps of a block of attention_head_gradients share: a whole head of one sequence, and some of the
-// next.
+// Memory that the warps of a block of attention_head_gradients share: a whole head of one sequence, and some
+// of the next.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/barrier.cuh"
@@ -18,7 +18,7 @@ struct HeadShared {
   static constexpr int kTensors = 4;  // k, v, q, d_out
   static constexpr bool kShares = Config::causal && kTiles == 4;
 
-  // Of shared memory: all of these.
+  // Bytes of shared memory: all of these.
   static HYDRAC_FN constexpr int bytes() {
     return kSlots * (kTensors * kTileBytes + kTermBytes) + kScoreTiles * kTileBytes +
            (3 * kSlots + 2 * kTiles) * barrier::kBytes;

@@ -28,7 +28,7 @@ struct MatmulOfFamily<AttentionFamily::hopper, Storage, row_tiles, rows, head_di
 template <AttentionFamily family, class Storage, int row_tiles, int rows, int head_dim>
 using MatmulOf = typename detail::MatmulOfFamily<family, Storage, row_tiles, rows, head_dim>::Type;
 
-// What the left side of accumulate() takes: sums of K columns, rounded where matmuls are of 16 bits.
+// Left side of accumulate(): sums of K columns, rounded where matmuls are of 16 bits.
 template <class Matmul, int K>
 using WeightsOf = typename Matmul::template Weights<K>;
 

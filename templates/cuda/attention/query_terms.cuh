@@ -1,4 +1,4 @@
-// What the gradients of attention need of each query other than q and d_out.
+// Terms of each query that the gradients of attention need beside q and d_out.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/gradient_workspace.cuh"

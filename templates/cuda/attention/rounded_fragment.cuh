@@ -1,4 +1,4 @@
-// What matmuls of 16-bit numbers take from registers.
+// Register operands of matmuls of 16-bit numbers.
 #pragma once
 #include "cuda/attention/fragment.cuh"
 #include "cuda/ptx.cuh"

@@ -37,7 +37,7 @@ class RowLoader {
   static constexpr int kPaddedDim = padded_head_dim(head_dim);
   static constexpr int kChunks = kPaddedDim / kElements;
   static constexpr int kRowsAtOnce = threads / kChunks;
-  // Whether all threads copy whole rows in step, so that addresses grow by constants.
+  // True if all threads copy whole rows in step, so that addresses grow by constants.
   static constexpr bool kEven = head_dim == kPaddedDim && threads % kChunks == 0 && rows % kRowsAtOnce == 0;
 
   __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const Storage* from,

@@ -1,4 +1,4 @@
-// What the spec makes of a fragment of scores before the softmax: its score rule and its mask.
+// Score rule and mask of the spec, applied to a fragment of scores before the softmax.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/fragment.cuh"

@@ -4,7 +4,7 @@
 
 namespace hydrac {
 
-// Of 64 columns. A thread has the sums of columns 2 * lane and 2 * lane + 1.
+// Sums of 64 columns. A thread has columns 2 * lane and 2 * lane + 1.
 template <class Storage>
 struct TokenSums {
   float at[2] = {};

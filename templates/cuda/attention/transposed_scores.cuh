@@ -1,4 +1,4 @@
-// What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
+// Steps between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 #pragma once
 #include "cuda/attention/column_terms.cuh"

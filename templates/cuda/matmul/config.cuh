@@ -5,7 +5,7 @@
 
 namespace hydrac::cuda {
 
-// Of c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
+// Matmul c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
 // columns j and j + n / 2 together. The rows of a are no part of it: they may be known at run time. Storage
 // is bf16 or f16. With `tail_k` the matmul is a . b + tail_a [m,tail_k] . tail_b, the latter laid out as b:
 // its operands are the last stages of the loop over k.
@@ -28,7 +28,7 @@ struct MatmulConfig {
   static constexpr int columns = paired ? n / 2 : n;                                 // of the epilogue
   static constexpr int tile_columns = paired ? tile.columns() / 2 : tile.columns();  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
-  // Of a block.
+  // A block's tiles along k.
   static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth / tile.split;
   static_assert((k + tile.depth - 1) / tile.depth % tile.split == 0);
   static constexpr int tail_tiles = (tail_k + tile.depth - 1) / tile.depth;

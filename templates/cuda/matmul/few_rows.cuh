@@ -67,7 +67,7 @@ class SplitTile {
     for (int e = 0; e < 4; ++e) x[e] = total[e];
   }
 
-  // Where what this thread gets from another block lies.
+  // Place of what this thread gets from another block.
   __device__ __forceinline__ std::uint32_t place_of(int from, int panel, int n) const {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     return base_ + (((from * kPanels + panel) * kOwn + n) * 128 + thread) * 16;

@@ -80,7 +80,7 @@ HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p, MatmulSchedul
   return tile;
 }
 
-// Whether the matmul with its epilogue is faster than a library's matmul and a kernel behind it.
+// True if the matmul with its epilogue is faster than a library's matmul and a kernel behind it.
 HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule schedule) {
   if (!matmul_supports(p, schedule)) return false;
   const int sms = p.chip.multiprocessors;
@@ -113,7 +113,7 @@ HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule sche
   return false;
 }
 
-// Whether a matmul with a tail is faster than a library's two and their sum in the kernel behind them. A tail
+// True if a matmul with a tail is faster than a library's two and their sum in the kernel behind them. A tail
 // of up to 256 costs one to four steps of the mainloop and saves four bytes of each element of the result on
 // their way through memory, and a launch: 7% of a step of llama-8b-lora on an H100. Behind k = 14336 that is
 // less than what a library's matmul without an epilogue is faster (0.5% of that step).

@@ -49,7 +49,7 @@ struct OperandCopies {
   }
 };
 
-// What a matmul multiplies. Without a tail, tail_a and tail_b are not read.
+// Operands of a matmul. Without a tail, tail_a and tail_b are not read.
 struct MatmulMaps {
   const TensorMap &a, &b, &tail_a, &tail_b;
 };

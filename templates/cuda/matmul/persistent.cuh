@@ -30,7 +30,7 @@ __device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& share
   }
 #pragma unroll 1
   for (int tile = tiles.first() + consumer * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
-    // What the epilogue loads first is under way while the matmuls are computed.
+    // The epilogue's first loads are under way while the matmuls are computed.
     MatmulRows<Config, Epilogue> epilogue_rows(results, consumer, rows, tiles.place(tile), epilogue);
     MatmulSums<Config> sums;
     wait_turn(consumer);

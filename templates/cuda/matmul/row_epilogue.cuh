@@ -36,7 +36,7 @@ struct RowThreads {
   const int group = static_cast<int>(threadIdx.x) % team_threads / row_threads;
   const int column = static_cast<int>(threadIdx.x) % row_threads * 8;  // the thread's first
 
-  // Of the block's.
+  // Row in the block's tile.
   __device__ __forceinline__ int row(int step) const { return team * team_rows + step * groups + group; }
 };
 

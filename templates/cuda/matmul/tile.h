@@ -57,7 +57,7 @@ struct MatmulTile {
   HYDRAC_FN constexpr int result_bytes() const {
     return is_persistent() ? rows / parts() * columns() * 2 : 0;
   }
-  // What the blocks that share a tile send each other, where the stages were.
+  // Messages between the blocks that share a tile, where the stages were.
   HYDRAC_FN constexpr int exchange_bytes() const { return split > 1 ? rows * columns() * 4 : 0; }
   HYDRAC_FN constexpr int shared_bytes() const {
     return stages * stage_bytes() + consumers() * result_bytes() + barrier_bytes;

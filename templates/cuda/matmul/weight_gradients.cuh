@@ -20,8 +20,8 @@ struct WeightGradient {
   int m, n;
 };
 
-// What a block computes: in which gradient its tile lies, the tile's first row and column, and of the steps
-// over the rows of d_y and x its part of the split.
+// A block's work: the gradient in which its tile lies, the tile's first row and column, and its part of the
+// split of the steps over the rows of d_y and x.
 struct WeightGradientWork {
   int gradient, row, column;
   int first_step, steps;
@@ -114,7 +114,7 @@ class SplitSums {
   }
 
  private:
-  // Where what this thread gets from another block lies.
+  // Place of what this thread gets from another block.
   __device__ __forceinline__ std::uint32_t place_of(int from) const {
     const int thread = static_cast<int>(threadIdx.x) % 128;
     return base_ + ((from * Config::tile.consumers + consumer_) * (kOwn * 128) + thread) * 16;

@@ -43,8 +43,8 @@ HYDRAC_FN float dynamic_value(float number, float unit) {
 
 }  // namespace detail
 
-// Of y between -1 and 1: 127 for 0, below it for negative numbers, above it for positive ones. Nearest, but
-// -1 has no code of its own. Of NaN, some code.
+// Code of y between -1 and 1: 127 for 0, below it for negative numbers, above it for positive ones. Nearest,
+// but -1 has no code of its own. Of NaN, some code.
 HYDRAC_FN std::uint32_t signed_dynamic_code(float y) {
   const float size = abs(y);
   std::int32_t number = detail::dynamic_number<64>(size);
@@ -58,7 +58,7 @@ HYDRAC_FN float signed_dynamic_value(std::uint32_t code) {
   return copy_sign(detail::dynamic_value<64>(size, size < 1.0f ? size : 1.0f), number);
 }
 
-// Of y between 0 and 1; 0 for 0 alone, otherwise nearest: what is divided by does not become 0.
+// Code of y between 0 and 1; 0 for 0 alone, otherwise nearest: a divisor does not become 0.
 HYDRAC_FN std::uint32_t dynamic_code(float y) {
   const std::int32_t number = detail::dynamic_number<128>(y), least = y > 0.0f ? 2 : 1;
   return static_cast<std::uint32_t>((number < least ? least : number) - 1);

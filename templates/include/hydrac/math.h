@@ -231,7 +231,7 @@ HYDRAC_FN float sigmoid(float x) {
   const float e = exp(-abs(x));
   const float numerator = x < 0.0f ? e : 1.0f;
   const float q = numerator / (1.0f + e);
-  // What the rounding of 1 + e cost is put back: the residue, divided by 1 + e, is enough.
+  // Puts back what the rounding of 1 + e cost: the residue, divided by 1 + e, is enough.
   const float residue = fma(-q, e, numerator - q);
   return fma(residue, x < 0.0f ? 1.0f - q : q, q);
 #endif

@@ -1,4 +1,4 @@
-// What a kernel on the cpu keeps of a row from one loop over its columns to the next.
+// Columns of a row that a kernel on the cpu keeps from one loop to the next.
 #pragma once
 #include <cstdint>
 
