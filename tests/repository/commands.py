@@ -163,8 +163,10 @@ def as_run(command: str, page: str) -> str:
 
 def run_groups(groups: list, place: pathlib.Path, environment: dict, wanted: str):
     """Each group in a copy of the place, and no group twice."""
-    seen, used = set(), set()
+    seen, used, page = set(), set(), None
     for group in [group for group in groups if re.search(wanted, group[0][0])]:
+        if page != (page := group[0][0].partition(":")[0]):
+            print(page, flush=True)
         copy = place.with_name("copy")
         subprocess.run(["rm", "-rf", copy], check=True)
         subprocess.run(["cp", "-a", place, copy], check=True)
