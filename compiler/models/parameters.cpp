@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <stdexcept>
 
 #include "models/attention.h"
@@ -199,14 +198,17 @@ ir::Use Parameters::at(ValueId value, ir::Slot slot) const {
   throw std::logic_error("a layer has no such value");
 }
 
-// A block reads the norm before attention of the layer behind it.
-std::vector<int> Parameters::first_iterations() const {
+// A block may end with the norm that the layer behind it begins with: passes::rotate_norms.
+std::set<int> Parameters::first_iterations() const {
   std::set<int> iterations = {0};
   for (const auto& [value, parts] : runs) {
-    const int ahead = value == attn_norm.weight || value == attn_norm.bias ? 1 : 0;
-    for (const SlotRun& run : parts) iterations.insert(std::max(run.first - ahead, 0) / layers_of_iteration);
+    const bool is_norm_of_next = value == attn_norm.weight || value == attn_norm.bias;
+    for (const SlotRun& run : parts) {
+      iterations.insert(run.first / layers_of_iteration);
+      if (is_norm_of_next && run.first > 0) iterations.insert((run.first - 1) / layers_of_iteration);
+    }
   }
-  return {iterations.begin(), iterations.end()};
+  return iterations;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,8 @@ struct Parameters {
   ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
   ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
   ir::ValueId input_weight = ir::kNoValue, input_bias = ir::kNoValue;  // series: [C,F], [C]
-  // The norm of attention's input; slot N is the norm after the last layer, so that a layer ends with the
-  // next one's norm.
+  // The norms of the stream: slot l is that of attention's input in layer l, slot N the one after the last
+  // layer. One value, so that a loop may end with the next layer's norm (passes::rotate_norms).
   NormParameters attn_norm;                    // x N+1
   std::shared_ptr<const Attention> attention;  // with its own
   NormParameters mlp_norm;                     // of its input
@@ -63,8 +64,9 @@ struct Parameters {
   // `slot` counts those of the whole parameter; that of any other value stays as it is.
   ir::Use at(ir::ValueId value, ir::Slot slot) const;
   int layers_of_iteration = 1;
-  // The iterations of a loop over all layers with which parameters become others, ascending and with 0 first.
-  std::vector<int> first_iterations() const;
+  // The iterations of a loop over all layers with which parameters become others, 0 too, and perhaps one
+  // behind the last.
+  std::set<int> first_iterations() const;
 };
 
 // The start of norms' weights: with model.norm_offset it is 1.
