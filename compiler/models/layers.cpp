@@ -1,7 +1,7 @@
 #include "models/layers.h"
 
+#include "models/attention.h"
 #include "models/interface.h"
-#include "models/router.h"
 
 namespace hydrac::models {
 
@@ -31,7 +31,7 @@ Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use
 Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
   const Parameters& p = build.model.parameters;
   const Use input =
-      p.mlp_norm.exists() ? norm(block, build, middle, build.of_layer(), p.mlp_norm, "mlp_normed") : middle;
+      p.norms.mlp.exists() ? norm(block, build, middle, build.of_layer(), p.norms.mlp, "mlp_normed") : middle;
   return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
 }
 
@@ -54,7 +54,7 @@ struct Stream {
 Use stream_norm(ops::RegionBuilder& b, const Build& build, const Stream& stream, ir::Slot slot) {
   const Parameters& p = build.model.parameters;
   b.into(p.at(stream.normed, slot));
-  return norm(b, build, p.at(stream.residual, slot), slot, p.attn_norm, "normed");
+  return norm(b, build, p.at(stream.residual, slot), slot, p.norms.stream, "normed");
 }
 
 // One layer of those that the region loops over: from slot l of the stream to slot l + 1.
@@ -62,7 +62,7 @@ void add_block(const Build& build, ir::Region& region, const Stream& stream) {
   ops::RegionBuilder block(build.model.graph, region);
   block.enter("norm", "model.norm");
   const Use x = build.layer(stream.residual);
-  const bool has_norm = build.model.parameters.attn_norm.exists();
+  const bool has_norm = build.model.parameters.norms.stream.exists();
   const Use input = has_norm ? stream_norm(block, build, stream, build.of_layer()) : x;
   const Use middle =
       add_attention(block, build, x, whole_rows(block, build, input, true, "attn_input")).stream;
@@ -81,7 +81,7 @@ void add_routed_block(const Build& build, ir::Region& region, const Stream& slot
   chosen.chosen_positions = route.positions;
   chosen.places_in_cache = route.places_in_cache;
   const Use attention_input =
-      norm(block, build, x, build.of_layer(), build.model.parameters.attn_norm, "attn_normed");
+      norm(block, build, x, build.of_layer(), build.model.parameters.norms.stream, "attn_normed");
   const Attended attended = add_attention(block, chosen, x, attention_input);
   const Use from_mlp = mlp_of(block, chosen, attended.stream);
   block.enter("residual", "model.mod.capacity");
@@ -116,7 +116,7 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
   starts.erase(starts.lower_bound(iterations), starts.end());
   const Parameters& p = model.parameters;
   Stream stream{add_stream(build, "residual", exact_residual)};
-  if (p.attn_norm.exists()) stream.normed = add_stream(build, "normed", false);
+  if (p.norms.stream.exists()) stream.normed = add_stream(build, "normed", false);
 
   ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
   embed(input, build, build.fixed(stream.residual));
@@ -133,9 +133,9 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
     }
   }
   ops::RegionBuilder output(model.graph, add_region(function, "output", 0));
-  if (!p.final_norm.exists()) return {stream.residual, stream_norm(output, build, stream, {false, layers})};
+  if (!p.norms.last.exists()) return {stream.residual, stream_norm(output, build, stream, {false, layers})};
   return {stream.residual,
-          norm(output, build, build.fixed(stream.residual, layers), {}, p.final_norm, "normed")};
+          norm(output, build, build.fixed(stream.residual, layers), {}, p.norms.last, "normed")};
 }
 
 }  // namespace hydrac::models
