@@ -171,6 +171,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
   c.interface = model.interface;
   after("graph");
+  passes::rotate_norms(c.graph);
+  after("rotate-norms");
 
   // its gradients and its update
   const bool accumulates = spec::micro_batches_of_step(spec) > 1;

@@ -56,7 +56,7 @@ std::shared_ptr<const Attention> declare_attention(Declarer& declarer, const spe
 Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
   const Parameters& p = build.model.parameters;
   const Use out = p.attention->mix(b, build, x);
-  return branch_output(b, build, out, p.attn_output_norm, kAttentionResidualSite, "attn");
+  return branch_output(b, build, out, p.norms.attn_output, kAttentionResidualSite, "attn");
 }
 
 Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {

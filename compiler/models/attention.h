@@ -22,6 +22,9 @@ class Attention {
 // starts with `residual_deviation`.
 std::shared_ptr<const Attention> declare_attention(Declarer&, const spec::Model&, double residual_deviation);
 
+// Normed [B,T,C] -> what it adds to the stream.
+Use attention_block(ops::RegionBuilder&, const Build&, Use x);
+
 // What kinds of attention share.
 
 // Queries or keys [B,T,H,D] turned by their positions where the model has rope.

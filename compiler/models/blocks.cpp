@@ -1,4 +1,4 @@
-// Linear layers with their adapters, norm and residual dropout: what all blocks share.
+// Linear layers with their adapters and residual dropout: what all blocks share.
 #include "models/blocks.h"
 
 #include <stdexcept>
@@ -69,16 +69,6 @@ WithEarlier with_earlier(ops::RegionBuilder& b, const Build& build, Use x, int64
     return {ops::history_window(b, x, history, build.positions(), name + ".window"), count};
   ops::history_append(b, x, history, build.fixed(inputs.prompt_rows), build.fixed(inputs.prompt_ends));
   return {x};
-}
-
-Use norm(ops::RegionBuilder& b, const Build& build, Use x, ir::Slot slot, const NormParameters& p,
-         const std::string& name) {
-  const spec::Model& m = build.model.spec.model;
-  b.enter("norm", "model.norm");
-  const Use weight = build.model.parameters.at(p.weight, slot);
-  if (m.norm == spec::Norm::rmsnorm) return ops::rmsnorm(b, x, weight, m.norm_eps, name, m.norm_offset);
-  const Use bias = optional(build.model.parameters.at(p.bias, slot));
-  return ops::layernorm(b, x, weight, bias, m.norm_eps, name);
 }
 
 Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site, const std::string& name) {

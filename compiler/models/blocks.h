@@ -118,24 +118,12 @@ Use whole_rows(ops::RegionBuilder&, const Build&, Use x, bool of_terms, const st
 // sum, which is of all rows where they do not divide the stream.
 Use own_rows(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 Use sum_of_ranks(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
-// `slot`: of the norm's parameters.
-Use norm(ops::RegionBuilder&, const Build&, Use x, ir::Slot slot, const NormParameters&,
-         const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
 // A branch's output on its way to the stream: its norm, where the model has one, and dropout.
 Use branch_output(ops::RegionBuilder&, const Build&, Use x, const NormParameters&, Site site,
                   const std::string& name);
 
-Use embed(ops::RegionBuilder&, const Build&, Use into);  // [B,T] or [B,T,F] -> [B,T,C]
-Use attention_block(ops::RegionBuilder&, const Build&,
-                    Use x);  // normed [B,T,C] -> what it adds to the stream
-// Likewise. `name`: what the names of its values begin with; a block may have it several times.
-Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
-// The stream x [B,T,C] after attention -> after the mlp's passes, which goes into the stream's use `next`.
-Use add_recursions(ops::RegionBuilder&, const Build&, Use x, Use next);
-Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
 // Hidden states [..,T,C] of `segments` [..,T] are added to results.reply_embeddings, whose distances follow.
 void add_distances(ops::RegionBuilder&, const Model&, Use segments, Use hidden);
-Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
 
 }  // namespace hydrac::models

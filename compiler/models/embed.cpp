@@ -1,10 +1,30 @@
-// The model's input: token embedding or a projection of numeric features, learned positions, dropout.
+#include "models/embed.h"
+
 #include <cmath>
 
 #include "models/blocks.h"
+#include "models/declarer.h"
 #include "runtime/checkpoint/float_formats.h"
 
 namespace hydrac::models {
+
+EmbeddingParameters declare_embedding(Declarer& d, const spec::Model& m, int64_t vocab) {
+  const ir::Dim C{m.hidden_size, "C"};
+  EmbeddingParameters p;
+  if (m.input == spec::Input::tokens) {
+    p.tokens = d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
+                        {{d.named("token_embedding.weight"), 0, m.vocab_size}}, false,
+                        Declarer::Division::vocabulary);
+  } else {
+    p.features_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
+                                 {{"model.input_proj.weight"}}, false);
+    p.features_bias = d.vector("input.bias", C, 1, {ir::Init::Kind::zeros}, {{"model.input_proj.bias"}});
+  }
+  if (m.position == spec::Position::learned)
+    p.positions = d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1,
+                           m.initializer_range, {{d.named("position_embedding.weight")}}, false);
+  return p;
+}
 
 namespace {
 
@@ -12,7 +32,7 @@ namespace {
 // none.
 Use look_up(ops::RegionBuilder& b, const Build& build, Use into, const std::string& name) {
   const spec::Spec& spec = build.model.spec;
-  const Use table = build.fixed(build.model.parameters.token_embedding);
+  const Use table = build.fixed(build.model.parameters.embedding.tokens);
   const auto last = [&] {
     if (into.value != ir::kNoValue) b.into(into);
   };
@@ -32,9 +52,9 @@ Use look_up(ops::RegionBuilder& b, const Build& build, Use into, const std::stri
 
 Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   const Model& model = build.model;
-  const Parameters& p = model.parameters;
+  const EmbeddingParameters& p = model.parameters.embedding;
   const bool drops = build.trains() && model.spec.model.dropout > 0;
-  const bool positions = p.position_embedding != ir::kNoValue;
+  const bool positions = p.positions != ir::kNoValue;
   auto last = [&](bool is_last) {
     if (is_last) b.into(into);
   };
@@ -57,14 +77,13 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
     x = look_up(b, build, is_looked_up_last ? into : Use{}, "embedding");
   } else {
     last(is_looked_up_last);
-    x = ops::linear(b, build.fixed(model.graph.inputs.features), build.fixed(p.input_weight),
-                    build.fixed(p.input_bias), "embedding");
+    x = ops::linear(b, build.fixed(model.graph.inputs.features), build.fixed(p.features_weight),
+                    build.fixed(p.features_bias), "embedding");
   }
   if (positions) {
     b.enter("embedding", "model.position");
     last(!drops && !cuts);
-    x = ops::position_embedding(b, x, build.fixed(p.position_embedding), "embedding.positioned",
-                                build.positions());
+    x = ops::position_embedding(b, x, build.fixed(p.positions), "embedding.positioned", build.positions());
   }
   if (cuts) {
     b.enter("embedding", kDividedStream);

@@ -1,15 +1,28 @@
-// The model's output and its loss.
+#include "models/head.h"
+
 #include "models/blocks.h"
+#include "models/declarer.h"
 
 namespace hydrac::models {
 
+HeadParameters declare_head(Declarer& d, const spec::Model& m, int64_t vocab, ValueId token_embedding) {
+  const ir::Dim C{m.hidden_size, "C"}, outputs{m.num_labels, "O"};
+  const double deviation = m.initializer_range;
+  if (m.head != spec::Head::language_model)
+    return {d.matrix("head.weight", {outputs, C}, 1, deviation, {{"score.weight"}}, false),
+            d.vector("head.bias", outputs, 1, {ir::Init::Kind::zeros}, {{"score.bias"}})};
+  if (m.tie_word_embeddings) return {token_embedding};
+  return {d.matrix("head.weight", {{vocab, "V"}, C}, 1, deviation,
+                   {{d.named("head.weight"), 0, m.vocab_size}}, false, Declarer::Division::vocabulary)};
+}
+
 Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
-  const Parameters& p = build.model.parameters;
+  const HeadParameters& p = build.model.parameters.head;
   b.enter("head", "model.head");
   const bool has_parts = build.model.spec.model.head == spec::Head::language_model;
   hidden = whole_rows(b, build, hidden, has_parts, "head_input");
   b.asked_for_by("model.head");
-  return ops::linear(b, hidden, build.fixed(p.head_weight), optional(build.fixed(p.head_bias)), "logits",
+  return ops::linear(b, hidden, build.fixed(p.weight), optional(build.fixed(p.bias)), "logits",
                      has_parts && !build.divides_stream() ? build.tensor_ranks() : 1);
 }
 

@@ -1,9 +1,7 @@
 #include "models/layers.h"
 
-#include <algorithm>
-
+#include "models/attention.h"
 #include "models/interface.h"
-#include "models/router.h"
 
 namespace hydrac::models {
 
@@ -33,7 +31,7 @@ Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use
 Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
   const Parameters& p = build.model.parameters;
   const Use input =
-      p.mlp_norm.exists() ? norm(block, build, middle, build.of_layer(), p.mlp_norm, "mlp_normed") : middle;
+      p.norms.mlp.exists() ? norm(block, build, middle, build.of_layer(), p.norms.mlp, "mlp_normed") : middle;
   return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
 }
 
@@ -46,34 +44,33 @@ Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next)
   return ops::add(block, middle, from_mlp, "residual");
 }
 
-// The stream and, where layers have norms of their input, its norm: each with a slot in front of each layer
-// and one behind the last. A layer's norm stands at the end of the layer before, where it is one kernel with
-// the sum.
+// The residual stream, with a slot in front of each layer and one behind the last, and of each the norm that
+// the layer, or the head, begins with.
 struct Stream {
   ValueId residual = ir::kNoValue, normed = ir::kNoValue;
 };
 
-void add_norm_of_next(ops::RegionBuilder& block, const Build& build, Use x, const Stream& stream) {
-  const NormParameters& p = build.model.parameters.attn_norm;
-  if (!p.exists()) return;
-  block.into(build.layer(stream.normed, 1));
-  norm(block, build, x, build.of_layer(1), p, "normed");
+// The norm of the stream in that slot.
+Use stream_norm(ops::RegionBuilder& b, const Build& build, const Stream& stream, ir::Slot slot) {
+  const Parameters& p = build.model.parameters;
+  b.into(p.at(stream.normed, slot));
+  return norm(b, build, p.at(stream.residual, slot), slot, p.norms.stream, "normed");
 }
 
-// One layer of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
+// One layer of those that the region loops over: from slot l of the stream to slot l + 1.
 void add_block(const Build& build, ir::Region& region, const Stream& stream) {
   ops::RegionBuilder block(build.model.graph, region);
   block.enter("norm", "model.norm");
-  const bool has_norm = build.model.parameters.attn_norm.exists();
-  const Use input = build.layer(has_norm ? stream.normed : stream.residual);
-  const Use attention_input = whole_rows(block, build, input, true, "attn_input");
-  const Use middle = add_attention(block, build, build.layer(stream.residual), attention_input).stream;
-  const Use next = add_mlp(block, build, middle, build.layer(stream.residual, 1));
-  if (!build.is_routed(1)) add_norm_of_next(block, build, next, stream);
+  const Use x = build.layer(stream.residual);
+  const bool has_norm = build.model.parameters.norms.stream.exists();
+  const Use input = has_norm ? stream_norm(block, build, stream, build.of_layer()) : x;
+  const Use middle =
+      add_attention(block, build, x, whole_rows(block, build, input, true, "attn_input")).stream;
+  add_mlp(block, build, middle, build.layer(stream.residual, 1));
 }
 
 // The same of a layer that computes the tokens its router chooses. Their sum of both parts, times the score's
-// sigmoid, is added to the stream; the others pass by. Their norm is taken of them alone.
+// sigmoid, is added to the stream; the others pass by.
 void add_routed_block(const Build& build, ir::Region& region, const Stream& slots) {
   ops::RegionBuilder block(build.model.graph, region);
   const Use stream = build.layer(slots.residual);
@@ -84,7 +81,7 @@ void add_routed_block(const Build& build, ir::Region& region, const Stream& slot
   chosen.chosen_positions = route.positions;
   chosen.places_in_cache = route.places_in_cache;
   const Use attention_input =
-      norm(block, build, x, build.of_layer(), build.model.parameters.attn_norm, "attn_normed");
+      norm(block, build, x, build.of_layer(), build.model.parameters.norms.stream, "attn_normed");
   const Attended attended = add_attention(block, chosen, x, attention_input);
   const Use from_mlp = mlp_of(block, chosen, attended.stream);
   block.enter("residual", "model.mod.capacity");
@@ -92,8 +89,7 @@ void add_routed_block(const Build& build, ir::Region& region, const Stream& slot
   const Use gated = ops::gate_rows(block, sum, route.score, "gated");
   const Use added = ops::spread_tokens(block, gated, route.choice, "spread");
   block.into(build.layer(slots.residual, 1));
-  const Use next = ops::add(block, stream, added, "residual");
-  add_norm_of_next(block, build, next, slots);
+  ops::add(block, stream, added, "residual");
 }
 
 ValueId add_stream(const Build& build, const std::string& name, bool exact) {
@@ -115,26 +111,18 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
   const int step = model.parameters.layers_of_iteration;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers), iterations = layers / step;
   const bool exact_residual = model.spec.optimizations.residual == spec::ResidualType::fp32;
-  const std::vector<int> starts = [&] {
-    std::vector<int> all = model.parameters.first_iterations();
-    if (const auto at = std::ranges::lower_bound(all, cut);
-        cut < iterations && (at == all.end() || *at != cut))
-      all.insert(at, cut);
-    return all;
-  }();
+  std::set<int> starts = model.parameters.first_iterations();
+  starts.insert(cut);
+  starts.erase(starts.lower_bound(iterations), starts.end());
   const Parameters& p = model.parameters;
   Stream stream{add_stream(build, "residual", exact_residual)};
-  if (p.attn_norm.exists()) stream.normed = add_stream(build, "normed", false);
+  if (p.norms.stream.exists()) stream.normed = add_stream(build, "normed", false);
 
   ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
-  const Use first = embed(input, build, build.fixed(stream.residual));
-  if (p.attn_norm.exists()) {
-    input.into(build.fixed(stream.normed));
-    norm(input, build, first, {}, p.attn_norm, "normed");
-  }
+  embed(input, build, build.fixed(stream.residual));
 
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : iterations;
+  for (auto start = starts.begin(); start != starts.end(); ++start) {
+    const int first = *start, end = std::next(start) == starts.end() ? iterations : *std::next(start);
     const std::string name = starts.size() == 1 ? "block" : "block" + std::to_string(first);
     ir::Region& region = add_region(function, name, end - first);
     region.first_layer = first;
@@ -144,10 +132,10 @@ Hidden hidden_states(const Build& build, ir::Function& function, int cut) {
       (part.is_routed() ? add_routed_block : add_block)(part, region, stream);
     }
   }
-  if (!p.final_norm.exists()) return {stream.residual, build.fixed(stream.normed, layers)};
   ops::RegionBuilder output(model.graph, add_region(function, "output", 0));
+  if (!p.norms.last.exists()) return {stream.residual, stream_norm(output, build, stream, {false, layers})};
   return {stream.residual,
-          norm(output, build, build.fixed(stream.residual, layers), {}, p.final_norm, "normed")};
+          norm(output, build, build.fixed(stream.residual, layers), {}, p.norms.last, "normed")};
 }
 
 }  // namespace hydrac::models

@@ -12,9 +12,9 @@ struct Hidden {
   Use last;
 };
 
-// From the inputs to the normed output of the last layer. The function's regions are "input" and
-// "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike; a loop
-// begins at iteration `cut` too.
+// From the inputs to the normed output of the last layer. The function's regions are "input", "block" and
+// "output"; where some layers' parameters are frozen, there is a loop for each run of layers that are alike,
+// also behind passes::rotate_norms. A loop begins at iteration `cut` too.
 Hidden hidden_states(const Build&, ir::Function&, int cut = 0);
 
 }  // namespace hydrac::models

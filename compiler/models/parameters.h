@@ -3,11 +3,18 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "models/adapter.h"
+#include "models/embed.h"
+#include "models/head.h"
+#include "models/mlp.h"
+#include "models/norm.h"
+#include "models/recursions.h"
+#include "models/router.h"
 #include "spec/spec.h"
 
 namespace hydrac::models {
@@ -25,50 +32,27 @@ struct SlotRun {
   }
 };
 
-struct NormParameters {
-  ir::ValueId weight = ir::kNoValue, bias = ir::kNoValue;  // [C]
-  bool exists() const { return weight != ir::kNoValue; }
-};
-
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
 // Matrices are [out, in]. Of a parameter whose layers are not all alike (frozen or trained, dense or routed),
 // it is the value of the first run of those that are; at() finds the others.
 struct Parameters {
-  ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
-  ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
-  ir::ValueId input_weight = ir::kNoValue, input_bias = ir::kNoValue;  // series: [C,F], [C]
-  // The norm of attention's input; slot N is the norm after the last layer, so that a layer ends with the
-  // next one's norm.
-  NormParameters attn_norm;                    // x N+1
+  EmbeddingParameters embedding;
   std::shared_ptr<const Attention> attention;  // with its own
-  NormParameters mlp_norm;                     // of its input
-  NormParameters attn_output_norm, mlp_output_norm;
-  NormParameters final_norm;  // after the last layer, where layers have no norms of their input
-  ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
-  ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
-  // Of a mixture of recursions: the router's [C] and [1], and a vector [C] that is added to the stream for
-  // each pass.
-  struct Recursions {
-    ir::ValueId router_weight = ir::kNoValue, router_bias = ir::kNoValue;
-    std::vector<ir::ValueId> embeddings;
-  } recursions;
-  ir::ValueId router_weight = ir::kNoValue;  // [C], of routed layers, as are those of
-  ir::ValueId predictor_weight = ir::kNoValue,
-              predictor_bias = ir::kNoValue;  // what predicts its choice: [C], [1]
-  ir::ValueId head_weight = ir::kNoValue,
-              head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
+  MlpParameters mlp;
+  RecursionParameters recursions;
+  Norms norms;
+  RouterParameters router;
+  HeadParameters head;
   std::map<ir::ValueId, std::vector<SlotRun>> runs;
   std::map<ir::ValueId, Adapter> adapters;  // by the matrix that they adapt
 
   // `slot` counts those of the whole parameter; that of any other value stays as it is.
   ir::Use at(ir::ValueId value, ir::Slot slot) const;
   int layers_of_iteration = 1;
-  // The iterations of a loop over all layers with which parameters become others, ascending and with 0 first.
-  std::vector<int> first_iterations() const;
+  // The iterations of a loop over all layers with which parameters become others, 0 too, and perhaps one
+  // behind the last.
+  std::set<int> first_iterations() const;
 };
-
-// The start of norms' weights: with model.norm_offset it is 1.
-ir::Init norm_start(const spec::Model&);
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 

@@ -1,9 +1,25 @@
-// A mixture of recursions (Bae et al., 2025), where attention runs once: after it, each token takes one to R
-// passes through the block's mlp, of the same weights. All passes compute all tokens; where a token's last
-// pass is over, what later ones make of it is left out.
+#include "models/recursions.h"
+
 #include "models/blocks.h"
+#include "models/declarer.h"
 
 namespace hydrac::models {
+
+RecursionParameters declare_recursions(Declarer& d, const spec::Model& m) {
+  const std::string at = "model.layers.{}.mor.";
+  const ir::Dim C{m.hidden_size, "C"};
+  const int layers = static_cast<int>(m.num_hidden_layers);
+  const ir::Init normal{ir::Init::Kind::normal, m.initializer_range};
+  RecursionParameters p;
+  p.router_weight = d.vector("router.weight", C, layers, normal, {{at + "router.weight"}});
+  p.router_bias = d.vector("router.bias", {1, "1"}, layers, {ir::Init::Kind::zeros}, {{at + "router.bias"}});
+  for (int64_t pass = 0; pass < m.mor.recursions; ++pass) {
+    const std::string number = std::to_string(pass);
+    p.embeddings.push_back(d.vector("recursion_embedding." + number, C, layers, normal,
+                                    {{at + "recursion_embeddings." + number}}));
+  }
+  return p;
+}
 
 namespace {
 
@@ -26,22 +42,22 @@ void add_router_loss(ops::RegionBuilder& b, const Build& build, Use logit, Use d
 }  // namespace
 
 Use add_recursions(ops::RegionBuilder& b, const Build& build, Use x, Use next) {
-  const Parameters& p = build.model.parameters;
+  const RecursionParameters& p = build.model.parameters.recursions;
   const bool exact = b.value(next).exact;
   const auto stream = [&](Use use) { return exact ? b.exact(use) : use; };
   b.enter("router", kOrigin);
-  const Use logit = ops::token_score(b, x, build.layer(p.recursions.router_weight),
-                                     build.layer(p.recursions.router_bias), "router.logit");
+  const Use logit =
+      ops::token_score(b, x, build.layer(p.router_weight), build.layer(p.router_bias), "router.logit");
   const Use kept = build.generates() ? Use{} : build.layer(build.model.interface.token_depths);
   const ops::Depths depths =
       ops::recursion_depth(b, logit, build.model.spec.model.mor.recursions, "token", kept);
   add_router_loss(b, build, logit, depths.depth);
-  const std::vector<ir::ValueId>& embeddings = p.recursions.embeddings;
-  for (size_t pass = 0; pass < embeddings.size(); ++pass) {
+  for (size_t pass = 0; pass < p.embeddings.size(); ++pass) {
     const std::string suffix = pass == 0 ? "" : "." + std::to_string(pass);
     b.enter("norm", kOrigin);
-    const Use embedded = stream(ops::bias_add(b, x, build.layer(embeddings[pass]), "recursion" + suffix));
-    const Use normed = norm(b, build, embedded, build.of_layer(), p.mlp_norm, "mlp_normed" + suffix);
+    const Use embedded = stream(ops::bias_add(b, x, build.layer(p.embeddings[pass]), "recursion" + suffix));
+    const Use normed =
+        norm(b, build, embedded, build.of_layer(), build.model.parameters.norms.mlp, "mlp_normed" + suffix);
     const Use added = mlp_block(b, build, normed, "mlp" + suffix);
     b.enter("residual", kOrigin);
     const std::string name = "residual_pass" + suffix;

@@ -1,12 +1,24 @@
 #include "models/router.h"
 
+#include "models/blocks.h"
+#include "models/declarer.h"
+
 namespace hydrac::models {
+
+RouterParameters declare_router(Declarer& d, const spec::Model& m) {
+  const ir::Init normal{ir::Init::Kind::normal, m.initializer_range};
+  const ir::Dim C{m.hidden_size, "C"};
+  const std::string at = "model.layers.{}.router.";
+  return {d.vector_of_routed("router.weight", C, normal, at + "weight"),
+          d.vector_of_routed("predictor.weight", C, normal, at + "predictor.weight"),
+          d.vector_of_routed("predictor.bias", {1, "1"}, {ir::Init::Kind::zeros}, at + "predictor.bias")};
+}
 
 namespace {
 
 // What the predictor says of each token, from the token alone: [B,T]. What made x does not learn of it.
 Use predictor_logits(ops::RegionBuilder& b, const Build& build, Use x) {
-  const Parameters& p = build.model.parameters;
+  const RouterParameters& p = build.model.parameters.router;
   b.enter("router", "model.mod.predictor_weight");
   return ops::token_score(b, x, build.layer(p.predictor_weight), build.layer(p.predictor_bias),
                           "predictor.logits", true);
@@ -59,7 +71,7 @@ Route chosen_route(ops::RegionBuilder& b, const Build& build, Use scores) {
 Route route_tokens(ops::RegionBuilder& b, const Build& build, Use x) {
   b.enter("router", "model.mod.capacity");
   const Use scores =
-      ops::token_score(b, x, build.layer(build.model.parameters.router_weight), {}, "router.scores");
+      ops::token_score(b, x, build.layer(build.model.parameters.router.weight), {}, "router.scores");
   Route route = build.generates() ? predicted_route(b, build, x) : chosen_route(b, build, scores);
   b.enter("router", "model.mod.capacity");
   route.score = taken(b, scores, route.choice, "router.chosen_scores");

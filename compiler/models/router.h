@@ -1,8 +1,15 @@
 // The router of a layer that computes some tokens of a sequence (model.mod).
 #pragma once
-#include "models/blocks.h"
+#include "models/component.h"
 
 namespace hydrac::models {
+
+// Of routed layers.
+struct RouterParameters {
+  ValueId weight = ir::kNoValue;                                           // [C]
+  ValueId predictor_weight = ir::kNoValue, predictor_bias = ir::kNoValue;  // of its choice: [C], [1]
+};
+RouterParameters declare_router(Declarer&, const spec::Model&);
 
 struct Route {
   ops::TokenChoice choice;

@@ -1,7 +1,4 @@
 // The decoder-only transformer of a spec as graph functions.
-//
-// A block ends with the norm that the next one starts with (the last block's is the final norm), so the
-// residual add and the norm that follows it are neighbours in one region and become one kernel.
 #pragma once
 #include <map>
 #include <optional>

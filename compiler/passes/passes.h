@@ -30,6 +30,13 @@ struct RecomputeChoice {
 std::string to_string(const RecomputeChoice& choice);  // as optimizations.recompute is written
 std::string in_words(const RecomputeChoice& choice);   // "[norm, act] in 3 layers"
 
+// Needs op-level nodes before autodiff, and loops that are cut where the norms that they begin with change
+// their parameters. Where a loop and the region behind it begin with norms into slots of one value, the norm
+// moves to the end of the iteration before, and the first iteration's to the region before the loop: behind
+// the residual sum that it reads, with which it becomes one kernel. A region left without nodes disappears.
+// Afterwards that value is handed from one iteration to the next, as autodiff needs it. Bits do not change.
+void rotate_norms(ir::Graph& graph);
+
 // Needs op-level nodes of "micro_step", differentiated, where no loop has layers both below and above
 // choice.layers (models::build_micro_step). Backward loops of layers that recompute get copies of the forward
 // nodes whose outputs are not kept, and read those copies.

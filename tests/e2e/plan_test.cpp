@@ -142,16 +142,16 @@ TEST(Json, OfAProgramThatDoesNotFitSaysSo) {
 TEST(Plan, DumpWritesTheStagesInOrderAndMarksTheUnchanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "stages"}).code, 0);
-  const Words stages = {"01-graph.txt",      "02-autodiff.txt",    "03-recompute.txt", "04-precision.txt",
-                        "05-chunk-head.txt", "06-layout.txt",      "07-expand.txt",    "08-dead-code.txt",
-                        "09-fuse.txt",       "10-dead-stores.txt", "11-in-place.txt",  "12-program.txt",
-                        "13-plan.txt"};
+  const Words stages = {"01-graph.txt",     "02-rotate-norms.txt", "03-autodiff.txt",    "04-recompute.txt",
+                        "05-precision.txt", "06-chunk-head.txt",   "07-layout.txt",      "08-expand.txt",
+                        "09-dead-code.txt", "10-fuse.txt",         "11-dead-stores.txt", "12-in-place.txt",
+                        "13-program.txt",   "14-plan.txt"};
   EXPECT_EQ(files_below(place / "stages"), stages);
-  EXPECT_EQ(slurp(place / "stages/05-chunk-head.txt"), "unchanged\n");
-  EXPECT_EQ(slurp(place / "stages/03-recompute.txt"), "unchanged\n");
+  EXPECT_EQ(slurp(place / "stages/06-chunk-head.txt"), "unchanged\n");
+  EXPECT_EQ(slurp(place / "stages/04-recompute.txt"), "unchanged\n");
   for (const std::string& stage : stages) EXPECT_GT(slurp(place / ("stages/" + stage)).size(), 5u) << stage;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "block", "optimizations.recompute=block"}).code, 0);
-  EXPECT_GT(slurp(place / "block/03-recompute.txt").size(), 100u);
+  EXPECT_GT(slurp(place / "block/04-recompute.txt").size(), 100u);
   EXPECT_EQ(slurp(place / "block/01-graph.txt"), slurp(place / "stages/01-graph.txt"));
 }
 

@@ -60,18 +60,19 @@ spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overri
 SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(given)) {
   model = std::make_unique<models::Model>(models::declare_model(graph, spec));
   models::build_micro_step(*model, stages.recompute.layers);
-  autodiff::differentiate(graph, graph.function("micro_step"), {stages.accumulate});
-  models::advance_randomness(*model);
-  pack =
-      models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, stages.activations));
   if (stages.all_functions) {
-    optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);
     if (spec::has_objective(spec)) models::build_score(*model);
     if (spec::encoder_of_replies(spec)) models::build_embed(*model);
     if (model->graph.results.base_target_losses != ir::kNoValue) models::build_score_base(*model);
     if (model->graph.inputs.prompt != ir::kNoValue) models::build_generate(*model);
   }
+  if (stages.rotate_norms) passes::rotate_norms(graph);
+  autodiff::differentiate(graph, graph.function("micro_step"), {stages.accumulate});
+  models::advance_randomness(*model);
+  pack =
+      models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, stages.activations));
+  if (stages.all_functions) optimizers::build_update(*model, pack, stages.loss_scaling);
   passes::recompute(graph, stages.recompute, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);

@@ -27,6 +27,7 @@ struct Stages {
   passes::RecomputeChoice recompute;
   bool accumulate = false;     // several micro-batches a step
   bool all_functions = false;  // update, evaluate and generate beside micro_step
+  bool rotate_norms = true;    // without it autodiff's part of the graph is worth nothing
   bool fuse = false;
   bool in_place = false;
   std::optional<passes::HeadParts> head_parts = {};  // the head in parts

@@ -29,6 +29,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
   if (model.graph.results.logits != ir::kNoValue) models::build_generate(model);
+  passes::rotate_norms(graph);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
   if (models::has_nf4_base(spec)) models::keep_as_nf4(graph);
   pack = models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
