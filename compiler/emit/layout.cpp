@@ -1,29 +1,27 @@
 #include "emit/layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <functional>
 #include <map>
-#include <stdexcept>
 
 #include "codegen/number_text.h"
 #include "emit/layout_text.h"
 #include "emit/sizes.h"
 #include "emit/split_layout.h"
-#include "models/adapter.h"
-#include "models/pack.h"
 #include "models/parameters.h"
-#include "optimizers/loss_scale.h"
-#include "targets/executable/checkpoint_tensors.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
 
 using codegen::number_text;
 
-void LayoutText::place(const std::string& member, ir::ValueId id) {
+void LayoutText::set(std::string_view member, int64_t number, std::string_view text) {
+  if (number != 0)
+    out_.line(fmt::format("layout.{} = {};", member, text.empty() ? std::to_string(number) : text));
+}
+
+void LayoutText::place(std::string_view member, ir::ValueId id) {
   if (id == ir::kNoValue) return;
   const bool scalar = element_count(value(id).shape) == 1;
   out_.line(fmt::format("layout.{} = place({}{});", member, tensor(id),
@@ -31,74 +29,71 @@ void LayoutText::place(const std::string& member, ir::ValueId id) {
 }
 
 void LayoutText::inputs() {
-  const ir::InputPorts& inputs = compiled_.graph.inputs;
-#define HYDRAC_INPUT(name) place("inputs." #name, inputs.name);
+  const runtime::InputPlaces& inputs = layout_.inputs;
+#define HYDRAC_INPUT(name) place("inputs." #name, compiled_.graph.inputs.name);
 #include "runtime/program/ports.def"
-  if (inputs.token_order != ir::kNoValue) out_.line("layout.inputs.token_ids = V;");
-  if (inputs.position_order != ir::kNoValue) {
+  set("inputs.token_ids", inputs.token_ids, "V");
+  if (inputs.position_order) {
     const ir::Dim positions = value(compiled_.graph.find("position_embedding")).shape[0];
-    out_.line(fmt::format("layout.inputs.position_ids = {};", size_text(dimensions_, positions)));
+    set("inputs.position_ids", inputs.position_ids, size_text(dimensions_, positions));
   }
-  if (compiled_.spec.parallel.tensor > 1) {
-    out_.line(fmt::format("layout.inputs.own_ids = {};", models::own_vocab_rows(compiled_.spec)));
-    if (compiled_.spec.model.head == spec::Head::language_model)
-      out_.line("layout.inputs.own_targets = true;");
-  }
+  set("inputs.own_ids", inputs.own_ids);
+  set("inputs.own_targets", inputs.own_targets, "true");
   out_.line("");
 }
 
 void LayoutText::state() {
-  const ir::StatePorts& state = compiled_.graph.state;
-#define HYDRAC_STATE(name) place("state." #name, state.name);
+  const runtime::StatePlaces& state = layout_.state;
+#define HYDRAC_STATE(name) place("state." #name, compiled_.graph.state.name);
 #include "runtime/program/ports.def"
-  if (state.loss_scale != ir::kNoValue)
+  if (state.loss_scale)
     out_.line(
-        fmt::format("layout.state.initial_loss_scale = {};", number_text(optimizers::LossScaling{}.initial)));
-  if (state.rate_digits != ir::kNoValue) {
-    const auto rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
-    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(rate.digits),
-                          number_text(rate.unit)));
-  }
+        fmt::format("layout.state.initial_loss_scale = {};", number_text(double{state.initial_loss_scale})));
+  if (state.rate_digits)
+    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", number_text(state.initial_rate.digits),
+                          number_text(state.initial_rate.unit)));
   out_.line("");
 }
 
 void LayoutText::results() {
-  const ir::ResultPorts& results = compiled_.graph.results;
-#define HYDRAC_RESULT(name) place("results." #name, results.name);
+#define HYDRAC_RESULT(name) place("results." #name, compiled_.graph.results.name);
 #include "runtime/program/ports.def"
-  if (results.logits != ir::kNoValue || results.next_logits != ir::kNoValue)
-    out_.line("layout.results.vocab_size = kVocabSize;");
-  for (const auto& [text, id] : compiled_.graph.metrics)
-    out_.line(fmt::format("layout.metrics.push_back({{{{\"{}\", \"{}\", {}}}, place({})}});", text.name,
-                          text.label, text.decimals, tensor(id)));
+  set("results.vocab_size", layout_.results.vocab_size, "kVocabSize");
+  for (const auto& [text, id] : compiled_.graph.metrics) {
+    const bool usual = text.importance == 0 && text.group == runtime::MetricText{}.group;
+    out_.line(fmt::format("layout.metrics.push_back({{{{\"{}\", \"{}\", {}{}}}, place({})}});", text.name,
+                          text.label, text.decimals,
+                          usual ? "" : fmt::format(", {}, \"{}\"", text.importance, text.group), tensor(id)));
+  }
   out_.line("");
 }
 
 // An objective samples replies with a cache.
 void LayoutText::replies() {
+  const runtime::CacheShape& cache = layout_.cache;
+  if (cache.sequences == 0) return;
   const ir::Graph& graph = compiled_.graph;
-  out_.line(fmt::format("layout.reply_micro_batches = {};", spec::sampled_micro_batches(compiled_.spec)));
+  set("reply_micro_batches", layout_.reply_micro_batches);
   const ir::Shape& prompts = value(graph.inputs.prompts).shape;
-  const ir::ValueId top = graph.results.top_values;
-  out_.line(fmt::format("layout.cache = {{{}, {}, {}{}}};",
-                        size_text(dimensions_, value(graph.inputs.next_tokens).shape[0]),
-                        size_text(dimensions_, prompts[0]), size_text(dimensions_, prompts[1]),
-                        top == ir::kNoValue ? "" : ", " + size_text(dimensions_, value(top).shape[1])));
+  out_.line(fmt::format(
+      "layout.cache = {{{}, {}, {}{}}};", size_text(dimensions_, value(graph.inputs.next_tokens).shape[0]),
+      size_text(dimensions_, prompts[0]), size_text(dimensions_, prompts[1]),
+      cache.top == 0 ? "" : ", " + size_text(dimensions_, value(graph.results.top_values).shape[1])));
+  set("cache.pages", cache.pages);
+  set("cache.page_tokens", cache.page_tokens);
+  set("cache.pages_of_sequence", cache.pages_of_sequence);
   out_.line("");
 }
 
 void LayoutText::rope() {
-  const models::Interface& io = compiled_.interface;
-  if (io.rope_cos == ir::kNoValue) return;
-  const spec::Model& m = compiled_.spec.model;
-  const spec::RopeScaling& s = m.rope_scaling;
-  const std::string elements = elements_text(dimensions_, value(io.rope_cos).shape);
+  if (!layout_.rope) return;
+  const runtime::RopeScaling& s = layout_.rope->scaling;
   out_.line("layout.rope.emplace();");
-  out_.line(fmt::format("layout.rope->cos = place({}, {});", tensor(io.rope_cos), elements));
-  out_.line(fmt::format("layout.rope->sin = place({}, {});", tensor(io.rope_sin), elements));
-  out_.line("layout.rope->tokens = T;");
-  out_.line("layout.rope->head_dim = D;");
-  out_.line(fmt::format("layout.rope->theta = {};", number_text(m.rope_theta)));
+  place("rope->cos", compiled_.interface.rope_cos);
+  place("rope->sin", compiled_.interface.rope_sin);
+  set("rope->tokens", layout_.rope->tokens, "T");
+  set("rope->head_dim", layout_.rope->head_dim, "D");
+  out_.line(fmt::format("layout.rope->theta = {};", number_text(layout_.rope->theta)));
   if (s.factor != 1) {
     out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor),
                           number_text(s.low_freq_factor), number_text(s.high_freq_factor),
@@ -136,48 +131,49 @@ void LayoutText::flop() {
 }
 
 void LayoutText::exchange() {
-  if (compiled_.plan.exchange_bytes == 0) return;
+  if (layout_.exchange.bytes == 0) return;
   out_.line(fmt::format("layout.exchange = {{hydrac::runtime::ExchangePlace::By::{}, kExchangeOffset,",
-                        compiled_.spec.parallel.exchange == spec::Exchange::copies ? "copies" : "automatic"));
+                        layout_.exchange.by == runtime::ExchangePlace::By::copies ? "copies" : "automatic"));
   out_.line("                   kExchangeBytes};");
+}
+
+void LayoutText::memory() {
+  set("arena_bytes", layout_.arena_bytes, "kArenaBytes");
+  set("persistent_bytes", layout_.persistent_bytes, "kPersistentBytes");
+  set("host_bytes", layout_.host_bytes, "kHostBytes");
+  set("kept_bytes", layout_.kept_bytes, "kKeptBytes");
+  exchange();
+  set("input_bytes", layout_.input_bytes, "kInputBytes");
+  set("gradient_accumulation_steps", layout_.gradient_accumulation_steps);
+  set("context_length", layout_.context_length, "T");
+  if (layout_.tensor_ranks > 1) {
+    set("tensor_ranks", layout_.tensor_ranks);
+    set("stream_rows", layout_.stream_rows, "Tokens");
+    set("vocabulary", layout_.vocabulary, "kVocabSize");
+  }
+  out_.line("");
 }
 
 std::string LayoutText::print() {
   out_.open("ProgramLayout program_layout() {");
   out_.line("const Memory m(nullptr);");
   out_.line("ProgramLayout layout;");
-  out_.line("layout.arena_bytes = kArenaBytes;");
-  out_.line("layout.persistent_bytes = kPersistentBytes;");
-  if (compiled_.plan.host_bytes > 0) out_.line("layout.host_bytes = kHostBytes;");
-  if (compiled_.plan.kept_bytes > 0) out_.line("layout.kept_bytes = kKeptBytes;");
-  exchange();
-  out_.line("layout.input_bytes = kInputBytes;");
-  out_.line(
-      fmt::format("layout.gradient_accumulation_steps = {};", spec::micro_batches_of_step(compiled_.spec)));
-  out_.line("layout.context_length = T;");
-  if (compiled_.spec.parallel.tensor > 1) {
-    out_.line(fmt::format("layout.tensor_ranks = {};", compiled_.spec.parallel.tensor));
-    if (compiled_.graph.state.first_row != ir::kNoValue) out_.line("layout.stream_rows = Tokens;");
-    if (compiled_.spec.model.vocab_size > 0) out_.line("layout.vocabulary = kVocabSize;");
-  }
-  out_.line("");
+  memory();
   inputs();
   state();
   results();
-  if (spec::has_objective(compiled_.spec)) replies();
-  out_.line(fmt::format("layout.seed = {};", static_cast<uint32_t>(compiled_.spec.train.seed)));
+  replies();
+  out_.line(fmt::format("layout.seed = {};", layout_.seed));
   define_splits(out_, compiled_, dimensions_, tensors_);
   starts();
   rope();
   checkpoint();
-  if (spec::encoder_of_replies(compiled_.spec)) text_encoder();
+  text_encoder();
   optimizer_state();
   divided();
   gradients();
-  const bool copies = std::ranges::any_of(compiled_.program.functions,
-                                          [](const program::Function& f) { return f.name == "load"; });
-  if (copies) out_.line("layout.working_copies = true;");
-  if (compiled_.pack.shards_weights) out_.line("layout.gathers_weights = true;");
+  set("working_copies", layout_.working_copies, "true");
+  set("gathers_weights", layout_.gathers_weights, "true");
   flop();
   out_.line("// For messages: what each call reads and makes, and the key of the spec that it comes from.");
   // An #include begins its line.

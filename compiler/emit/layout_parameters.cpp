@@ -6,36 +6,33 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <stdexcept>
 
 #include "codegen/number_text.h"
 #include "emit/sizes.h"
 #include "emit/split_layout.h"
-#include "models/adapter.h"
 #include "models/pack.h"
 #include "models/parameters.h"
-#include "optimizers/loss_scale.h"
 #include "targets/executable/checkpoint_tensors.h"
-#include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
 
 namespace {
 
+using runtime::ParameterStart;
+
 // As runtime::Starts calls them.
-std::string start_name(ir::Init::Kind kind) {
+std::string start_name(ParameterStart::Kind kind) {
   switch (kind) {
-    case ir::Init::Kind::zeros:
+    case ParameterStart::Kind::zeros:
       return "zeros";
-    case ir::Init::Kind::ones:
+    case ParameterStart::Kind::ones:
       return "ones";
-    case ir::Init::Kind::constant:
+    case ParameterStart::Kind::constant:
       return "constant";
-    case ir::Init::Kind::normal:
+    case ParameterStart::Kind::normal:
       return "normal";
-    case ir::Init::Kind::uniform:
+    case ParameterStart::Kind::uniform:
       return "uniform";
   }
   throw std::logic_error("a start that no parameter has");
@@ -45,6 +42,7 @@ std::string start_name(ir::Init::Kind kind) {
 
 // Each layer of a tensor of the files is rows of a slot.
 void LayoutText::text_encoder() {
+  if (layout_.texts.rows == 0) return;
   const models::EncoderInterface& encoder = compiled_.interface.objective.encoder;
   const ir::Shape& texts = value(compiled_.graph.inputs.text_tokens).shape;
   out_.line(fmt::format("layout.texts = {{{}, {}}};", size_text(dimensions_, texts[0]),
@@ -98,13 +96,16 @@ std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
 void LayoutText::starts() {
   out_.line("// In this order parameters are numbered for their random numbers.");
   out_.line("Starts starts(layout.starts);");
+  auto next = layout_.starts.begin();
   for (const ir::Value& parameter : compiled_.graph.values) {
     if (!parameter.parameter) continue;
-    const ir::Init& init = parameter.parameter->init;
-    const std::string kind = start_name(init.kind);
-    const bool has_number = init.kind != ir::Init::Kind::zeros && init.kind != ir::Init::Kind::ones;
+    const ParameterStart& start = *next;
+    next += parameter.slots;
+    const std::string kind = start_name(start.kind);
+    const bool has_number =
+        start.kind != ParameterStart::Kind::zeros && start.kind != ParameterStart::Kind::ones;
     if (parameter.parameter->nf4) {
-      out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), codegen::number_text(init.number)));
+      out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), codegen::number_text(start.number)));
       continue;
     }
     const std::string split = split_name(tensors_, parameter);
@@ -113,7 +114,7 @@ void LayoutText::starts() {
     if (split.empty() && parameter.shape.size() == 2)
       elements += " * " + size_text(dimensions_, parameter.shape[1]);
     out_.line(fmt::format("starts.{}({}, {}{});", kind, tensors_of(parameter), elements,
-                          has_number ? ", " + codegen::number_text(init.number) : ""));
+                          has_number ? ", " + codegen::number_text(start.number) : ""));
   }
   out_.line("");
 }
@@ -159,7 +160,7 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
 void LayoutText::checkpoint() {
   out_.line("// Under the names that Hugging Face's checkpoints have.");
   checkpoint_names("parameters", false);
-  if (!models::has_adapters(compiled_.spec)) return;
+  if (layout_.base_parameters.empty()) return;
   out_.line("// The model's own, which no checkpoint of adapters holds.");
   checkpoint_names("base_parameters", true);
 }
@@ -193,9 +194,8 @@ void LayoutText::optimizer_state() {
   }
 }
 
-// Ranks that keep parts of gradients alone have none that is whole.
 void LayoutText::gradients() {
-  if (compiled_.pack.shards_gradients) return;
+  if (layout_.gradients.empty()) return;
   for (const models::ParameterGroup& group : compiled_.pack.groups)
     out_.line(fmt::format("layout.gradients.push_back(gradients({}, {}, {}));", tensor(group.parameters),
                           tensor(group.gradients), elements_text(dimensions_, value(group.gradients).shape)));

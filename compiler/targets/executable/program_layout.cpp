@@ -248,7 +248,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
     return f.name == to_string(runtime::Function::load);
   });
   layout.tensor_ranks = compiled_.spec.parallel.tensor;
-  if (models::divides_stream(compiled_.spec)) layout.stream_rows = models::stream_rows(compiled_.spec).size;
+  if (layout.state.first_row) layout.stream_rows = models::stream_rows(compiled_.spec).size;
   layout.gathers_weights = compiled_.pack.shards_weights;
   layout.vocabulary = compiled_.spec.model.vocab_size;
   layout.gradient_accumulation_steps = spec::micro_batches_of_step(compiled_.spec);
