@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
+
 namespace hydrac {
 
 // Destination of a program's output.
@@ -13,14 +15,9 @@ enum class Says {
   all_to_caller,  // both outputs to the caller
 };
 
-struct Ended {
-  int code = 0;      // 127: there is no such program; 128: a signal ended it
-  std::string said;  // what went to the caller
-  int signal = 0;    // that ended it
+struct Ended : runtime::ChildEnd {  // code 127: there is no such program
+  std::string said;                 // what went to the caller
 };
-
-// "was killed by signal 9 (Killed)", "ended with exit code 1".
-std::string describe_end(const Ended& ended);
 
 // Runs `words`, the first of them a path or a name that $PATH finds, without a shell, and waits for its end.
 // runtime::RunError when no process can be made.

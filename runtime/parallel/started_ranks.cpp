@@ -2,14 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -24,31 +20,6 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr double kPatience = 5;  // seconds for ranks that were told to end
-
-// This process's environment with `variables` ("NAME=value") in place of those of the same names.
-std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
-  std::vector<std::string> all = variables;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('=') + 1);
-    const bool replaced =
-        std::ranges::any_of(variables, [&](const std::string& v) { return v.starts_with(name); });
-    if (!replaced) all.emplace_back(*entry);
-  }
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  for (std::string& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
-std::string end_text(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-}
 
 }  // namespace
 
@@ -66,18 +37,15 @@ void StartedRanks::start(const World& world) {
   for (int rank = 1; rank < world.size; ++rank) {
     Child& child = children_.emplace_back();
     child.said = ::memfd_create("hydrac-rank-errors", MFD_CLOEXEC);
-    std::vector<std::string> environment = environment_with(environment_of(world, rank, errors));
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, child.said, STDERR_FILENO);
-    pid_t process = 0;
-    const int error = ::posix_spawn(&process, "/proc/self/exe", &files, nullptr, pointers(command_).data(),
-                                    pointers(environment).data());
-    posix_spawn_file_actions_destroy(&files);
-    if (error != 0) throw RunError(fmt::format("cannot start rank {}: {}", rank, std::strerror(error)));
-    child.process = process;
+    child.process = std::make_unique<ChildProcess>(
+        command_, ChildSetup{.output = kNowhere,
+                             .errors = child.said,
+                             .environment = environment_of(world, rank, errors),
+                             .executable = "/proc/self/exe"});
+    if (const int error = child.process->error(); error != 0) {
+      child.process = nullptr;
+      throw RunError(fmt::format("cannot start rank {}: {}", rank, std::strerror(error)));
+    }
   }
   ::close(errors);
 }
@@ -86,28 +54,19 @@ std::string StartedRanks::why(int rank, double seconds) {
   if (rank < 1 || rank > static_cast<int>(children_.size())) return "";
   Child& child = children_[static_cast<size_t>(rank) - 1];
   const double began = monotonic_seconds();
-  while (child.end.empty() && child.process != 0) {
-    int status = 0;
-    if (::waitpid(child.process, &status, WNOHANG) == child.process) {
-      child.end = end_text(status);
-      if (WIFEXITED(status)) child.code = WEXITSTATUS(status);
-    } else if (monotonic_seconds() - began >= seconds) {
-      break;
-    } else {
-      ::usleep(5'000);
-    }
-  }
-  return child.end;
+  while (child.process && !child.process->ended() && monotonic_seconds() - began < seconds) ::usleep(5'000);
+  const std::optional<ChildEnd> end = child.process ? child.process->ended() : std::nullopt;
+  return end ? describe(*end) : "";
 }
 
 void StartedRanks::kill(int rank) {
-  if (why(rank, 0).empty() && rank >= 1 && rank <= static_cast<int>(children_.size()))
-    ::kill(children_[static_cast<size_t>(rank) - 1].process, SIGKILL);
+  if (rank < 1 || rank > static_cast<int>(children_.size())) return;
+  if (ChildProcess* process = children_[static_cast<size_t>(rank) - 1].process.get()) process->kill();
 }
 
-bool StartedRanks::refused(int rank) const {
-  return rank >= 1 && rank <= static_cast<int>(children_.size()) &&
-         children_[static_cast<size_t>(rank) - 1].code == kExitBadInput;
+bool StartedRanks::refused(int rank) {
+  return !why(rank, 0).empty() &&
+         children_[static_cast<size_t>(rank) - 1].process->ended()->code == kExitBadInput;
 }
 
 std::string StartedRanks::what_it_said(int rank) const {
@@ -123,11 +82,8 @@ std::string StartedRanks::what_it_said(int rank) const {
 StartedRanks::~StartedRanks() {
   const double began = monotonic_seconds();
   for (size_t i = 0; i < children_.size(); ++i) {
-    const double left = kPatience - (monotonic_seconds() - began);
-    if (why(static_cast<int>(i) + 1, std::max(0.0, left)).empty() && children_[i].process != 0) {
-      ::kill(children_[i].process, SIGKILL);
-      why(static_cast<int>(i) + 1, kPatience);
-    }
+    why(static_cast<int>(i) + 1, std::max(0.0, kPatience - (monotonic_seconds() - began)));
+    children_[i].process = nullptr;  // killed if it still runs
     if (children_[i].said >= 0) ::close(children_[i].said);
   }
 }

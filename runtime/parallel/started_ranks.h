@@ -1,8 +1,10 @@
 // The other ranks of a run, started by rank 0: this program again, with torchrun's variables.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/parallel/world.h"
 
 namespace hydrac::runtime {
@@ -27,16 +29,14 @@ class StartedRanks {
   // Kills a rank that does not end by itself; nothing if a launcher started it.
   void kill(int rank);
   // True if why() is that its input cannot be used.
-  bool refused(int rank) const;
+  bool refused(int rank);
   // "; it said: ..." of one that had no log yet.
   std::string what_it_said(int rank) const;
 
  private:
   struct Child {
-    int process = 0;
-    int said = -1;    // a file of memory
-    std::string end;  // once it has ended
-    int code = 0;     // with which it did
+    std::unique_ptr<ChildProcess> process;
+    int said = -1;  // a file of memory
   };
   std::vector<std::string> command_;
   std::vector<Child> children_;  // rank 1 first

@@ -1,20 +1,14 @@
 #include "runtime/text/table_rows.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
+#include "runtime/base/child_process.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -112,43 +106,19 @@ except (pyarrow.ArrowException, OSError, EOFError, ValueError, MemoryError) as e
     end("E", f"it is damaged, or no {kind} file: {str(error) or type(error).__name__}")
 )py";
 
-std::string python() {
-  const char* named = std::getenv("HYDRAC_PYTHON");
-  return named && *named ? named : "python3";
-}
-
-// A process and what it prints.
+// A process and what it prints. Who has read enough ends it.
 class Lines {
  public:
-  explicit Lines(std::vector<std::string> words) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw RunError("a pipe cannot be made: " + std::string(std::strerror(errno)));
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    const int error = ::posix_spawnp(&child_, arguments[0], &actions, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    output_ = ::fdopen(ends[0], "r");
-    if (error != 0) child_ = -1;
-  }
+  explicit Lines(std::vector<std::string> words)
+      : child_(std::move(words), {.output = kPipe}), output_(::fdopen(child_.take_output(), "r")) {}
   ~Lines() {
-    std::fclose(output_);
+    if (output_) std::fclose(output_);
     std::free(line_);
-    if (child_ < 0) return;
-    ::kill(child_, SIGTERM);  // whoever has read enough
-    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-    }
   }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
 
-  bool has_started() const { return child_ > 0; }
+  bool has_started() const { return child_.error() == 0; }
   // The next line without its end; a last line that is cut short is none.
   std::optional<std::string_view> next() {
     const ssize_t size = ::getline(&line_, &room_, output_);
@@ -157,8 +127,8 @@ class Lines {
   }
 
  private:
-  pid_t child_ = -1;
-  std::FILE* output_ = nullptr;
+  ChildProcess child_;
+  std::FILE* output_;
   char* line_ = nullptr;
   size_t room_ = 0;
 };
@@ -168,7 +138,7 @@ template <typename Visit>
 void read_table(const InputFile& file, const std::string& kind, const TableRequest& request, char letter,
                 const Visit& visit) {
   const RowGroups groups = request.groups.value_or(RowGroups{});
-  Lines lines({python(), "-c", kScript, file.path.string(), kind, request.text_key,
+  Lines lines({python_program(), "-c", kScript, file.path.string(), kind, request.text_key,
                std::to_string(groups.first), std::to_string(groups.count)});
   const auto fail = [&](std::string_view why) -> void {
     throw InputError(fmt::format("{}: {}", file.name, why));
@@ -177,7 +147,7 @@ void read_table(const InputFile& file, const std::string& kind, const TableReque
     fail(fmt::format(
         "tables are read by pyarrow, and {} {}: install it (pip install pyarrow), or name a Python that "
         "has it in $HYDRAC_PYTHON",
-        python(), why));
+        python_program(), why));
   };
   if (!lines.has_started()) no_reader("cannot be run");
   int64_t row = groups.first_row;

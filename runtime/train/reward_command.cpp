@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +21,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/quote.h"
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
@@ -51,44 +50,19 @@ ssize_t write_to_pipe(int file, const char* data, size_t bytes) {
   return written;
 }
 
-// One end of a pipe.
-class PipeEnd {
- public:
-  explicit PipeEnd(int file) : file_(file) {}
-  ~PipeEnd() { close(); }
-  PipeEnd(const PipeEnd&) = delete;
-  PipeEnd& operator=(const PipeEnd&) = delete;
-
-  int file() const { return file_; }  // -1: closed
-  void close() {
-    if (file_ >= 0) ::close(file_);
-    file_ = -1;
-  }
-
- private:
-  int file_;
-};
-
 class Command {
  public:
   Command(const RewardCommand& command, std::string input)
       : name_(fmt::format("{}", fmt::join(command.words, " "))),
         input_(std::move(input)),
         timeout_(command.timeout_seconds),
-        deadline_(monotonic_seconds() + command.timeout_seconds) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0) throw RewardError(problem("needs a pipe, and none can be made"));
-    PipeEnd read(in[0]);
-    to_.emplace(in[1]);
-    if (pipe2(out, O_CLOEXEC) != 0) throw RewardError(problem("needs a pipe, and none can be made"));
-    from_.emplace(out[0]);
-    PipeEnd write(out[1]);
+        deadline_(monotonic_seconds() + command.timeout_seconds),
+        // In a process group of its own: what stops a run from the terminal lets the step end.
+        child_(command.words, {.input = kPipe, .output = kPipe, .own_group = true}) {
+    if (child_.error() != 0)
+      throw RewardError(problem(fmt::format("cannot be started: {}", std::strerror(child_.error()))));
     // Input that the child does not read in time must not block this process.
-    fcntl(to_->file(), F_SETFL, O_NONBLOCK);
-    start(command.words, read.file(), write.file());
-  }
-  ~Command() {
-    if (child_ > 0) kill_and_wait();
+    fcntl(child_.input(), F_SETFL, O_NONBLOCK);
   }
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -98,11 +72,8 @@ class Command {
     std::string output;
     size_t written = 0;
     for (bool open = true; open;) {
-      pollfd files[2] = {{from_->file(), POLLIN, 0}, {to_->file(), POLLOUT, 0}};
-      const double left = deadline_ - monotonic_seconds();
-      if (left <= 0)
-        throw RewardError(
-            problem(fmt::format("has not ended after {} s (objective.reward.timeout)", timeout_)));
+      pollfd files[2] = {{child_.output(), POLLIN, 0}, {child_.input(), POLLOUT, 0}};
+      const double left = require_time();
       if (poll(files, 2, static_cast<int>(std::ceil(std::min(left, 60.0) * 1e3))) < 0 && errno != EINTR)
         throw RewardError(problem(fmt::format("cannot be waited for: {}", std::strerror(errno))));
       if (files[1].revents != 0) write_some(written);
@@ -117,43 +88,18 @@ class Command {
   }
 
  private:
-  // In a process group of its own: what stops a run from the terminal lets the step end.
-  void start(std::vector<std::string> words, int in, int out) {
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t usual;
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    const int error = posix_spawnp(&child_, arguments[0], &actions, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error == 0) return;
-    child_ = -1;
-    throw RewardError(problem(fmt::format("cannot be started: {}", std::strerror(error))));
-  }
-
   // A program that does not read all of its input may still print its numbers.
   void write_some(size_t& written) {
-    const ssize_t n = write_to_pipe(to_->file(), input_.data() + written, input_.size() - written);
+    const ssize_t n = write_to_pipe(child_.input(), input_.data() + written, input_.size() - written);
     if (n > 0) written += static_cast<size_t>(n);
     const bool failed = n < 0 && errno != EAGAIN && errno != EINTR;
-    if (failed || written == input_.size()) to_->close();
+    if (failed || written == input_.size()) child_.close_input();
   }
 
   // False at the end of its output.
   bool read_some(std::string& output) {
     char buffer[4096];
-    const ssize_t n = read(from_->file(), buffer, sizeof buffer);
+    const ssize_t n = read(child_.output(), buffer, sizeof buffer);
     if (n < 0) return errno == EINTR || errno == EAGAIN;
     output.append(buffer, static_cast<size_t>(n));
     if (output.size() > kMostOutput) throw RewardError(problem("prints without end"));
@@ -161,32 +107,26 @@ class Command {
   }
 
   void require_good_end() {
-    int status = 0;
-    for (pid_t ended = 0;
-         (ended = waitpid(child_, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR);) {
-      if (monotonic_seconds() > deadline_)
-        throw RewardError(
-            problem(fmt::format("has not ended after {} s (objective.reward.timeout)", timeout_)));
+    std::optional<ChildEnd> end;
+    while (!(end = child_.ended())) {
+      require_time();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    child_ = -1;
-    if (WIFSIGNALED(status))
-      throw RewardError(problem(
-          fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))));
-    if (WEXITSTATUS(status) != 0)
-      throw RewardError(problem(fmt::format("ended with exit code {}", WEXITSTATUS(status))));
+    if (end->code != 0) throw RewardError(problem(describe(*end)));
   }
 
-  void kill_and_wait() {
-    kill(-child_, SIGKILL);
-    while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+  // Seconds left.
+  double require_time() const {
+    const double left = deadline_ - monotonic_seconds();
+    if (left <= 0)
+      throw RewardError(
+          problem(fmt::format("has not ended after {} s (objective.reward.timeout)", timeout_)));
+    return left;
   }
 
   const std::string name_, input_;
   const double timeout_, deadline_;
-  std::optional<PipeEnd> to_, from_;
-  pid_t child_ = -1;
+  ChildProcess child_;
 };
 
 std::optional<double> number_in(std::string_view line) {

@@ -106,10 +106,11 @@ CxxCompiler find_cxx_compiler() {
   if (const auto command = words_of(wanted ? wanted : ""); !command.empty()) {
     const Ended answer = run_with(command, {"--version"});
     if (answer.code == 0) return {command, answer.said, ""};
-    return {{},
-            "",
-            fmt::format("the compiler that $CXX names, {}, does not run: {}\n{}", wanted,
-                        answer.said.empty() ? describe_end(answer) : first_error(answer.said), kInstall)};
+    return {
+        {},
+        "",
+        fmt::format("the compiler that $CXX names, {}, does not run: {}\n{}", wanted,
+                    answer.said.empty() ? runtime::describe(answer) : first_error(answer.said), kInstall)};
   }
   for (const char* name : {"g++", "clang++", "c++"}) {
     if (const Ended answer = run_with({name}, {"--version"}); answer.code == 0)
