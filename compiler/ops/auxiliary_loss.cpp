@@ -23,12 +23,15 @@ using ir::Term;
 
 // `step`: which input counts the steps before this one.
 Term weight_now(ir::BodyBuilder& k, const ir::Node& node, int step) {
-  const Term whole = k.constant(node.number("weight"), ir::ExprType::f32, "kWeight");
+  const ir::Number share =
+      ir::spec_number("aux_weight", node.number("weight"), "weight of blocks' losses in a micro-batch");
+  const Term whole = k.constant(share, ir::ExprType::f32, "kWeight");
   const int64_t warmup = node.integer("warmup_steps");
   if (warmup == 0) return whole;
-  const Term steps = k.constant(static_cast<double>(warmup), ir::ExprType::f32, "kWarmupSteps");
-  const Term share = (convert(k.scalar(step), ir::ExprType::f32) + 1) / steps;
-  return k.named("weight", whole * min(k.constant(1), share));
+  const Term steps = k.constant(ir::spec_number("aux_warmup_steps", warmup, "model.mor.aux_warmup_steps"),
+                                ir::ExprType::f32, "kWarmupSteps");
+  const Term grown = (convert(k.scalar(step), ir::ExprType::f32) + 1) / steps;
+  return k.named("weight", whole * min(k.constant(1), grown));
 }
 
 ir::Body auxiliary_loss_body(const ir::Graph& graph, const ir::Node& node) {
