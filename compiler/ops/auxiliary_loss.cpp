@@ -64,6 +64,10 @@ void auxiliary_loss_reference(const ir::Node& node, const std::vector<Tensor64>&
   out[0].data[0] = weight * sum;
 }
 
+std::string auxiliary_loss_backward_formula(const ir::Node& node) {
+  return node.inputs.size() > 1 ? "d_losses = weight * gradient_scale" : "d_losses = weight";
+}
+
 }  // namespace
 
 extern const OpInfo kAuxiliaryLoss{.op = ir::Op::auxiliary_loss,
@@ -78,6 +82,7 @@ extern const OpInfo kAuxiliaryLossBackward{.op = ir::Op::auxiliary_loss_backward
                                            .formula = "d_losses = weight * gradient_scale",
                                            .inputs = {"step", "gradient_scale"},
                                            .outputs = {"d_losses"},
+                                           .formula_of = auxiliary_loss_backward_formula,
                                            .body = auxiliary_loss_backward_body};
 
 }  // namespace hydrac::ops
