@@ -11,6 +11,7 @@
 #include "cli/emitted_files.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "cli/version.h"
 #include "emit/folder.h"
 #include "process/run_program.h"
 #include "runtime/error.h"
@@ -53,7 +54,7 @@ int build_verb(const Arguments& arguments) {
   carrying.options["--vendor-runtime"] = "";
   const fs::path folder = *output, build = folder / "build";
   const emit::Files files = emitted_files(carrying, *locked, folder);
-  emit::write(folder, files, emit::compare(folder, files, consent_of(arguments)));
+  emit::write(folder, files, emit::compare(folder, files, consent_of(arguments)), version_name());
   std::vector<std::string> configure = {"cmake", "-S", folder.string(), "-B", build.string()};
   if (!fs::exists(build / "CMakeCache.txt")) std::ranges::copy(generator(), std::back_inserter(configure));
   run(configure, quiet);

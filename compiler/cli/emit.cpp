@@ -13,6 +13,7 @@
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
+#include "cli/version.h"
 #include "emit/folder.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
@@ -83,7 +84,7 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
     settings.encoder.facts = runtime::encoder_facts(settings.encoder.folder);
   settings.choices = locked.choices;
   emit::Files files = emit::emit(planned.compiled, settings, origin);
-  if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());
+  if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime(files));
   return files;
 }
 
@@ -123,7 +124,7 @@ int emit_verb(const Arguments& arguments) {
     runtime::print_error(fmt::format("hydrac: {}\n", emit::outdated_text(before)));
     return kFoundWanting;
   }
-  emit::write(*folder, files, before);
+  emit::write(*folder, files, before, version_name());
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);
   for (const std::string& name : before.changed) print_change("changed", name);

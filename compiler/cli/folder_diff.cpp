@@ -8,10 +8,12 @@
 #include "cli/emitted_files.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "cli/version.h"
 #include "emit/folder.h"
 #include "emit/line_diff.h"
 #include "runtime/base/quote.h"
 #include "runtime/error.h"
+#include "runtime/log/output.h"
 
 namespace hydrac::cli {
 
@@ -112,6 +114,10 @@ int diff_folder(const Arguments& arguments, const std::string& folder) {
   const emit::Files files = emitted_files(of_spec, *locked, folder);
   const emit::FolderState state = emit::compare(folder, files);
   print_difference(arguments, folder, files, state);
+  const bool is_of_another = !state.writer.empty() && state.writer != version_name();
+  if (!state.is_current() && is_of_another)
+    runtime::print_error(
+        fmt::format("hydrac: emitted by another hydrac: {}; this is {}\n", state.writer, version_name()));
   return state.is_current() ? kFine : kFoundWanting;
 }
 

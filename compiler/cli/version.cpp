@@ -43,6 +43,10 @@ std::string version_line() {
   return fmt::format("hydrac {} ({}built with {})\n", kVersion, commit, kCompiler);
 }
 
+std::string version_name() {
+  return fmt::format("hydrac {}{}", kVersion, *kCommit ? fmt::format(" (commit {})", kCommit) : "");
+}
+
 std::string library_versions() {
   const runtime::BlasOptions blas;
   return blas_line("oneDNN", runtime::open_onednn(blas.onednn_files)) +

@@ -27,13 +27,15 @@ std::string constant_shape(const ops::AttentionRules& rules) {
 }
 
 void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
-                  const Size& tokens, const Code& behind, const Code& documents) {
+                  const Size& tokens, const Size& head_dim, const Code& behind, const Code& documents) {
   const std::string constant = constant_shape(rules);
   const bool varies = rules.varies_by_layer();
   Code all = members;
   if (rules.window > 0 || rules.softcap > 0) all = code("{}, {}", all, rules.window);
   if (rules.softcap > 0) all = code("{}, {}", all, static_cast<float>(rules.softcap));
   if (!behind.empty()) all = code("{{{}}}, {}", all, behind);
+  if (!head_dim.is_literal())
+    body.line("static_assert({} == {});", head_dim, head_dim.value).comment = "the scale follows from it";
   body.line("constexpr {} {}{{{}}};", types.type, constant, all);
   if (rules.documents) {
     body.line("{}{} shape{{{}, {}}};", varies ? "" : "const ", types.packed, constant, documents);
@@ -45,15 +47,21 @@ void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeType
         "it sees all tokens before it";
 }
 
-void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+void define_dropout(Block& body, const ir::Graph& graph, const ir::Node& node, const char* type,
                     const char* wrap) {
-  if (probability == 0) {
+  const ir::Number p = ops::attention_dropout(node);
+  if (p.value == 0) {
     body.line("constexpr {} dropout{{0, 0, 1.0f}};", type);
-  } else {
-    body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {} + layer),{}{}, {}}};", type,
-              static_cast<uint32_t>(node.integer("site") * ops::kSiteStride), wrap,
-              ops::dropout_threshold(probability), static_cast<float>(1 / (1 - probability)));
+    return;
   }
+  const SpecNumbers numbers(graph);
+  const ir::Number below = ops::drop_below(p), scale = ops::keep_scale(p);
+  numbers.define(body, "constexpr std::uint32_t kDropBelow", below.formula,
+                 code("{}", static_cast<uint32_t>(below.value)));
+  numbers.define(body, "constexpr float kKeepScale", scale.formula,
+                 code("{}", static_cast<float>(scale.value)));
+  body.line("const {} dropout{{random_key(*rng_seed, *rng_step, {} + layer),{}kDropBelow, kKeepScale}};",
+            type, static_cast<uint32_t>(node.integer("site") * ops::kSiteStride), wrap);
 }
 
 }  // namespace hydrac::codegen

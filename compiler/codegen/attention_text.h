@@ -3,6 +3,7 @@
 #include <string>
 
 #include "codegen/dimensions.h"
+#include "codegen/spec_numbers.h"
 #include "codegen/statement.h"
 #include "ops/attention_rules.h"
 
@@ -23,15 +24,16 @@ struct ShapeTypes {
 };
 // Defines `shape`, a constant of the type, from `members`, which end with the scale; what the rules need
 // follows them, then `behind`. Where layers differ it reads the kernel's parameter `layer`, and is no
-// compile-time constant. `tokens` is the sequence's length.
+// compile-time constant. `tokens` is the sequence's length; `head_dim` must be what the scale follows from.
 // With documents it is no constant either, but of the packed type with the constant; `documents` is the
 // pointer to those that the kernel works on.
 void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
-                  const Size& tokens, const Code& behind = {}, const Code& documents = {});
+                  const Size& tokens, const Size& head_dim, const Code& behind = {},
+                  const Code& documents = {});
 
-// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step where `probability` is not 0.
+// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step where the probability is not 0.
 // `wrap`: what stands between the key and the rest.
-void define_dropout(Block& body, const ir::Node& node, double probability, const char* type,
+void define_dropout(Block& body, const ir::Graph& graph, const ir::Node& node, const char* type,
                     const char* wrap);
 
 // The name of the compile-time constant that has all of the shape but a window that varies and documents.

@@ -55,6 +55,7 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
     : graph_(graph),
       node_(node),
       dimensions_(graph),
+      numbers_(graph),
       body_(*node.body),
       deps_(dependences(body_)),
       live_(numbers_of(live_expressions(body_))),
@@ -275,7 +276,8 @@ Block BodyNames::named_constants(const char* storage) const {
   Block constants;
   for (const auto& [id, name] : constant_names_) {
     const Expr& expr = body_.exprs[id];
-    constants.line("{}constexpr {} {} = {};", storage, c_type(expr.type), name, constant_text(expr));
+    numbers_.define(constants, fmt::format("{}constexpr {} {}", storage, c_type(expr.type), name),
+                    expr.formula, constant_text(expr));
   }
   return constants;
 }

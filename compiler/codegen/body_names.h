@@ -10,6 +10,7 @@
 
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
+#include "codegen/spec_numbers.h"
 #include "codegen/stages.h"
 #include "codegen/statement.h"
 #include "ir/graph.h"
@@ -67,7 +68,7 @@ class BodyNames {
   Size rows_below(int v) const;
   // A constant's name, or 1 over the number of columns whose sum it is multiplied by; nothing for its digits.
   Code constant_code(ir::ExprId constant, ir::ExprId beside) const;
-  // "constexpr float kEpsilon = 1e-05f;" and so on, each behind the storage class.
+  // "constexpr float kEpsilon = hyper::norm_eps;" and so on, each behind the storage class.
   Block named_constants(const char* storage = "") const;
 
   // The formula, rows and columns, and what moves.
@@ -91,6 +92,7 @@ class BodyNames {
   const ir::Graph& graph_;
   const ir::Node& node_;
   const Dimensions dimensions_;
+  const SpecNumbers numbers_;
   const ir::Body& body_;
   const std::vector<ir::Dependence> deps_;
   const std::vector<ir::ExprId> live_;  // in the order of evaluation

@@ -69,7 +69,7 @@ CpuKernel cpu_attention_decode(const ir::Graph& graph, const ir::Node& node, int
   Block& body = kernel.text.body;
   define_shape(body, rules, {"cpu::AttentionShape"},
                code("{}, {}, {}, {}, {}", size(queries[0]), tokens, size(queries[2]), size(cache[1]), scale),
-               tokens);
+               tokens, size(queries[3]));
   body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
   body.line("static_assert(cpu::attention_decode_workspace({}, {}, kThreads) <= {});", constant_shape(rules),
             size(queries[3]), kernel.workspace_bytes);

@@ -65,7 +65,7 @@ class CpuAttentionText {
     if (kernel.takes_layer) kernel.text.take("int", "layer");
     Block& body = kernel.text.body;
     define_shape(body);
-    define_dropout(body, node_, dropout_, "cpu::AttentionDropout", " ");
+    define_dropout(body, graph_, node_, "cpu::AttentionDropout", " ");
     body.line("constexpr int kThreads = {};", threads).comment = "that the workspace is for";
     body.line("static_assert(cpu::{}_workspace<{}>({}, kThreads) <= {});", name, head_dim(),
               constant_shape(rules_), kernel.workspace_bytes);
@@ -89,8 +89,8 @@ class CpuAttentionText {
     const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim); };
     const Code members = code("{}, {}, {}, {}, {}", size(q[0]), size(q[1]), size(q[2]),
                               size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
-    codegen::define_shape(body, rules_, {"cpu::AttentionShape", "cpu::PackedShape"}, members, size(q[1]), {},
-                          "documents");
+    codegen::define_shape(body, rules_, {"cpu::AttentionShape", "cpu::PackedShape"}, members, size(q[1]),
+                          size(q[3]), {}, "documents");
   }
 
   int64_t workspace(int threads, bool backward) const {

@@ -11,6 +11,7 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
+#include "codegen/spec_numbers.h"
 #include "program/cost.h"
 
 namespace hydrac::codegen {
@@ -38,6 +39,7 @@ class CpuProgramBuilder {
       program_.functions.push_back(std::move(out));
     }
     program_.dimensions = Dimensions(graph_).all();
+    program_.numbers = SpecNumbers(graph_).all();
     return std::move(program_);
   }
 
@@ -137,7 +139,7 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
     names.insert(kernel.names.begin(), kernel.names.end());
   }
   return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", includes,
-                     dimension_constants(program.dimensions, names), definitions);
+                     program_constants(program, names), definitions);
 }
 
 }  // namespace hydrac::codegen

@@ -113,7 +113,21 @@ class CudaAttentionText {
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
   bool owns_heads() const { return attention_owns_heads(problem_); }
   int64_t fp8_workspace() const { return static_cast<int64_t>(attention_fp8_workspace(problem_)); }
-  int64_t sums_rows() const { return attention_sums_rows(problem_); }
+  // Rows of sums over tokens that head_gradients leaves in the workspace: one a warp and sequence.
+  Size sums_rows() const {
+    return size(query()[0]) * literal(attention_tile(problem_, AttentionKernel::head_gradients).warps);
+  }
+  // What launches assert of the workspace, whose size is fixed where memory is laid out.
+  std::string fits_workspace(const Size& bytes) const { return code("{} <= {}", bytes, bytes.value).text; }
+  Size query_terms_bytes() const {
+    return sequences(query()[2]) * size(query()[1]) * literal(static_cast<int64_t>(sizeof(QueryTerms)));
+  }
+  // GradientWorkspace: each tile's sum and whose turn it is, QueryTerms, a counter.
+  Size gradients_bytes() const {
+    constexpr int64_t of_tile = kGradientColumns * kGradientDim * 4 + 4;
+    const Size tiles = sequences(query()[2]) * ceiling_quotient(size(query()[1]), literal(kGradientColumns));
+    return tiles * literal(of_tile) + query_terms_bytes() + literal(4);
+  }
 
   struct Tensor {
     std::string name;
@@ -150,7 +164,7 @@ class CudaAttentionText {
     Block& body = kernel.text.body;
     body.line("using Config = {};", config(which));
     define_shape(body, which);
-    if (takes_dropout) define_dropout(body, node_, shape_.dropout, "AttentionDropout", "\n      ");
+    if (takes_dropout) define_dropout(body, graph_, node_, "AttentionDropout", "\n      ");
     body.line("cuda::{}<Config>(shape, {}{});", function, arguments, takes_dropout ? ", dropout" : "");
     return kernel;
   }
@@ -194,7 +208,7 @@ class CudaAttentionText {
   // What its launch names, from what the template says of a block.
   void define_block(Block& sizes, AttentionKernel which, const CudaLaunch& launch) const {
     if (!owns_rows(which))
-      sizes.line("constexpr int kBlocks = {};", launch.grid).comment =
+      sizes.line("constexpr int kBlocks = {};", blocks_of_pieces(which, launch.grid)).comment =
           "as many as run at once, or as have work";
     sizes.line("constexpr AttentionBlock kBlock = cuda::block_of_{}<\n    {}>();", name_of(which),
                config(which));
@@ -202,6 +216,17 @@ class CudaAttentionText {
       sizes.line("constexpr int kRows = kBlock.rows;");
     sizes.line("constexpr int kThreads = kBlock.threads;");
     if (launch.shared_bytes > 0) sizes.line("constexpr int kSharedBytes = kBlock.shared_bytes;");
+  }
+
+  Size blocks_of_pieces(AttentionKernel which, int64_t blocks) const {
+    const AttentionTile tile = attention_tile(problem_, which);
+    const Size at_once = literal(tile.blocks_per_sm) * named(gpu_.sms, kMultiprocessors);
+    if (at_once.value == blocks) return at_once;
+    const Size all = which == AttentionKernel::gradients
+                         ? sequences(keys()[2]) * ceiling_quotient(size(query()[1]), literal(tile.rows()))
+                         : sequences(query()[2]);
+    if (all.value != blocks) throw std::logic_error("blocks of attention were counted in two ways");
+    return all;
   }
 
   Code config(AttentionKernel which) const {
@@ -227,10 +252,11 @@ class CudaAttentionText {
                                 constant_shape(rules));
     codegen::define_shape(body, rules,
                           {takes_batch ? "AttentionShape" : "SequenceShape", "cuda::PackedShape"}, members,
-                          tokens, takes_batch ? size(query()[0]).code : Code(), documents);
+                          tokens, size(query()[3]), takes_batch ? size(query()[0]).code : Code(), documents);
   }
 
   Size size(const ir::Dim& dim) const { return dimensions_.of(dim); }
+  Size sequences(const ir::Dim& heads) const { return size(query()[0]) * size(heads); }
   const ir::Shape& query() const { return graph_.value(input(0)).shape; }
   const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
   // Of the forward node.
@@ -317,8 +343,10 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
     const ir::Node sum = bias_gradient_of(graph, node);
     CudaKernel finish = cuda_finishing_kernel(graph, sum, gpu, text.sums_rows());
     finish.name = name + "_sums";
-    const int64_t row_bytes = element_count(graph.value(sum.outputs[0]).shape) * 4;
-    return {{std::move(gradients), std::move(finish)}, text.sums_rows() * row_bytes};
+    const Size row_bytes = Dimensions(graph).of(graph.value(sum.outputs[0]).shape) * literal(4),
+               bytes = text.sums_rows() * row_bytes;
+    gradients.launch.bounds.insert(text.fits_workspace(bytes));
+    return {{std::move(gradients), std::move(finish)}, bytes.value};
   }
   if (text.fuses_gradients()) {
     CudaKernel terms =
@@ -331,6 +359,8 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
                          text.heads(v), text.heads(d_out), text.heads(d_q), text.heads(d_k), text.heads(d_v)),
                     "float*");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
+    const std::string fits = text.fits_workspace(text.gradients_bytes());
+    for (CudaKernel* kernel : {&terms, &gradients}) kernel->launch.bounds.insert(fits);
     return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
   }
   CudaKernel queries = text.kernel(
@@ -345,6 +375,8 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
            text.heads(q), text.heads(k), text.heads(v), text.heads(d_out), text.heads(d_k), text.heads(d_v)),
       "const float*");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
+  const std::string fits = text.fits_workspace(text.query_terms_bytes());
+  for (CudaKernel* kernel : {&queries, &keys}) kernel->launch.bounds.insert(fits);
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }
 

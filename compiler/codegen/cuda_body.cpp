@@ -216,8 +216,8 @@ CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, cons
 }
 
 CudaKernel cuda_finishing_kernel(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
-                                 int64_t partials) {
-  return CudaBodyPrinter(graph, node, gpu).finishing_kernel(literal(partials));
+                                 const Size& partials) {
+  return CudaBodyPrinter(graph, node, gpu).finishing_kernel(partials);
 }
 
 }  // namespace hydrac::codegen

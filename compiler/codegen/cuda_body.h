@@ -23,6 +23,6 @@ CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, cons
 // The second kernel of a "fused" node's column sums, where a kernel of another node has left `partials` rows
 // of them, f32.
 CudaKernel cuda_finishing_kernel(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
-                                 int64_t partials);
+                                 const Size& partials);
 
 }  // namespace hydrac::codegen

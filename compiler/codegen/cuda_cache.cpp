@@ -137,7 +137,7 @@ class DecodeText {
     define_shape(kernel.body, rules, {"SequenceShape"},
                  code("{}, {}, {}, {}", tokens_, size(queries_[2]), size(cache_[1]),
                       static_cast<float>(node_.number("scale"))),
-                 tokens_);
+                 tokens_, size(queries_[3]));
   }
 
   Code heads(ir::Use use, const std::string& name) const {

@@ -11,9 +11,9 @@
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_library.h"
 #include "codegen/cuda_weight_gradients.h"
-#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
+#include "codegen/spec_numbers.h"
 #include "program/cost.h"
 #include "runtime/parallel/ranks.h"
 
@@ -83,6 +83,7 @@ class CudaProgramBuilder {
       program_.functions.push_back(std::move(out));
     }
     program_.dimensions = cuda_dimensions(graph_, *options_.gpu);
+    program_.numbers = SpecNumbers(graph_).all();
     return std::move(program_);
   }
 
@@ -310,7 +311,7 @@ std::string cuda_source(const Program& program, const std::vector<const program:
     definitions += definition_text(*kernel);
     names.insert(kernel->names.begin(), kernel->names.end());
   }
-  const std::string constants = dimension_constants(program.dimensions, names);
+  const std::string constants = program_constants(program, names);
   return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", cuda_includes(kernels),
                      constants, definitions);
 }

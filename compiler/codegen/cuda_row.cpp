@@ -20,7 +20,8 @@ void CudaBodyPrinter::print_row() {
 }
 
 void CudaBodyPrinter::before_loops(int level) {
-  if (loads_shared_row_values(level)) out_.line("lanes.sync();");
+  if (loads_shared_row_values(level))
+    out_.line("lanes.sync();").comment = "all have read the row's values, which are overwritten";
 }
 
 // 32-bit divisions are far cheaper. Where r is computed from 32-bit numbers, the compiler knows that it is

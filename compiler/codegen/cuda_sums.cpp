@@ -67,7 +67,8 @@ void CudaBodyPrinter::declare_sums() {
     }
   }
   // A row in memory belongs to the lanes that cleared it in another order than they add to it.
-  if (std::ranges::any_of(sums_, [&](int s) { return !sums_in_registers(s); })) out_.line("__syncthreads();");
+  if (std::ranges::any_of(sums_, [&](int s) { return !sums_in_registers(s); }))
+    out_.line("__syncthreads();").comment = "the sums are 0 for all who add to them";
 }
 
 void CudaBodyPrinter::add_to_sum(int s) {

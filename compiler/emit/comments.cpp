@@ -68,12 +68,41 @@ bool is_specialized_header(std::string_view path) {
 
 constexpr const char* kInterface = "train.h";
 
+// Functions of formulas, which no code defines under that name.
+bool is_of_formulas(const std::string& name) {
+  static const std::set<std::string> functions = {"keep",    "logsumexp", "mean", "round", "rowsum",
+                                                  "sigmoid", "softmax",   "stop", "sum",   "var"};
+  return functions.contains(name);
+}
+
+// A word of comments, and what kernels' code has where they may say it.
+struct Feature {
+  std::string_view word, code;
+};
+constexpr Feature kFeatures[] = {{"dropout", "dropout"},    {"document", "document"},
+                                 {"softcap", "softcap"},    {"gradient_scale", "gradient_scale"},
+                                 {"hopper", "wgmma"},       {"wgmma", "wgmma"},
+                                 {"asynchronous", "wgmma"}, {"grouped", "kv_head"},
+                                 {"policies", "mask"},      {"adapter", "adapter"}};
+
+// Barriers of a device, each of which needs a word on what it waits for.
+bool has_barrier(std::string_view line) {
+  for (const std::string_view barrier :
+       {"__syncthreads();", "__syncwarp(", "block_sync<", "cluster_sync();", "lanes.sync();"}) {
+    const size_t at = line.find(barrier);
+    if (at != std::string_view::npos && line.substr(0, at).find("void ") == std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 class Check {
  public:
   explicit Check(const Files& files) {
     for (const auto& [name, text] : files) {
       if (!is_code(name)) continue;
       parts_[name] = parts_of(text);
+      look_at_barriers(name, text);
       names_.insert(parts_[name].names.begin(), parts_[name].names.end());
       if (name.starts_with("kernels/"))
         in_kernels_.insert(parts_[name].names.begin(), parts_[name].names.end());
@@ -97,8 +126,22 @@ class Check {
  private:
   void take(const std::string& path, std::string_view text) {
     paths_.insert(path);
+    if (path.starts_with("cuda/")) look_at_barriers(path, text);
     if (!is_code(path) || is_specialized_header(path)) return;
     names_.merge(parts_of(text).names);
+  }
+
+  // The comment stands behind a barrier, or ends the line above.
+  void look_at_barriers(const std::string& file, std::string_view text) {
+    bool is_explained = false;
+    for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+      end = std::min(text.find('\n', at), text.size());
+      const std::string_view line = text.substr(at, end - at);
+      const bool has_comment = line.find("//") != std::string_view::npos;
+      if (has_barrier(line) && !has_comment && !is_explained)
+        problems_.insert(fmt::format("{}: \"{}\" says not what it waits for", file, line));
+      is_explained = has_comment;
+    }
   }
 
   void look_at(const std::string& file, const std::string& comment) {
@@ -127,12 +170,16 @@ class Check {
   void look_at_name(const std::string& file, const std::string& comment, const std::string& name,
                     bool is_called) {
     constexpr size_t kLong = 10;  // shorter ones are a formula's: d_bias, lse2
-    const bool is_name = name.find('_') != std::string::npos && (is_called || name.size() >= kLong) &&
-                         std::islower(static_cast<unsigned char>(name[0])) != 0;
+    const bool is_lower = std::islower(static_cast<unsigned char>(name[0])) != 0;
+    const bool is_name = name.find('_') != std::string::npos && name.size() >= kLong && is_lower;
     const bool is_specialized = file.starts_with("kernels/attention") && !comment.starts_with("// Spec: ");
-    if (is_name && is_specialized && !names_.contains(name)) note(file, comment, name);
-    for (const std::string_view feature : {"dropout", "document", "softcap"}) {
-      if (name.starts_with(feature) && !has(feature)) note(file, comment, name);
+    const bool must_exist = (is_called && is_lower && !is_of_formulas(name)) || (is_name && is_specialized);
+    if (must_exist && !names_.contains(name)) note(file, comment, name);
+    if (comment.find("// Spec: ") != std::string::npos || comment.find(kProvenance) != std::string::npos)
+      return;
+    const std::string lower = in_lower_case(name);
+    for (const Feature& feature : kFeatures) {
+      if (lower.starts_with(feature.word) && !has(feature.code)) note(file, comment, name);
     }
   }
 
@@ -143,12 +190,14 @@ class Check {
   }
 
   bool has(std::string_view feature) const {
-    for (const std::string& name : in_kernels_) {
-      std::string lower;
-      for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      if (lower.find(feature) != std::string::npos) return true;
-    }
-    return false;
+    return std::ranges::any_of(in_kernels_, [&](const std::string& name) {
+      return in_lower_case(name).find(feature) != std::string::npos;
+    });
+  }
+
+  static std::string in_lower_case(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
   }
 
   void note(const std::string& file, const std::string& comment, const std::string& word) {

@@ -8,6 +8,7 @@
 #include "emit/comments.h"
 #include "emit/dims_file.h"
 #include "emit/functions.h"
+#include "emit/hyper_file.h"
 #include "emit/kernel_includes.h"
 #include "emit/kernels.h"
 #include "emit/layout.h"
@@ -41,6 +42,7 @@ class Emitter {
 
   Files emit() {
     header(kSizesFile, dims_file(compiled_));
+    header("hyper.h", hyper_file(compiled_));
     add_memory();
     add_kernels();
     add_functions();
@@ -126,7 +128,7 @@ void Emitter::add_kernels() {
     includes = {"<cuda_runtime_api.h>", "", "<cstdint>", "", "\"cuda/types.cuh\""};
     usings = narrow_types() + "\n";
   }
-  includes.push_back("\"dims.h\"");
+  includes.insert(includes.end(), {"\"dims.h\"", "\"hyper.h\""});
   header("kernels/kernels.h",
          {cpu_ ? "The kernels of the program."
                : "The kernels of the program, as functions that launch them on a stream.",

@@ -92,6 +92,7 @@ class Comparison {
     }
     std::ranges::sort(state_.stale);
     std::ranges::sort(state_.edited);
+    state_.writer = written_.writer();
     return state_;
   }
 
@@ -171,7 +172,7 @@ std::string outdated_text(const FolderState& state) {
       fmt::join(state.outdated, ", "));
 }
 
-void write(const fs::path& folder, const Files& files, const FolderState& state) {
+void write(const fs::path& folder, const Files& files, const FolderState& state, const std::string& writer) {
   if (!state.foreign.empty()) {
     throw runtime::InputError(
         fmt::format("{} was not written by hydrac: choose another folder, or move it away",
@@ -198,9 +199,8 @@ void write(const fs::path& folder, const Files& files, const FolderState& state)
   for (const std::vector<std::string>* names : {&state.changed, &state.missing}) {
     for (const std::string& name : *names) staged.add(folder / name, files.at(name));
   }
-  const std::string manifest = manifest_text(files);
-  if (!fs::exists(folder / kManifestFile) || read(folder / kManifestFile) != manifest)
-    staged.add(folder / kManifestFile, manifest);
+  if (!Manifest::read(folder, /*tolerant=*/true).lists_all(files))
+    staged.add(folder / kManifestFile, manifest_text(files, writer));
   staged.publish();
   for (const std::string& name : state.stale) fs::remove(folder / name);
 }

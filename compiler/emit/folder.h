@@ -20,6 +20,7 @@ struct FolderState {
   std::vector<std::string> missing;
   std::vector<std::string> stale;    // emitted once, by their first lines, and no more
   std::vector<std::string> foreign;  // stand where a file would be emitted, but hydrac did not write them
+  std::string writer = {};           // of the folder: "hydrac 0.1.0 (commit 1a13e196789a)"
 
   bool is_current() const {
     return changed.empty() && edited.empty() && outdated.empty() && missing.empty() && stale.empty() &&
@@ -48,9 +49,11 @@ std::string text_of(const std::filesystem::path& folder, const std::string& name
 std::optional<int64_t> recorded_threads(const std::filesystem::path& folder);
 
 // Writes what is changed or missing in `state`, as compare() found the folder, and removes what is stale; a
-// file that is current or kept is not touched, so that nothing that depends on it is built again.
-// runtime::InputError, with nothing written, where files are foreign, edited or outdated, or where the folder
-// holds other work alone; runtime::RunError when the folder cannot be written.
-void write(const std::filesystem::path& folder, const Files& files, const FolderState& state);
+// file that is current or kept is not touched, so that nothing that depends on it is built again. `writer`:
+// this hydrac, which a folder that is current does not name anew. runtime::InputError, with nothing written,
+// where files are foreign, edited or outdated, or where the folder holds other work alone; runtime::RunError
+// when the folder cannot be written.
+void write(const std::filesystem::path& folder, const Files& files, const FolderState& state,
+           const std::string& writer);
 
 }  // namespace hydrac::emit

@@ -17,6 +17,7 @@ namespace hydrac::emit {
 namespace {
 
 constexpr size_t kDigits = 16;
+constexpr const char* kWriterLine = "# Written by ";
 
 uint64_t hash_of(const std::string& text) {
   return runtime::Hash64().add(std::string_view(text)).value();
@@ -24,8 +25,9 @@ uint64_t hash_of(const std::string& text) {
 
 }  // namespace
 
-std::string manifest_text(const Files& files) {
-  std::string text =
+std::string manifest_text(const Files& files, const std::string& writer) {
+  std::string text = fmt::format("{}{}\n", kWriterLine, writer);
+  text +=
       "# Hashes of the files as hydrac wrote them, or would have written kernels that are kept. `hydrac "
       "emit` "
       "overwrites no file with another hash.\n";
@@ -39,6 +41,7 @@ Manifest Manifest::read(const std::filesystem::path& folder, bool tolerant) {
   std::istringstream in(std::filesystem::exists(file) ? runtime::read_file(file) : "");
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
+    if (line.starts_with(kWriterLine)) manifest.writer_ = line.substr(std::string_view(kWriterLine).size());
     if (line.starts_with('#')) continue;
     uint64_t hash = 0;
     const char* end = line.data() + std::min(line.size(), kDigits);
@@ -59,6 +62,11 @@ Manifest Manifest::read(const std::filesystem::path& folder, bool tolerant) {
 bool Manifest::lists(const std::string& name, const std::string& text) const {
   const auto found = hashes_.find(name);
   return found != hashes_.end() && found->second == hash_of(text);
+}
+
+bool Manifest::lists_all(const Files& files) const {
+  return files.size() == hashes_.size() &&
+         std::ranges::all_of(files, [&](const auto& file) { return lists(file.first, file.second); });
 }
 
 }  // namespace hydrac::emit

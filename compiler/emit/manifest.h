@@ -12,8 +12,9 @@ namespace hydrac::emit {
 
 inline constexpr const char* kManifestFile = "emitted.sum";
 
-// A line for each of `files`: a hash of its text in 16 hexadecimal digits, two spaces, its path.
-std::string manifest_text(const Files& files);
+// Who wrote it, "hydrac 0.1.0 (commit 1a13e196789a)", and a line for each of `files`: a hash of its text in
+// 16 hexadecimal digits, two spaces, its path.
+std::string manifest_text(const Files& files, const std::string& writer);
 
 class Manifest {
  public:
@@ -23,8 +24,12 @@ class Manifest {
 
   // True if the file is listed with the hash of `text`.
   bool lists(const std::string& name, const std::string& text) const;
+  // True if these files are listed, and no other.
+  bool lists_all(const Files& files) const;
+  const std::string& writer() const { return writer_; }  // empty where it is not said
 
  private:
+  std::string writer_;
   std::map<std::string, uint64_t> hashes_;
 };
 

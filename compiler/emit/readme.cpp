@@ -19,7 +19,7 @@ namespace {
 // space, both quoted for a shell, {2}: what compiles it, {3}: the data.
 constexpr const char* kReadme = R"(
 One optimizer step is `forward.cpp`, `backward.cpp` and `optimizer.cpp`, each a list of calls from top to bottom. `memory.h` has one field for each tensor,
-`kernels/` the kernels under their formulas, `dims.h` the sizes that comments name by letters, `PLAN.md` the flop, bytes and floor of every call.
+`kernels/` the kernels under their formulas, `dims.h` the sizes that comments name by letters, `hyper.h` the spec's numbers that kernels compute with, `PLAN.md` the flop, bytes and floor of every call.
 
 ## Build
 
@@ -57,7 +57,7 @@ file, and `hydrac emit` refuses to overwrite an edited one without `--force`. On
 `hydrac emit ... --force`.
 
 A team can own a kernel: a file under `kernels/` with the line `{5}` is left as it is. hydrac checks that it still defines the functions that the
-program calls (`kernels/kernels.h`), with the same types of parameters.
+program calls (`kernels/kernels.h`), with the same types of parameters. It follows the spec where it names the constants of `dims.h` and `hyper.h`.
 
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";

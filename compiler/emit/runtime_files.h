@@ -14,8 +14,9 @@ struct RuntimeFile {
 };
 const std::vector<RuntimeFile>& runtime_files();
 
-// runtime/ and templates/, as an emitted program carries them along; each says in its first line that hydrac
-// wrote it.
-Files carried_runtime();
+// What a program of these files needs of runtime/ and templates/, as it carries them along: headers that
+// includes reach, the sources that define what these declare, and how they are built. Each says in its first
+// line that hydrac wrote it.
+Files carried_runtime(const Files& program);
 
 }  // namespace hydrac::emit

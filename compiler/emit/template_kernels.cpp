@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "codegen/dimensions.h"
+#include "codegen/spec_numbers.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "ir/words.h"
@@ -127,8 +127,8 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
         {fmt::format("kernels/{}.{}", kernel.name, cpu ? "cpp" : "cu"), entry_text(kernel, cpu)});
     names.insert(kernel.names.begin(), kernel.names.end());
   }
-  request.headers.push_back({"dims.h", "#pragma once\n#include <cstdint>\n" +
-                                           codegen::dimension_constants(compiled.program.dimensions, names)});
+  request.headers.push_back(
+      {"dims.h", "#pragma once\n#include <cstdint>\n" + codegen::program_constants(compiled.program, names)});
   request.library.push_back("dims.h");
   request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
   if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;

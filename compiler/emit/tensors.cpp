@@ -255,7 +255,8 @@ std::string Tensors::slots_text(const Field& field, int64_t slots) const {
 }
 
 std::string Tensors::short_text(ir::Use use) const {
-  return field(use.value).name;
+  const std::string& name = field(use.value).name;
+  return group_of(use.value).variable == "grads" ? "d_" + name : name;
 }
 
 }  // namespace hydrac::emit

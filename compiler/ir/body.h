@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/number.h"
 #include "ir/type.h"
 
 namespace hydrac::ir {
@@ -106,6 +107,7 @@ struct Expr {
   ExprType type = ExprType::f32;
   std::vector<ExprId> args;
   double number = 0;
+  Formula formula = {};      // constant: where the spec says it
   int operand = -1;          // load: position in Body::operands
   Index index;               // load, position
   int space = kRowSpace;     // reductions: what they reduce over

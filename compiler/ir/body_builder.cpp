@@ -89,6 +89,15 @@ Term BodyBuilder::constant(double number, ExprType type, const std::string& name
   return term;
 }
 
+Term BodyBuilder::constant(const Number& number, ExprType type, const std::string& name) {
+  Expr expr{ExprOp::constant, type};
+  expr.number = number.value;
+  if (!number.formula.of.empty()) expr.formula = number.formula;
+  const Term term{this, body_.intern(std::move(expr))};
+  body_.name(term.id, name);
+  return term;
+}
+
 Term BodyBuilder::named(const std::string& name, Term term) {
   body_.name(term.id, name);
   return term;

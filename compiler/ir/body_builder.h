@@ -38,6 +38,8 @@ class BodyBuilder {
   Term per_column(int input);              // input[columns...]
   Term scalar(int input);                  // input[]
   Term constant(double number, ExprType type = ExprType::f32, const std::string& name = "");
+  // A number of the spec, under a name of the kernel's.
+  Term constant(const Number& number, ExprType type, const std::string& name);
   // Names the term in generated code: "normalized". The first name of an expression counts.
   Term named(const std::string& name, Term term);
   Term position(Affine affine);

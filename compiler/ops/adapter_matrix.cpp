@@ -34,6 +34,12 @@ std::vector<ir::RowRange> targets_of(const ir::Node& node) {
   return targets;
 }
 
+Term scale_of(ir::BodyBuilder& k, const ir::Node& node) {
+  const ir::Number scale =
+      ir::spec_number("adapter_scale", node.number("scale"), "adapter.alpha over adapter.r");
+  return k.constant(scale, ir::ExprType::f32, "kAdapterScale");
+}
+
 // `value` in the rows of target `i`, 0 in those of others, of `rows` rows.
 Term in_rows(ir::BodyBuilder& k, const ir::RowRange& target, size_t i, int64_t rows, Term value) {
   const auto number = [&](int64_t n) { return k.constant(static_cast<double>(n), ir::ExprType::i32); };
@@ -57,7 +63,7 @@ ir::Body adapter_matrix_body(const ir::Graph& graph, const ir::Node& node) {
   const std::vector<ir::RowRange> targets = targets_of(node);
   for (size_t i = 0; i < targets.size(); ++i) {
     k.columns({up[1]});
-    const Term scaled = k.full(0) * k.constant(node.number("scale"), ir::ExprType::f32, "kAdapterScale");
+    const Term scaled = k.full(0) * scale_of(k, node);
     k.store_at(0, {k.row(0), of_target(k, i, up[1].size)},
                in_rows(k, targets[i], i, up[0].size, k.named("scaled", scaled)));
   }
@@ -76,7 +82,7 @@ ir::Body adapter_matrix_gradient_body(const ir::Graph& graph, const ir::Node& no
         in_rows(k, targets[i], i, up[0].size, k.load(0, {k.row(0), of_target(k, i, up[1].size)}));
     of_targets = i == 0 ? own : of_targets + own;
   }
-  const Term sum = of_targets * k.constant(node.number("scale"), ir::ExprType::f32, "kAdapterScale");
+  const Term sum = of_targets * scale_of(k, node);
   k.store(0, node.inputs.size() > 1 ? k.full(1) + sum : sum);
   return k.take();
 }

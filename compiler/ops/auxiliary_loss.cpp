@@ -23,12 +23,15 @@ using ir::Term;
 
 // `step`: which input counts the steps before this one.
 Term weight_now(ir::BodyBuilder& k, const ir::Node& node, int step) {
-  const Term whole = k.constant(node.number("weight"), ir::ExprType::f32, "kWeight");
+  const ir::Number share =
+      ir::spec_number("aux_weight", node.number("weight"), "weight of blocks' losses in a micro-batch");
+  const Term whole = k.constant(share, ir::ExprType::f32, "kWeight");
   const int64_t warmup = node.integer("warmup_steps");
   if (warmup == 0) return whole;
-  const Term steps = k.constant(static_cast<double>(warmup), ir::ExprType::f32, "kWarmupSteps");
-  const Term share = (convert(k.scalar(step), ir::ExprType::f32) + 1) / steps;
-  return k.named("weight", whole * min(k.constant(1), share));
+  const Term steps = k.constant(ir::spec_number("aux_warmup_steps", warmup, "model.mor.aux_warmup_steps"),
+                                ir::ExprType::f32, "kWarmupSteps");
+  const Term grown = (convert(k.scalar(step), ir::ExprType::f32) + 1) / steps;
+  return k.named("weight", whole * min(k.constant(1), grown));
 }
 
 ir::Body auxiliary_loss_body(const ir::Graph& graph, const ir::Node& node) {
@@ -61,6 +64,10 @@ void auxiliary_loss_reference(const ir::Node& node, const std::vector<Tensor64>&
   out[0].data[0] = weight * sum;
 }
 
+std::string auxiliary_loss_backward_formula(const ir::Node& node) {
+  return node.inputs.size() > 1 ? "d_losses = weight * gradient_scale" : "d_losses = weight";
+}
+
 }  // namespace
 
 extern const OpInfo kAuxiliaryLoss{.op = ir::Op::auxiliary_loss,
@@ -75,6 +82,7 @@ extern const OpInfo kAuxiliaryLossBackward{.op = ir::Op::auxiliary_loss_backward
                                            .formula = "d_losses = weight * gradient_scale",
                                            .inputs = {"step", "gradient_scale"},
                                            .outputs = {"d_losses"},
+                                           .formula_of = auxiliary_loss_backward_formula,
                                            .body = auxiliary_loss_backward_body};
 
 }  // namespace hydrac::ops

@@ -33,19 +33,40 @@ struct Classes {
   Classes(ir::BodyBuilder& k, const ir::Graph& graph, const ir::Node& node) : k(k) {
     const int64_t columns = graph.value(node.inputs[0]).shape.back().size;
     padded = node.attributes.contains("classes");
-    count = static_cast<double>(padded ? node.integer("classes") : columns);
+    count = padded ? node.integer("classes") : columns;
   }
 
   // `x` in the columns of classes, `padding` in the others.
   Term only(Term x, double padding) const {
     if (!padded) return x;
-    return select(k.named("is_class", k.position(k.column(0)) < k.constant(count, ExprType::i64, "kClasses")),
+    return select(k.named("is_class", k.position(k.column(0)) <
+                                          k.constant(number_of_classes(count), ExprType::i64, "kClasses")),
                   x, k.constant(padding));
   }
 
   ir::BodyBuilder& k;
   bool padded = false;
-  double count = 0;
+  int64_t count = 0;
+};
+
+// e, and what the losses are made of with it.
+struct Smoothing {
+  Smoothing(ir::BodyBuilder& k, const ir::Node& node)
+      : e(ir::spec_number("label_smoothing", node.number("label_smoothing"), "train.label_smoothing")),
+        k(k) {}
+
+  bool is_on() const { return e.value > 0; }
+  Term of_target() const { return number(1 - e, "kOfTarget"); }
+  Term of_all() const { return number(e, "kOfAll"); }
+  Term of_each(int64_t classes) const { return number(e / number_of_classes(classes), "kOfEach"); }
+
+ private:
+  Term number(const ir::Number& number, const char* name) const {
+    return k.constant(number, ExprType::f32, name);
+  }
+
+  ir::Number e;
+  ir::BodyBuilder& k;
 };
 
 ir::Body cross_entropy_body(const ir::Graph& graph, const ir::Node& node) {
@@ -54,15 +75,18 @@ ir::Body cross_entropy_body(const ir::Graph& graph, const ir::Node& node) {
   const Term logits = Logit(k, node, k.named("logit", k.full(0))).value,
              target = k.named("target", k.per_row(1));
   const Term zero = k.constant(0, ExprType::i32);
-  const double e = node.number("label_smoothing");
+  const Smoothing smoothing(k, node);
   const Term lse = k.named("row_lse", k.logsumexp(k.named("class_logit", classes.only(logits, kNoLogit))));
   std::vector<ir::Affine> rows;
   for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i)
     rows.push_back(k.row(static_cast<int>(i)));
   const Term at_target =
       Logit(k, node, k.named("target_logit", k.gather(0, max(target, zero), rows, {}))).value;
-  Term loss = lse - (e > 0 ? (1 - e) * at_target : at_target);
-  if (e > 0) loss = loss - e * (k.sum(classes.only(logits, 0)) * (1 / classes.count));
+  Term loss = lse - (smoothing.is_on() ? smoothing.of_target() * at_target : at_target);
+  if (smoothing.is_on()) {
+    const double share = 1 / static_cast<double>(classes.count);
+    loss = loss - smoothing.of_all() * (k.sum(classes.only(logits, 0)) * share);
+  }
   k.store_row(0, select(k.named("is_ignored", target < zero), k.constant(0), loss));
   k.store_row(1, lse);
   return k.take();
@@ -73,15 +97,16 @@ ir::Body cross_entropy_backward_body(const ir::Graph& graph, const ir::Node& nod
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
   const Term target = k.named("target", k.per_row(1));
-  const double e = node.number("label_smoothing");
+  const Smoothing smoothing(k, node);
   const Term is_ignored = k.named("is_ignored", target < k.constant(0, ExprType::i32));
   const Term scale = k.named("d_loss", select(is_ignored, k.constant(0), k.per_row(3)));
   const Logit logit(k, node, k.named("logit", k.full(0)));
   const Term lse = k.named("row_lse", k.per_row(2));
   Term p = k.named("probability", exp(logit.value - lse));
-  if (e > 0) p = p - e / classes.count;
+  if (smoothing.is_on()) p = p - smoothing.of_each(classes.count);
   const Term hit = k.position(k.column(0)) == convert(target, ExprType::i64);
-  const Term d_value = (p - select(hit, k.constant(1 - e), k.constant(0))) * scale;
+  const Term d_value =
+      (p - select(hit, smoothing.is_on() ? smoothing.of_target() : k.constant(1), k.constant(0))) * scale;
   k.store(0, classes.only(logit.times_derivative(d_value), 0));
   return k.take();
 }

@@ -23,11 +23,30 @@ uint32_t dropout_threshold(double p) {
   return static_cast<uint32_t>(std::ldexp(p, 16));
 }
 
+ir::Number drop_below(const ir::Number& p) {
+  return truncated(p * 65536);
+}
+
+ir::Number keep_scale(const ir::Number& p) {
+  return 1 / (1 - p);
+}
+
+ir::Number attention_dropout(const ir::Node& attention) {
+  const double p = attention.number("dropout");
+  return p == 0 ? ir::Number(0) : ir::spec_number("attention_dropout", p, "model.attention_dropout");
+}
+
 namespace {
+
+ir::Number probability(const ir::Node& node) {
+  const bool of_adapter = node.origin.starts_with("adapter.");
+  return ir::spec_number(of_adapter ? "adapter_dropout" : "dropout", node.number("p"),
+                         of_adapter ? "adapter.dropout" : "model.dropout");
+}
 
 ir::Body dropout_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  const double p = node.number("p");
+  const ir::Number p = probability(node);
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;
   std::vector<ir::Affine> index;
   for (size_t i = 0; i + 1 < shape.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
@@ -43,8 +62,8 @@ ir::Body dropout_body(const ir::Graph& graph, const ir::Node& node) {
                                                        k.constant(columns, ir::ExprType::i64));
   }
   const ir::Term bits = random_16_bits(key, element);
-  const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32, "kDropBelow");
-  const ir::Term scale = k.constant(1 / (1 - p), ir::ExprType::f32, "kKeepScale");
+  const ir::Term dropped = bits < k.constant(drop_below(p), ir::ExprType::u32, "kDropBelow");
+  const ir::Term scale = k.constant(keep_scale(p), ir::ExprType::f32, "kKeepScale");
   k.store(0, select(dropped, k.constant(0), k.full(0) * scale));
   return k.take();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/logit.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
@@ -30,7 +31,7 @@ ir::Body hits_body(const ir::Graph& graph, const ir::Node& node) {
   const Term is_before = column < convert(target, ExprType::i64);
   const Term is_ahead = at_target < logit || (is_before && at_target == logit);
   const Term is_class =
-      column < k.constant(static_cast<double>(node.integer("classes")), ExprType::i64, "kClasses");
+      column < k.constant(number_of_classes(node.integer("classes")), ExprType::i64, "kClasses");
   const Term ahead = k.named("ahead", k.sum(select(is_ahead && is_class, one, zero)));
   const Term is_hit = k.named("is_hit", ahead == zero && !(target < k.constant(0, ExprType::i32)));
   k.row_sum(0, select(is_hit, one, zero), node.flag("accumulate"));

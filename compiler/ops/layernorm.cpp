@@ -29,7 +29,8 @@ ir::Body layernorm_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Term mean = k.named("row_mean", k.mean(x, "row_sum"));
   const ir::Term centered = k.named("centered", x - mean);
   const ir::Term variance = k.mean(centered * centered, "sum_of_squares");
-  const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
+  const ir::Term epsilon = k.constant(ir::spec_number("norm_eps", node.number("eps"), "model.norm_eps"),
+                                      ir::ExprType::f32, "kEpsilon");
   const ir::Term rstd = k.named("row_rstd", rsqrt(variance + epsilon));
   k.store(0, weighted(k, node, centered * rstd));
   k.store_row(1, mean);

@@ -47,6 +47,12 @@ void mean_loss_reference(const ir::Node&, const std::vector<Tensor64>& in, std::
   out[0].data[0] = sum * in[1].data[0];
 }
 
+std::string mean_loss_backward_formula(const ir::Node& node) {
+  const bool is_scaled = node.inputs.size() > 1 && node.inputs[1].value != ir::kNoValue;
+  return std::string("d_losses = inv_count") + (is_scaled ? " * gradient_scale" : "") +
+         (node.inputs.size() == 3 ? " * weights" : "");
+}
+
 }  // namespace
 
 extern const OpInfo kMeanLoss{.op = ir::Op::mean_loss,
@@ -61,6 +67,7 @@ extern const OpInfo kMeanLossBackward{.op = ir::Op::mean_loss_backward,
                                       .formula = "d_losses = inv_count * gradient_scale",
                                       .inputs = {"inv_count", "gradient_scale", "weights"},
                                       .outputs = {"d_losses"},
+                                      .formula_of = mean_loss_backward_formula,
                                       .body = mean_loss_backward_body};
 
 }  // namespace hydrac::ops

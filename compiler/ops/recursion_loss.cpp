@@ -35,7 +35,9 @@ namespace {
 using ir::Term;
 
 Term weight(ir::BodyBuilder& k, const ir::Node& node, const std::string& key, const std::string& name) {
-  return k.constant(node.number(key), ir::ExprType::f32, name);
+  const ir::Number number =
+      ir::spec_number("aux_" + key + "_weight", node.number(key), "a weight of model.mor's auxiliary loss");
+  return k.constant(number, ir::ExprType::f32, name);
 }
 
 // All tokens are the columns of one row. In addition to the loss it leaves what a token's gradient is made

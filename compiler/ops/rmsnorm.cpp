@@ -37,7 +37,8 @@ ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
   const ir::Term mean_square = k.mean(x * x, "sum_of_squares");
-  const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
+  const ir::Term epsilon = k.constant(ir::spec_number("norm_eps", node.number("eps"), "model.norm_eps"),
+                                      ir::ExprType::f32, "kEpsilon");
   const ir::Term rstd = k.named("row_rstd", rsqrt(mean_square + epsilon));
   k.store(0, x * rstd * weight_of(k, node, 1));
   k.store_row(1, rstd);

@@ -32,12 +32,17 @@ void follow_loss(ops::RegionBuilder& b, const spec::Spec& spec, const AdaptiveRa
   const Node node{.inputs = {step, loss, rate.cut, rate.mean, rate.best},
                   .outputs = {rate.cut, rate.mean, rate.best}};
   BodyBuilder k(b.graph(), node, {});
-  const auto number = [&](double x, const char* name) { return k.constant(x, ExprType::f64, name); };
+  const auto number = [&](const ir::Number& x, const char* name) {
+    return k.constant(x, ExprType::f64, name);
+  };
+  const auto key = [&](const std::string& name, auto value) {
+    return ir::spec_number(name, value, "train.lr_scheduler." + name);
+  };
   const Term zero = k.constant(0, ExprType::f64), one = k.constant(1, ExprType::f64);
-  const Term patience = number(static_cast<double>(s.patience), "kPatience");
+  const Term patience = number(key("patience", s.patience), "kPatience");
   const Term after_warmup =
       k.named("after_warmup", convert(k.scalar(0), ExprType::f64) -
-                                  number(static_cast<double>(s.warmup_steps), "kWarmupSteps"));
+                                  number(key("warmup_steps", s.warmup_steps), "kWarmupSteps"));
   const Term looks = k.named("looks", floor(after_warmup / patience));  // so many before
   const Term place = k.named("place", after_warmup - looks * patience);
 
@@ -56,10 +61,11 @@ void follow_loss(ops::RegionBuilder& b, const spec::Spec& spec, const AdaptiveRa
   const Term new_mean = k.named("new_mean", select(is_finite(k.scalar(1)), with_now, mean));
 
   const Term is_look = k.named("is_look", !is_warming_up && place + one == patience && !(new_mean == none));
-  const Term wanted = k.named("wanted", best - abs(best) * number(s.threshold, "kThreshold"));
+  const Term wanted =
+      k.named("wanted", best - abs(best) * number(key("threshold", s.threshold), "kThreshold"));
   const Term falls = k.named("falls", best == none || new_mean < wanted);
-  const Term share =
-      k.named("share", max(number(s.min_ratio, "kMinRatio"), (one - cut) * number(s.factor, "kFactor")));
+  const Term share = k.named("share", max(number(key("min_ratio", s.min_ratio), "kMinRatio"),
+                                          (one - cut) * number(key("factor", s.factor), "kFactor")));
   k.store_row(0, convert(select(is_look && !falls, one - share, cut), ExprType::f32));
   k.store_row(1, convert(select(is_warming_up, zero, new_mean), ExprType::f32));
   k.store_row(2, convert(select(is_look, min(best, new_mean), best), ExprType::f32));

@@ -78,11 +78,12 @@ bool GroupKernel::decays() const {
 Term GroupKernel::decayed(Term p) {
   if (!decays()) return p;
   BodyBuilder& k = body();
-  const auto rows = static_cast<double>(group_.own_decayed_rows);
+  const ir::Number rows = ir::spec_number((group_.name.empty() ? "" : group_.name + "_") + "decayed_rows",
+                                          group_.own_decayed_rows, "rows of parameters that decay");
+  const ir::Number weight_decay = ir::spec_number("weight_decay", update_.spec.train.optimizer.weight_decay,
+                                                  "train.optimizer.weight_decay");
   const Term decays = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
-  const Term decay =
-      select(decays, k.constant(update_.spec.train.optimizer.weight_decay, ExprType::f32, "kWeightDecay"),
-             k.constant(0));
+  const Term decay = select(decays, k.constant(weight_decay, ExprType::f32, "kWeightDecay"), k.constant(0));
   return p * k.named("keep", 1 - learning_rate() * decay);
 }
 

@@ -36,7 +36,7 @@ Use nesterov(Update& update, const models::ParameterGroup& group, const Moment& 
   const Use u = update.builder.fresh("muon.update", update.builder.graph().value(group.own_parameters).shape,
                                      update.pack.matmuls);
   GroupKernel kernel(update, group, {.parameters = false, .moments = {momentum}, .makes = u});
-  const double mu = update.spec.train.optimizer.momentum;
+  const Term mu = kernel.body().constant(momentum_of(update.spec), ir::ExprType::f32, "kMomentum");
   const Term g = kernel.gradient();
   const Term m = kernel.body().named("m_new", kernel.moment(0) * mu + g);
   kernel.store_moment(0, m, "m");

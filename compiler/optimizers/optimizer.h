@@ -28,6 +28,13 @@ struct Update {
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 
+// Numbers of the spec that kernels name.
+struct Betas {
+  explicit Betas(const spec::Spec& spec);
+  ir::Number beta1, beta2;
+};
+ir::Number momentum_of(const spec::Spec& spec);
+
 // One file each. They update what the rank has of their groups' parameters (ParameterGroup::own_parameters)
 // in place.
 void adamw(Update&);

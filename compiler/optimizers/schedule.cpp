@@ -23,16 +23,33 @@ Term f64(BodyBuilder& k, double number) {
   return k.constant(number, ExprType::f64);
 }
 
+Term f64(BodyBuilder& k, const ir::Number& number, const char* name) {
+  return k.constant(number, ExprType::f64, name);
+}
+
+// What schedules are made of.
+struct ScheduleNumbers {
+  explicit ScheduleNumbers(const spec::Spec& spec)
+      : low(ir::spec_number("min_ratio", spec.train.lr_scheduler.min_ratio, "train.lr_scheduler.min_ratio")),
+        steps(ir::spec_number("decay_steps", spec.train.lr_scheduler.decay_steps,
+                              "train.lr_scheduler.decay_steps")),
+        warmup(ir::spec_number("warmup_steps", spec.train.lr_scheduler.warmup_steps,
+                               "train.lr_scheduler.warmup_steps")),
+        end(ir::spec_number("max_steps", spec.train.max_steps, "train.max_steps")) {}
+
+  ir::Number low, steps, warmup, end;
+};
+
 // The number of a step that counts from 0.
 Term number_of(BodyBuilder& k, Term step) {
   return k.named("n", step + 1);
 }
 
 // t
-Term progress(BodyBuilder& k, Term step, double start, double steps, const std::string& start_name) {
-  if (steps == 0) return f64(k, 1);
-  const Term over = (number_of(k, step) - k.constant(start, ExprType::f64, start_name)) /
-                    k.constant(steps, ExprType::f64, "kDecaySteps");
+Term progress(BodyBuilder& k, Term step, const ir::Number& start, const ir::Number& steps,
+              const char* start_name) {
+  if (steps.value == 0) return f64(k, 1);
+  const Term over = (number_of(k, step) - f64(k, start, start_name)) / f64(k, steps, "kDecaySteps");
   return k.named("progress", max(f64(k, 0), min(f64(k, 1), over)));
 }
 
@@ -46,11 +63,13 @@ Term function_factor(BodyBuilder& k, const functions::Function& function, Term s
 
 Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
   const spec::LrScheduler& s = spec.train.lr_scheduler;
-  const double low = s.min_ratio, steps = static_cast<double>(s.decay_steps);
-  const double warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(spec.train.max_steps);
-  if (s.name.function) return function_factor(k, s.name.function->lifted, step, end);
-  const auto plus_low = [&](Term factor) { return low == 0 ? factor : factor + low; };
-  const auto above_low = [&](Term share) { return plus_low(low == 0 ? share : share * (1 - low)); };
+  const auto [low, steps, warmup, end] = ScheduleNumbers(spec);
+  if (s.name.function) return function_factor(k, s.name.function->lifted, step, end.value);
+  const bool ends_at_0 = low.value == 0;
+  const auto plus_low = [&](Term factor) { return ends_at_0 ? factor : factor + f64(k, low, "kLow"); };
+  const auto above_low = [&](Term share) {
+    return plus_low(ends_at_0 ? share : share * f64(k, 1 - low, "kAboveLow"));
+  };
   switch (s.name.word) {
     case spec::Schedule::constant:
     case spec::Schedule::adaptive:
@@ -59,9 +78,9 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
       return above_low(1 - progress(k, step, warmup, steps, "kWarmupSteps"));
     case spec::Schedule::cosine:
       return plus_low((cos(progress(k, step, warmup, steps, "kWarmupSteps") * std::numbers::pi) + 1) *
-                      ((1 - low) / 2));
+                      f64(k, (1 - low) / 2, "kHalfAboveLow"));
     case spec::Schedule::wsd:
-      if (steps == 0) return f64(k, 1);
+      if (steps.value == 0) return f64(k, 1);
       return above_low(1 - progress(k, step, end - steps, steps, "kDecayStart"));
   }
   return f64(k, 1);
@@ -70,14 +89,16 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
 }  // namespace
 
 Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step, const RateInputs& inputs) {
-  const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
+  const ir::Number warmup = ScheduleNumbers(spec).warmup;
   Term factor = k.named("decay_factor", inputs.cut ? 1 - *inputs.cut : decay_factor(k, spec, step));
-  if (warmup > 0) {
-    const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps"), n = number_of(k, step);
+  if (warmup.value > 0) {
+    const Term steps = f64(k, warmup, "kWarmupSteps"), n = number_of(k, step);
     factor = select(n <= steps, n / steps, factor);
   }
   if (inputs.whole) return select(*inputs.trial == f64(k, 0), factor, f64(k, 1)) * *inputs.whole;
-  return factor * k.constant(spec.train.optimizer.learning_rate, ExprType::f64, "kLearningRate");
+  const ir::Number rate = ir::spec_number("learning_rate", spec.train.optimizer.learning_rate.value,
+                                          "train.optimizer.learning_rate");
+  return factor * f64(k, rate, "kLearningRate");
 }
 
 std::optional<double> learning_rate_at(const spec::Spec& spec, int64_t step) {

@@ -19,7 +19,8 @@ namespace {
 // PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).
 Term clip_factor(BodyBuilder& k, const spec::Spec& spec, Term norm) {
   if (spec.train.max_grad_norm == 0) return k.constant(1);
-  return min(k.constant(1), spec.train.max_grad_norm / (norm + 1e-6));
+  const ir::Number most = ir::spec_number("max_grad_norm", spec.train.max_grad_norm, "train.max_grad_norm");
+  return min(k.constant(1), k.constant(most, ExprType::f32, "kMaxNorm") / (norm + 1e-6));
 }
 
 // Without loss scaling a step that is not finite ends the run: it and all after it change nothing, so that

@@ -71,6 +71,14 @@ std::vector<const models::ParameterGroup*> groups_of(const models::Pack& pack, s
 
 }  // namespace
 
+Betas::Betas(const spec::Spec& spec)
+    : beta1(ir::spec_number("beta1", spec.train.optimizer.betas[0], "train.optimizer.betas, the first")),
+      beta2(ir::spec_number("beta2", spec.train.optimizer.betas[1], "train.optimizer.betas, the second")) {}
+
+ir::Number momentum_of(const spec::Spec& spec) {
+  return ir::spec_number("momentum", spec.train.optimizer.momentum, "train.optimizer.momentum");
+}
+
 void build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
   ir::Graph& graph = model.graph;
   ir::Region first{"update", 0, false, false, {}}, last{"apply_update", 0, false, false, {}};

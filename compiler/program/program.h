@@ -77,7 +77,8 @@ struct Function {
 };
 
 struct Program {
-  std::vector<Dimension> dimensions;  // std::int64_t constants that kernels' texts may name
+  std::vector<Dimension> dimensions;    // std::int64_t constants that kernels' texts may name,
+  std::vector<ir::SpecNumber> numbers;  // and those of their namespace hyper
   std::vector<Kernel> kernels;
   std::vector<Function> functions;
 };

@@ -1,6 +1,5 @@
-// Score rules: functions of a query's dot product with a key, before the softmax. A score is factor * value(q
-// . k), and derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k.
-// `shape` has the scale, and what else a rule reads.
+// How a query's dot product with a key becomes a score before the softmax. `shape` has the scale, and what
+// else a rule reads.
 #pragma once
 #include "hydrac/math.h"
 
@@ -18,6 +17,7 @@ struct LinearScores {
   HYDRAC_FN static constexpr float value(const Shape&, float dot) {
     return dot;
   }
+  // Of a score over the scale, from its value: d_q = scale * sum of derivative * d_score * k.
   HYDRAC_FN static constexpr float derivative(float) { return 1.0f; }
 };
 

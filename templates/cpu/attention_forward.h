@@ -117,9 +117,8 @@ constexpr std::size_t attention_forward_workspace(const AttentionShape&, int thr
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch<head_dim>);
 }
 
-// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
-// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
-// Heads are a multiple of 8 wide. out must overlap no input.
+// out = softmax(scores of q k^T) v. lse [B,H,T], dense, receives the logarithm of the sum of exp of each
+// row's scores: the backward needs it. Heads are a multiple of 8 wide. out must overlap no input.
 template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
 void attention_forward(const Shape& shape, ConstHeads q, ConstHeads k, ConstHeads v, MutableHeads out,
                        float* lse, const AttentionDropout& dropout, AttentionWorkspace workspace) {

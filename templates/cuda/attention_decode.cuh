@@ -268,7 +268,7 @@ __device__ void attention_decode(const SequenceShape& shape, Heads<const typenam
     shared.found.largest[team][h] = sums.largest[h];
     shared.found.sum[team][h] = sums.sum[h];
   }
-  __syncthreads();
+  __syncthreads();  // each team's sums and maxima are there
   for (int i = thread; i < kHeads * Config::head_dim; i += kDecodeThreads) {
     const int h = i / Config::head_dim, d = i % Config::head_dim;
     float largest = kLowest, sum = 0, value = 0;

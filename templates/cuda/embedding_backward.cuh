@@ -103,7 +103,7 @@ __device__ void clear_absent_embedding_rows(const int* ids, const int* order, in
     }
     absent[r] = begin == g.tokens || ids[order[begin]] != first + r;
   }
-  __syncthreads();
+  __syncthreads();  // `absent` is there for all rows
   constexpr int vectors = g.width / tile.columns;
   ColumnSums<tile.columns> zeros;
   zeros.clear();
@@ -142,7 +142,7 @@ __device__ void embedding_gradient_runs(const int* ids, const int* order, const 
     rows[group][at] = exists ? order[position] : 0;
     tokens[group][at] = exists ? ids[rows[group][at]] : -1;
   }
-  __syncthreads();
+  __syncthreads();  // `rows` and `tokens` of all chunks are there
 
   const int group = threadIdx.x / tile.lanes, lane = threadIdx.x % tile.lanes;
   const int chunk = first_chunk + group;
@@ -231,7 +231,7 @@ __device__ void embedding_gradient_borders(float* workspace, U* __restrict__ d_t
         sums.add_from(partials.head(chunk + i) + column);
     }
     shared_sums[warp][lane] = sums;
-    __syncthreads();
+    __syncthreads();  // all warps' sums are there
     if (warp == 0 && column < g.width) {
 #pragma unroll
       for (int i = 1; i < kWarps; ++i) sums.add_from(shared_sums[i][lane].at);

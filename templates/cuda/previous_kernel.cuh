@@ -1,6 +1,9 @@
 // Kernels that overlap: from sm_90 on a kernel may be launched while the one before it still runs
 // (programmatic dependent launch), so that its blocks stand ready when that one ends. It then has to wait for
 // it itself.
+//
+// Kernels that wait so take no const __restrict__ pointers: the compiler could load through one before the
+// wait. Where the kernel just before on the stream does not write a tensor, its pointer may have it.
 #pragma once
 
 namespace hydrac {

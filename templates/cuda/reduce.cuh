@@ -68,7 +68,7 @@ class RowLanes {
     if constexpr (kLanes > 32) {
       row_barrier();
     } else if constexpr (kLanes > 1) {
-      __syncwarp(mask());
+      __syncwarp(mask());  // likewise, of a row within a warp
     }
   }
 
@@ -82,7 +82,7 @@ class RowLanes {
 
   __device__ void row_barrier() const {
     if constexpr (kRows == 1) {
-      __syncthreads();
+      __syncthreads();  // every lane of the row is here; the next one may write
     } else {
       named_barrier(row + 1, kLanes);
     }
@@ -137,10 +137,10 @@ __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, Sums&... sums) {
 #pragma unroll 1
     for (int count = kRows; count > 1;) {
       const int half = (count + 1) / 2;
-      __syncthreads();
+      __syncthreads();  // those who read these places in the round before are done
       if (lanes.row >= half && lanes.row < count)
         each(lanes.row - half, [](float mine, float& place) { place = mine; });
-      __syncthreads();
+      __syncthreads();  // rows `half` and later are stored: the others add them
       if (lanes.row + half < count) each(lanes.row, [](float& mine, float place) { mine += place; });
       count = half;
     }
@@ -170,7 +170,7 @@ __device__ float sum_of_partials(const float* workspace, int column, int width) 
     }
   }
   exchange[part][threadIdx.x % kColumns] = sum;
-  __syncthreads();
+  __syncthreads();  // all threads' sums are there
   float total = 0.0f;
 #pragma unroll
   for (int i = 0; i < kParts; ++i) total += exchange[i][threadIdx.x % kColumns];
@@ -206,7 +206,7 @@ class RunningLargest {
     const unsigned bits = __reduce_max_sync(all, float_bits(seen_));
     __syncthreads();  // of_warps may be another one's, who has read it now
     if (lane == 0) of_warps[warp] = bits;
-    __syncthreads();
+    __syncthreads();  // one of each warp is there
     if (warp > 0) return;
     const unsigned most = __reduce_max_sync(all, lane < blockDim.x / 32 ? of_warps[lane] : 0u);
     if (lane == 0) raise_to(most);

@@ -30,14 +30,14 @@ __device__ inline int top_column(std::uint64_t key) {
 // many.
 template <typename Combine>
 __device__ float combine_block(float value, float* scratch, Combine combine) {
-  __syncthreads();
+  __syncthreads();  // all have read what was in `scratch`
   scratch[threadIdx.x] = value;
   for (int half = kTopThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
+    __syncthreads();  // the values that this round combines are there
     if (static_cast<int>(threadIdx.x) < half)
       scratch[threadIdx.x] = combine(scratch[threadIdx.x], scratch[threadIdx.x + half]);
   }
-  __syncthreads();
+  __syncthreads();  // the last round is done
   return scratch[0];
 }
 
@@ -63,11 +63,11 @@ __device__ inline void choose_top(std::uint64_t key, SelectShared& shared) {
   const unsigned chosen = __ballot_sync(0xFFFFFFFFu, is_chosen);
   if (lane == 0) shared.counts[warp] = __popc(chosen);
   if (threadIdx.x < kTop) shared.keys[threadIdx.x] = 0;
-  __syncthreads();
+  __syncthreads();  // each warp's count is there, and empty keys
   int place = __popc(chosen & ((1u << lane) - 1));
   for (int w = 0; w < warp; ++w) place += shared.counts[w];
   if (is_chosen) shared.keys[place] = key;
-  __syncthreads();
+  __syncthreads();  // all chosen keys are there
 }
 
 // The index of the weight that `left` falls into, which is less by those before it then. Where rounding puts
@@ -94,7 +94,7 @@ __device__ int draw_column(const float* row, int end, const float* statistics, f
   const auto weight = [&](float logit) { return double{exp((logit - largest) * inverse_temperature)}; };
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kParts) shared.parts[thread] = statistics[2 * thread + 1] * weight(statistics[2 * thread]);
-  __syncthreads();
+  __syncthreads();  // each part's sum is there
   double left = 0;
   for (int part = 0; part < kParts; ++part) left += shared.parts[part];
   left *= uniform;
@@ -106,21 +106,21 @@ __device__ int draw_column(const float* row, int end, const float* statistics, f
     sum += own[i] = column < end ? weight(row[column]) : 0;
   }
   shared.sums[thread] = sum;
-  __syncthreads();
+  __syncthreads();  // each thread's sum is there
   if (thread < kGroups) {
     sum = 0;
     for (int i = 0; i < 32; ++i) sum += shared.sums[thread * 32 + i];
     shared.groups[thread] = sum;
   }
-  __syncthreads();
+  __syncthreads();  // each group's sum is there
   const int group = fall_into(shared.groups, kGroups, left);
   const int span = group * 32 + fall_into(shared.sums + group * 32, 32, left);
-  __syncthreads();
+  __syncthreads();  // all have read `groups`, which is used again
   if (thread == span) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) shared.groups[i] = own[i];
   }
-  __syncthreads();
+  __syncthreads();  // the span of the draw is there
   return first + span * kEach + fall_into(shared.groups, kEach, left);
 }
 
@@ -186,12 +186,12 @@ __device__ void top_logits(const float* logits, const float* inverse_temperature
 
   const std::uint64_t span = thread < kTop * kEach ? shared.keys[thread / kEach] : 0;
   const int group = span == 0 ? groups : detail::top_column(span) * kEach + thread % kEach;
-  __syncthreads();
+  __syncthreads();  // all have read the keys, which are chosen again
   detail::choose_top(group < groups ? detail::top_key(of_groups[group], group) : 0, shared);
 
   const std::uint64_t chosen = thread < kTop * kTopGroup ? shared.keys[thread / kTopGroup] : 0;
   const int column = chosen == 0 ? end : detail::top_column(chosen) * kTopGroup + thread % kTopGroup;
-  __syncthreads();
+  __syncthreads();  // likewise
   detail::choose_top(column < end ? detail::top_key(from[column], column) : 0, shared);
 
   const double uniform = double{uniforms[2 * row]} + double{uniforms[2 * row + 1]};

@@ -51,7 +51,7 @@ __device__ void transpose(const std::uint8_t* x, std::uint8_t* y) {
       }
     }
   }
-  __syncthreads();
+  __syncthreads();  // the whole tile is there, turned
 #pragma unroll
   for (int pass = 0; pass < 4; ++pass) {
     const int c = pass * 32 + static_cast<int>(threadIdx.x) / 8, word = static_cast<int>(threadIdx.x) % 8 * 4;

@@ -17,12 +17,27 @@ TEST(Emit, WritesAProgramAndLeavesACurrentOneUntouched) {
   const Workplace place;
   const Outcome first = place.run({"emit", "base.yaml", "-o", "program"});
   ASSERT_EQ(first.code, 0) << first.err;
-  for (const char* name :
-       {"CMakeLists.txt", "PLAN.md",           "backward.cpp",      "calls.inc",
-        "dims.h",         "forward.cpp",       "layout.cpp",        "memory.h",
-        "optimizer.cpp",  "program.cpp",       "program.h",         "settings.cpp",
-        "spec.inc",       "identity.inc",      "train.cpp",         "train.h",
-        "library.cpp",    "kernels/kernels.h", "kernels/block.cpp", "kernels/attention_forward.cpp"}) {
+  for (const char* name : {"CMakeLists.txt",
+                           "PLAN.md",
+                           "backward.cpp",
+                           "calls.inc",
+                           "dims.h",
+                           "forward.cpp",
+                           "hyper.h",
+                           "layout.cpp",
+                           "memory.h",
+                           "optimizer.cpp",
+                           "program.cpp",
+                           "program.h",
+                           "settings.cpp",
+                           "spec.inc",
+                           "identity.inc",
+                           "train.cpp",
+                           "train.h",
+                           "library.cpp",
+                           "kernels/kernels.h",
+                           "kernels/block.cpp",
+                           "kernels/attention_forward.cpp"}) {
     EXPECT_TRUE(fs::exists(place / "program" / name)) << name;
     EXPECT_NE(first.out.find(std::string("new      ") + name + "\n"), std::string::npos) << name;
   }

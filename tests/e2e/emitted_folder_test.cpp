@@ -132,7 +132,30 @@ TEST(Emit, OverwritesNoFileWhoseHashIsNotThere) {
   EXPECT_EQ(slurp(sums), listed);
 }
 
-// A kept kernel contains numbers of the spec, such as the learning rate.
+// It names numbers of the spec, which stand in hyper.h.
+TEST(Emit, AKeptKernelFollowsTheSpec) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const fs::path file = place / "program/kernels/update.cpp";
+  const std::string owned = "// hydrac: keep\n" + slurp(file);
+  EXPECT_NE(owned.find("constexpr double kLearningRate = hyper::learning_rate;"), std::string::npos) << owned;
+  spill(file, owned);
+  const Words changed = {"base.yaml",
+                         "-o",
+                         "program",
+                         "train.optimizer.learning_rate=2e-3",
+                         "train.optimizer.weight_decay=0.05",
+                         "train.max_grad_norm=0.5"};
+  const Outcome outcome = place.run(with({"emit"}, changed));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(slurp(file), owned);
+  const std::string numbers = slurp(place / "program/hyper.h");
+  for (const char* number :
+       {"double learning_rate = 0.002;", "double weight_decay = 0.05;", "double max_grad_norm = 0.5;"})
+    EXPECT_NE(numbers.find(number), std::string::npos) << numbers;
+}
+
+// It contains what follows from the spec otherwise, such as the logarithm of a beta.
 TEST(Emit, AKeptKernelDoesNotGoStaleInSilence) {
   const Workplace place;
   ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
@@ -140,24 +163,24 @@ TEST(Emit, AKeptKernelDoesNotGoStaleInSilence) {
   const std::string owned = "// hydrac: keep\n" + slurp(file), spec = slurp(place / "program/spec.inc");
   spill(file, owned);
   ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
-  const std::string rate = "train.optimizer.learning_rate=2e-3";
+  const std::string betas = "train.optimizer.betas=[0.9, 0.99]";
   for (const bool forced : {false, true}) {
     const Outcome stale =
-        place.run(with({"emit", "base.yaml", "-o", "program", rate}, forced ? Words{"--force"} : Words{}));
+        place.run(with({"emit", "base.yaml", "-o", "program", betas}, forced ? Words{"--force"} : Words{}));
     EXPECT_EQ(stale.code, 1);
-    EXPECT_NE(stale.out.find("+  constexpr double kLearningRate = 0.002;\n"), std::string::npos) << stale.out;
+    EXPECT_NE(stale.out.find("+  constexpr double kLogBeta2 = -0.01005"), std::string::npos) << stale.out;
     EXPECT_NE(stale.err.find("would write there has changed: kernels/update.cpp\n"), std::string::npos)
         << stale.err;
   }
-  EXPECT_EQ(place.run({"build", "base.yaml", "-o", "program", rate}).code, 2);
+  EXPECT_EQ(place.run({"build", "base.yaml", "-o", "program", betas}).code, 2);
   EXPECT_EQ(slurp(place / "program/spec.inc"), spec);  // nothing was written
-  const Outcome diff = place.run({"diff", "base.yaml", "program", "-q", rate});
+  const Outcome diff = place.run({"diff", "base.yaml", "program", "-q", betas});
   EXPECT_EQ(diff.code, 1);
   EXPECT_NE(diff.out.find("outdated kernels/update.cpp\n"), std::string::npos) << diff.out;
-  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", rate, "--accept"}).code, 0);
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", betas, "--accept"}).code, 0);
   EXPECT_EQ(slurp(file), owned);
   for (const Words& words :
-       {Words{"diff", "base.yaml", "program", rate}, Words{"emit", "base.yaml", "-o", "program", rate}})
+       {Words{"diff", "base.yaml", "program", betas}, Words{"emit", "base.yaml", "-o", "program", betas}})
     EXPECT_EQ(place.run(words).code, 0);
 }
 

@@ -21,8 +21,7 @@ struct SequenceOf<DocumentMask<Within>> {
   using Type = PackedShape;
 };
 
-// Configuration of a kernel, from attention_tile() and the spec. Storage is bf16, f16 or float; Mask and
-// Scores are policies of attention/mask.h and attention/scores.h.
+// The tiles of a kernel, and what the spec asks of it.
 template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, class Mask_,
           class Scores_, bool has_dropout_>
 struct AttentionConfig {

@@ -2,9 +2,7 @@
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
-// fragment that one matmul leaves is the operand that the next one takes. On Hopper both matmuls run
-// asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
-// FlashAttention-3; 2024).
+// fragment that one matmul leaves is the operand that the next one takes.
 #pragma once
 #include "cuda/attention/dropout.cuh"
 #include "cuda/attention/matmul.cuh"
@@ -98,7 +96,8 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
   };
 
   if constexpr (Config::family == AttentionFamily::hopper) {
-    // A tile's values are multiplied while the next tile's scores become probabilities.
+    // A tile's values are multiplied while the next tile's scores become probabilities (Shah et al.:
+    // FlashAttention-3; 2024).
     int before = 0;
     const auto first = [&](int stage) {
       Fragment<row_tiles, columns> scores;

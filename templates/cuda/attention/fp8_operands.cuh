@@ -18,7 +18,7 @@ __device__ __forceinline__ float block_max(float x, float* shared) {
   for (int distance = 16; distance > 0; distance /= 2)
     x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-  __syncthreads();
+  __syncthreads();  // each warp's largest is there
 #pragma unroll
   for (int warp = 0; warp < threads / 32; ++warp) x = fmaxf(x, shared[warp]);
   return x;
@@ -83,7 +83,7 @@ __device__ __forceinline__ float round_values(std::uint8_t* to, const typename C
     for (int e = 0; e < 8; ++e)
       turned[chunk * 8 + e][place(chunk * 8, word)] = f8_word(at(0, e), at(1, e), at(2, e), at(3, e));
   }
-  __syncthreads();
+  __syncthreads();  // all of the turned tile is there
 #pragma unroll
   for (int index = thread; index < head_dim * 8; index += Config::threads) {
     const int channel = index / 8, chunk = index % 8;

@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_fp8_queries(const Fp8Shared<Config>& shared
     if (chunk == 0) ptx::store_shared(scales + row * 4, float_bits(row_scale * scale));
   }
   ptx::fence_shared_memory();
-  barrier::block_sync<128>(1 + group);
+  barrier::block_sync<128>(1 + group);  // the warpgroup's words and scales are there
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * half;

@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
       ptx::store_shared(shared.number(piece), static_cast<std::uint32_t>(number));
       barrier::arrive(shared.piece_full(piece));
     }
-    barrier::block_sync<64>(1);
+    barrier::block_sync<64>(1);  // the number is there for the other warp
     const int number = shared.read_number(piece);
     if (number < 0) {
       barrier::arrive(shared.piece_full(piece));

@@ -72,6 +72,7 @@ class GradientWarpgroup {
         now.is_last = --left == 0;
         barrier::wait(shared_.tile_full(count), count / Config::stages);
       }
+      // Its turn: the other warpgroup has begun its round's matmuls.
       barrier::block_sync<Config::threads>(kMyMatmuls + own_);
       begin_matmuls(count, now, before, oldest);
       // The last round of the second has no other behind it.
@@ -193,7 +194,7 @@ class GradientWarpgroup {
                                    to_.d_q.token_stride, valid_queries(shape_.tokens, tile.first_query()),
                                    in_group_, own_ * (kDim / 2), query_sum_, shape_.scale);
     }
-    __syncwarp();
+    __syncwarp();  // all lanes have added before the warp says so
     if (place_.lane == 0) barrier::arrive(shared_.has_added(count));
   }
 
@@ -246,7 +247,7 @@ __device__ __forceinline__ void attention_gradients(
     shared.init_barriers();
     ptx::fence_async_proxy();
   }
-  __syncthreads();
+  __syncthreads();  // nobody waits at a barrier that does not exist
   const int helper = Place().warp - Config::warps;
   if (helper >= 0) {
     ptx::shrink_registers<40>();

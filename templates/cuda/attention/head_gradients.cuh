@@ -83,7 +83,7 @@ class HeadWarpgroup {
     return min(max(shape_.tokens - tile * kRows, 0), kRows);
   }
   __device__ __forceinline__ void arrive(std::uint32_t barrier) const {
-    __syncwarp();
+    __syncwarp();  // all lanes are done with the tile before the warp says so
     if (in_group_.lane == 0) barrier::arrive(barrier);
   }
 
@@ -158,10 +158,10 @@ class HeadWarpgroup {
     store_transposed(shared_.d_scores(query_tile, key_tile), in_group_, d_scores.at[0]);
     Matmul::publish_tiles();
     if constexpr (kTiles > 1) {
-      __syncwarp();
+      __syncwarp();  // the warp's part of d_s is stored before it says so
       arrive(shared_.has_d_scores(query_tile));
     } else {
-      barrier::block_sync<Config::threads>(1);
+      barrier::block_sync<Config::threads>(1);  // d_s is there
     }
   }
 
@@ -242,7 +242,7 @@ __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
     shared.init_barriers();
     ptx::fence_async_proxy();
   }
-  __syncthreads();
+  __syncthreads();  // nobody waits at a barrier that does not exist
   constexpr bool splits_work = HeadShared<Config>::kTiles > 1;
   const int warp = Place().warp;
   if (warp < Config::warps) {

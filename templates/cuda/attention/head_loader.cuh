@@ -99,7 +99,7 @@ class HeadLoader {
   __device__ __forceinline__ void finish(int number) {
     ptx::wait_copies<pending>();
     ptx::fence_shared_memory();
-    __syncwarp();
+    __syncwarp();  // the warp's copies have arrived, not one lane's alone
     if (lane_ == 0) barrier::arrive(shared_.full(number));
     barrier::wait(shared_.full(number), Shared::phase(number));
     const std::uint32_t terms = shared_.terms(number);
@@ -121,7 +121,7 @@ class HeadLoader {
       const int row = warp_ * 16 + lane_;
       ptx::store_shared(terms + row * 4, float_bits(row < valid_ ? lse_of_lane_ * kLog2E : 0.0f));
     }
-    __syncwarp();
+    __syncwarp();  // the warp's terms are stored before it says so
     if (lane_ == 0) barrier::arrive(shared_.has_terms(number));
   }
 

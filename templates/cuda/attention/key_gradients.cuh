@@ -2,8 +2,8 @@
 // cuda/attention/query_gradients.cuh; d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
-// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
-// transposed (k q^T), so that again what one leaves in registers is what the next takes.
+// reads them, in one order: their gradients are summed in registers. Matmuls are transposed (k q^T), so that
+// again what one leaves in registers is what the next takes.
 #pragma once
 #include "cuda/attention/matmul.cuh"
 #include "cuda/attention/rows.cuh"
@@ -110,7 +110,7 @@ __device__ __forceinline__ void attention_key_gradients(
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
-    Matmul::wait_for_all();  // d_k of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_k of the tile before
     Matmul::begin();
     Matmul::scores(scores, place, keys, queries + stage * column_bytes);
     Matmul::commit();
@@ -119,7 +119,7 @@ __device__ __forceinline__ void attention_key_gradients(
     const TransposedTile<Config> tile{place, block.batch * shape.heads + head, block.first, query};
     const std::uint32_t tile_terms = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms<columns> lse2, delta;
-    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // all but d_out v^T
     Matmul::fence_operands(scores);
     Fragment<row_tiles, columns> value_weights;
     lse2.load(tile_terms, place);

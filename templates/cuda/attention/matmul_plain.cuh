@@ -93,6 +93,7 @@ struct PlainMatmul {
   static __device__ __forceinline__ void publish_tiles() {}
   static __device__ __forceinline__ void begin() {}
   static __device__ __forceinline__ void commit() {}
+  // A matmul is finished where it stands.
   static __device__ __forceinline__ void wait_for_all() {}
   static __device__ __forceinline__ void wait_for_all_but_last() {}
   template <int N>

@@ -76,7 +76,7 @@ __device__ __forceinline__ void attention_query_gradients(
         ptx::store_shared(shared_terms + row * sizeof(QueryTerms), __builtin_bit_cast(std::uint64_t, own));
         if (row < block.count) terms[first_row + row] = own;
       });
-  __syncthreads();
+  __syncthreads();  // the terms of other threads' queries are there
   QueryTerms own[row_tiles][2];
   for_rows<row_tiles>(place, [&](int m, int half, int row) {
     own[m][half] =
@@ -88,13 +88,13 @@ __device__ __forceinline__ void attention_query_gradients(
   const auto compute = [&](int index, int stage) {
     const int tile = block.first_tile + index;
     Fragment<row_tiles, columns> scores, gradients;
-    Matmul::wait_for_all();  // d_q of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_q of the tile before
     Matmul::begin();
     Matmul::scores(scores, place, queries, keys + stage * column_bytes);
     Matmul::commit();
     Matmul::scores(gradients, place, d_outs, values + stage * column_bytes);
     Matmul::commit();
-    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // all but d_out v^T
     Matmul::fence_operands(scores);
     if constexpr (!Scores::is_linear) score_matmuls<Scores>(scores, shape);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {

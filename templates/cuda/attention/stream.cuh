@@ -15,7 +15,7 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
   const auto receive = [] {
     ptx::wait_copies();
     Matmul::publish_tiles();
-    __syncthreads();
+    __syncthreads();  // others' copies have arrived too, and all have left the tile that comes next's place
   };
   receive();
   if (stages > 1 && count > 1) start(1, 1);
@@ -24,7 +24,7 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
 #pragma unroll 1
   for (int index = 1; index < count; ++index) {
     if (stages == 1) {
-      __syncthreads();
+      __syncthreads();  // all have read the only tile, which is overwritten
       start(index, 0);
     }
     stage = stage + 1 < stages ? stage + 1 : 0;

@@ -91,14 +91,14 @@ __device__ __forceinline__ void few_rows_matmul(const TensorMap& a, const Tensor
     prefetch_map(a);
     shared.create_barriers();
   }
-  __syncthreads();
+  __syncthreads();  // nobody waits at a barrier that does not exist
   if (produces) {
     if (threadIdx.x % 32 == 0)
       copy_tile(shared, a, b, place, 0, part * Config::depth_tiles * MatmulTile::depth);
     if constexpr (split > 1) {
-      __syncwarp();
-      cluster_sync();
-      cluster_sync();
+      __syncwarp();    // the warp meets the others as one
+      cluster_sync();  // as the consumers: before sums are sent,
+      cluster_sync();  // and when they have arrived
     }
     return;
   }
@@ -112,7 +112,7 @@ __device__ __forceinline__ void few_rows_matmul(const TensorMap& a, const Tensor
     const SplitTile<Config> tile(shared.base, part);
     cluster_sync();  // no block reads its stages any longer
     tile.send(sums);
-    cluster_sync();
+    cluster_sync();  // the other blocks' sums have arrived
     tile.finish(sums, shared.results(0));
   } else {
     sums.store_transposed(shared.results(0), 0, 1);

@@ -9,7 +9,7 @@ namespace hydrac::cuda {
 // A parity tells a stage's phase only from the one before: who waits for a stage must know that the other
 // consumer has begun all matmuls before it.
 __device__ __forceinline__ void wait_turn(int consumer) {
-  barrier::block_sync<256>(3 + consumer);
+  barrier::block_sync<256>(3 + consumer);  // the other consumer has given it
 }
 __device__ __forceinline__ void give_turn(int consumer) {
   barrier::block_arrive<256>(3 + consumer);
@@ -69,7 +69,7 @@ __device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::i
     }
     shared.create_barriers();
   }
-  cluster_sync();
+  cluster_sync();  // neither block copies to, or arrives at, the other's barriers before they exist
   wait_for_previous_kernel();
   launch_next_kernel();
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::i
   } else {
     ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == Config::tile.consumers() * 128) copy_tiles(shared, tiles, maps, rank);
-    __syncwarp();
+    __syncwarp();  // the warp meets the others as one
   }
   // A block must stay until its neighbour's copies and arrivals have reached it.
   cluster_sync();

@@ -98,7 +98,7 @@ class WholeRows {
     float* const memory = reinterpret_cast<float*>(memory_);
     static_assert(Epilogue::sums * kGroups * Config::n * 4 <=
                   Config::tile.stages * Config::tile.stage_bytes());
-    barrier::block_sync<Threads::threads>(kConsumersBarrier);
+    barrier::block_sync<Threads::threads>(kConsumersBarrier);  // all have read the results, where sums go
     const int group = thread_.team * Threads::groups + thread_.group;
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
@@ -107,7 +107,7 @@ class WholeRows {
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
     }
-    barrier::block_sync<Threads::threads>(kConsumersBarrier);
+    barrier::block_sync<Threads::threads>(kConsumersBarrier);  // all groups' sums are there
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
 #pragma unroll 1
@@ -208,7 +208,7 @@ class WholeRows {
       }
     }
     if constexpr (kParts == 1) {
-      __syncwarp();
+      __syncwarp();  // all lanes have their sums
     } else {
       static_assert(MatmulShared<Config>::whole_row_bytes + 2 * kGroups * kParts * kFloats * 4 <=
                     Config::tile.stages * Config::tile.stage_bytes());
@@ -226,7 +226,7 @@ class WholeRows {
           for (int r = 0; r < kReductions; ++r) mine[i * kReductions + r] = sums.at[i][r];
         }
       }
-      barrier::block_sync<Threads::team_threads>(kTeamBarriers + thread_.team);
+      barrier::block_sync<Threads::team_threads>(kTeamBarriers + thread_.team);  // the team's parts are there
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
 #pragma unroll

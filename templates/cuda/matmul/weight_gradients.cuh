@@ -165,7 +165,7 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
     operands.pipeline().create_barriers(tile.consumers);
     barrier::publish();
   }
-  __syncthreads();
+  __syncthreads();  // nobody waits at a barrier that does not exist
   wait_for_previous_kernel();
   launch_next_kernel();
   if (consumer < tile.consumers) {
@@ -176,16 +176,16 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
     if constexpr (tile.split > 1) {
       cluster_sync();  // no block reads its stages any longer
       split.send(sums);
-      cluster_sync();
+      cluster_sync();  // the other blocks' sums have arrived
     }
     split.finish(sums, gradient, work.row + consumer * 64, work.column);
   } else {
     if constexpr (tile.moves_registers()) ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == tile.consumers * 128) copy_steps(operands, gradient, work);
-    __syncwarp();
+    __syncwarp();  // the warp meets the others as one
     if constexpr (tile.split > 1) {
-      cluster_sync();
-      cluster_sync();
+      cluster_sync();  // as the consumers: before sums are sent,
+      cluster_sync();  // and when they have arrived
     }
   }
 }

@@ -29,17 +29,18 @@ __device__ __forceinline__ void whole_rows_matmul(const TensorMap& a, const Tens
       sums.compute(MatmulOperands<Config>{shared, warpgroup * Config::tile.consumer_panels()},
                    Config::depth_tiles);
       cluster_arrive();  // all copies and arrivals are here
+      // All matmuls have read the stages, where results go.
       barrier::block_sync<consumers * 128>(kConsumersBarrier);
       sums.store_transposed(shared.results(warpgroup), 0, 1);
     }
     WholeRows<Config, Epilogue> whole_rows(epilogue, shared, memory, place.row, rows);
-    barrier::block_sync<consumers * 128>(kConsumersBarrier);
+    barrier::block_sync<consumers * 128>(kConsumersBarrier);  // other threads' results are there
     whole_rows.run();
     if constexpr (Epilogue::sums > 0) whole_rows.store_sums();
   } else {
     ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == consumers * 128) copy_tile(shared, a, b, place, static_cast<int>(cluster_rank()));
-    __syncwarp();
+    __syncwarp();  // the warp arrives as one
     cluster_arrive();
   }
   // A block must stay until its copies have reached the others.

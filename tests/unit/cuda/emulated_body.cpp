@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "codegen/cuda_body.h"
+#include "codegen/spec_numbers.h"
 #include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 #include "gpu_model.h"
@@ -106,7 +107,10 @@ std::string cuda_source_of(const ir::Graph& graph,
   const std::vector<program::Dimension> dimensions = codegen::cuda_dimensions(graph, gpu);
   codegen::Names symbols;
   for (const program::Dimension& dimension : dimensions) symbols.insert(dimension.symbol);
-  const std::string constants = codegen::dimension_constants(dimensions, symbols);
+  const std::vector<ir::SpecNumber> numbers = codegen::SpecNumbers(graph).all();
+  for (const ir::SpecNumber& number : numbers) symbols.insert("hyper::" + number.name);
+  const std::string constants =
+      codegen::dimension_constants(dimensions, symbols) + codegen::number_constants(numbers, symbols);
   std::string names;  // the emulator finds kernels outside of namespaces
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k)
