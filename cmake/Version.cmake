@@ -1,5 +1,5 @@
 # What a build knows of itself, as C++ constants for compiler/cli/version.cpp. Run as a script whenever HEAD moves:
-# -DOUTPUT=file -DSOURCE=the checkout -DVERSION=0.1.0 -DCOMPILER="GNU 12.2.0". A commit only where there is a checkout: a
+# -DOUTPUT=file -DSOURCE=the checkout -DVERSION=0.2.0 -DCOMPILER="GNU 12.2.0". A commit only where there is a checkout: a
 # package's sources have none.
 set(commit "")
 find_program(GIT git)

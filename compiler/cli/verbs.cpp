@@ -250,6 +250,11 @@ const std::vector<Verb>& verbs() {
        "what a key, or a section's keys, take and mean; without: all of them, as Markdown",
        {},
        keys_verb},
+      {"completion",
+       "bash | zsh | fish",
+       "a script with which a shell completes verbs, options, keys and their values",
+       {{"--word", "TEXT", "of `completion words`, which the script calls: the word at the cursor"}},
+       completion_verb},
   };
   return table;
 }

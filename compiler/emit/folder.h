@@ -20,7 +20,7 @@ struct FolderState {
   std::vector<std::string> missing;
   std::vector<std::string> stale;    // emitted once, by their first lines, and no more
   std::vector<std::string> foreign;  // stand where a file would be emitted, but hydrac did not write them
-  std::string writer = {};           // of the folder: "hydrac 0.1.0 (commit 1a13e196789a)"
+  std::string writer = {};           // of the folder: "hydrac 0.2.0 (commit 1a13e196789a)"
 
   bool is_current() const {
     return changed.empty() && edited.empty() && outdated.empty() && missing.empty() && stale.empty() &&

@@ -12,7 +12,7 @@ namespace hydrac::emit {
 
 inline constexpr const char* kManifestFile = "emitted.sum";
 
-// Who wrote it, "hydrac 0.1.0 (commit 1a13e196789a)", and a line for each of `files`: a hash of its text in
+// Who wrote it, "hydrac 0.2.0 (commit 1a13e196789a)", and a line for each of `files`: a hash of its text in
 // 16 hexadecimal digits, two spaces, its path.
 std::string manifest_text(const Files& files, const std::string& writer);
 
