@@ -151,6 +151,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
        "data.tokenizer"},
       {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
+      {"block: parallel", "model.block"},
       {"norm_placement: output", "model.qk_norm"},
       {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
       {"norm_placement: both, norm_offset: 1", "model.scale_embedding"},
