@@ -14,34 +14,33 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
 
 namespace {
 
-// What a block's first part makes of a stream x, and the stream after it.
-struct Attended {
-  Use added, stream;
-};
-
-Attended add_attention(ops::RegionBuilder& block, const Build& build, Use x, Use attention_input) {
-  const Use added = attention_block(block, build, attention_input);
-  block.enter("residual", "model.hidden_size");
-  const Use stream = ops::add(block, x, added, "residual_mid");
-  if (block.value(x).exact) block.exact(stream);
-  return {added, stream};
-}
-
-// What its second part makes of that stream.
-Use mlp_of(ops::RegionBuilder& block, const Build& build, Use middle) {
+// What the mlp makes of the stream x, or of a sum on the way to it.
+Use mlp_of(ops::RegionBuilder& block, const Build& build, Use x) {
   const Parameters& p = build.model.parameters;
   const Use input =
-      p.norms.mlp.exists() ? norm(block, build, middle, build.of_layer(), p.norms.mlp, "mlp_normed") : middle;
+      p.norms.mlp.exists() ? norm(block, build, x, build.of_layer(), p.norms.mlp, "mlp_normed") : x;
   return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
 }
 
-// The stream after attention -> after the mlp, which goes into the stream's use `next`.
-Use add_mlp(ops::RegionBuilder& block, const Build& build, Use middle, Use next) {
-  if (spec::has_recursions(build.model.spec)) return add_recursions(block, build, middle, next);
-  const Use from_mlp = mlp_of(block, build, middle);
+// What a block's branches make of the stream x, and x with attention's part. Its mlp reads that sum, or in a
+// parallel block what attention reads: x, or `input` itself, all rows of x's norm. Recursions take the sum.
+struct Branches {
+  Use attention, middle, mlp;
+};
+
+Branches branches_of(ops::RegionBuilder& block, const Build& build, Use x, Use input) {
+  const spec::Spec& spec = build.model.spec;
+  Branches made;
+  made.attention = attention_block(block, build, input);
+  if (spec.model.block == spec::BlockKind::parallel) made.mlp = mlp_of(block, build, x);
+  if (spec.model.block == spec::BlockKind::parallel_one_norm)
+    made.mlp = mlp_block(block, build, input, "mlp");
   block.enter("residual", "model.hidden_size");
-  block.into(next);
-  return ops::add(block, middle, from_mlp, "residual");
+  made.middle = ops::add(block, x, made.attention, "residual_mid");
+  if (block.value(x).exact) block.exact(made.middle);
+  if (spec.model.block == spec::BlockKind::sequential && !spec::has_recursions(spec))
+    made.mlp = mlp_of(block, build, made.middle);
+  return made;
 }
 
 // The residual stream, with a slot in front of each layer and one behind the last, and of each the norm that
@@ -64,9 +63,15 @@ void add_block(const Build& build, ir::Region& region, const Stream& stream) {
   const Use x = build.layer(stream.residual);
   const bool has_norm = build.model.parameters.norms.stream.exists();
   const Use input = has_norm ? stream_norm(block, build, stream, build.of_layer()) : x;
-  const Use middle =
-      add_attention(block, build, x, whole_rows(block, build, input, true, "attn_input")).stream;
-  add_mlp(block, build, middle, build.layer(stream.residual, 1));
+  const Branches made = branches_of(block, build, x, whole_rows(block, build, input, true, "attn_input"));
+  const Use next = build.layer(stream.residual, 1);
+  if (spec::has_recursions(build.model.spec)) {
+    add_recursions(block, build, made.middle, next);
+    return;
+  }
+  block.enter("residual", "model.hidden_size");
+  block.into(next);
+  ops::add(block, made.middle, made.mlp, "residual");
 }
 
 // The same of a layer that computes the tokens its router chooses. Their sum of both parts, times the score's
@@ -82,10 +87,9 @@ void add_routed_block(const Build& build, ir::Region& region, const Stream& slot
   chosen.places_in_cache = route.places_in_cache;
   const Use attention_input =
       norm(block, build, x, build.of_layer(), build.model.parameters.norms.stream, "attn_normed");
-  const Attended attended = add_attention(block, chosen, x, attention_input);
-  const Use from_mlp = mlp_of(block, chosen, attended.stream);
+  const Branches made = branches_of(block, chosen, x, attention_input);
   block.enter("residual", "model.mod.capacity");
-  const Use sum = ops::add(block, attended.added, from_mlp, "branches", "attention");
+  const Use sum = ops::add(block, made.attention, made.mlp, "branches", "attention");
   const Use gated = ops::gate_rows(block, sum, route.score, "gated");
   const Use added = ops::spread_tokens(block, gated, route.choice, "spread");
   block.into(build.layer(slots.residual, 1));

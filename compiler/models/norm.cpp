@@ -30,7 +30,7 @@ Norms declare_norms(Declarer& d, const spec::Model& m) {
   Norms norms;
   if (m.norm_placement != spec::NormPlacement::output) {
     norms.stream = declare("attn_norm", layers + 1, "final_norm");
-    norms.mlp = declare("mlp_norm", layers);
+    if (m.block != spec::BlockKind::parallel_one_norm) norms.mlp = declare("mlp_norm", layers);
   } else {
     norms.last = declare("final_norm", 1);
   }

@@ -128,6 +128,20 @@ void check_positions(Draft& draft) {
         fmt::format("write sequence_len: {}, or raise max_position_embeddings", m.max_position_embeddings));
 }
 
+void check_block(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.usable({"model.block"}) || m.block == BlockKind::sequential) return;
+  if (draft.usable({"model.mor.recursions"}) && has_recursions(draft.spec))
+    draft.report(Kind::block_unsupported, {"model.block", "model.mor.recursions"},
+                 "passes of a mixture of recursions begin with the stream behind attention",
+                 "write block: sequential, or remove model.mor");
+  if (draft.usable({"model.norm_placement"}) && m.block == BlockKind::parallel_one_norm &&
+      m.norm_placement == NormPlacement::output)
+    draft.report(Kind::block_unsupported, {"model.block", "model.norm_placement"},
+                 "norms of a branch's output alone leave attention and mlp no norm to share",
+                 "write block: parallel");
+}
+
 void check_head(Draft& draft) {
   const auto& m = draft.spec.model;
   if (!draft.usable({"model.input", "model.head"})) return;
@@ -252,6 +266,7 @@ void check_model(Draft& draft) {
   check_heads(draft);
   check_compressed_attention(draft);
   check_positions(draft);
+  check_block(draft);
   check_head(draft);
   check_masks(draft);
   check_columns(draft);

@@ -18,6 +18,7 @@ constexpr auto kKeys = std::to_array<std::string_view>({
     "model.attention_kind",
     "model.mor.recursions",
     "model.mod.capacity",
+    "model.block",
     "model.norm",
     "model.position",
     "model.rope_interleave",

@@ -43,6 +43,7 @@ OLMO2 = {**LLAMA, "norm_placement": "output", "qk_norm": True, "qk_norm_scope": 
 GEMMA = {**LLAMA, "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
 ARCEE = {**LLAMA, "hidden_act": "relu2"}
 GEMMA2 = {**LLAMA, "norm_placement": "both", "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
+FALCON = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu", "block": "parallel_one_norm", "num_key_value_heads": 1}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
 ODD_HEADS = {**WIDE_HEADS, "num_attention_heads": 3, "num_key_value_heads": 3}  # which do not divide hidden_size
@@ -100,6 +101,8 @@ CASES = {
     "gemma-untied": ("gemma", {**GEMMA, **UNTIED, **WIDE_HEADS, "attention_bias": True}, "byte"),
     "arcee-untied": ("arcee", {**ARCEE, **UNTIED}, "prepared"),
     "arcee-biases": ("arcee", {**ARCEE, **ALL_BIASES, "hidden_act": "gelu"}, "byte"),
+    "falcon-tied": ("falcon", {**FALCON, **NO_BIASES, "norm_bias": True}, "prepared"),
+    "falcon-biases": ("falcon", {**FALCON, **UNTIED, "hidden_act": "gelu_tanh"}, "byte"),
     "gemma2-tied": ("gemma2", {**GEMMA2, **WINDOWS, "attention_softcap": 20, "logit_softcap": 10}, "prepared"),
     "gemma2-untied": ("gemma2", {**GEMMA2, **UNTIED, **WIDE_HEADS, "query_pre_attn_scalar": 7, "attention_bias": True}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -133,6 +136,10 @@ PUBLISHED = {
     "from-arcee": ("arcee", {**SMALL, **ODD}, torch.float32, None),
     "from-arcee-biases": ("arcee", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7, "attention_bias": True,
                                     "mlp_bias": True, "hidden_act": "gelu", "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-falcon": ("falcon", {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.2},
+                    torch.float32, None),
+    "from-falcon-biases": ("falcon", {"hidden_size": 72, "num_hidden_layers": 3, "num_attention_heads": 3, "ffn_hidden_size": 88,
+                                      "bias": True, "tie_word_embeddings": False, "initializer_range": 0.2}, torch.bfloat16, 100_000),
     "from-gemma2": ("gemma2", {**SMALL, **ODD, "head_dim": 24, "sliding_window": 5, "query_pre_attn_scalar": 10},
                     torch.float32, None),
     "from-gemma2-uncapped": ("gemma2", {**SMALL, "hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 1,
@@ -155,6 +162,7 @@ ADAPTERS = {
     "lora-gemma": ("from-gemma", {"r": 4}),
     "lora-arcee": ("from-arcee", {"r": 4}),
     "lora-gemma2": ("from-gemma2", {"r": 4}),
+    "lora-falcon": ("from-falcon", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

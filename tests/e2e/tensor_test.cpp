@@ -140,6 +140,8 @@ TEST(Tensor, RanksTrainAsOneProcessWhateverTheModel) {
        "model.sliding_window=4", "data.document_mask=false"},
       {"adapter.type=lora", "adapter.dropout=0", "optimizations.recompute=[norm]",
        "model.attention_bias=true", "model.attention_output_bias=true", "model.mlp_bias=true"},
+      {"model.block=parallel", "model.norm=layernorm", "model.mlp_bias=true"},
+      {"model.block=parallel_one_norm", "adapter.type=lora", "adapter.r=4"},
   };
   int number = 0;
   for (const Words& variant : variants) {

@@ -83,6 +83,14 @@ const Case kCases[] = {
      "norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 3, hidden_act: geglu_tanh, attention_softcap: 50, logit_softcap: 30, "
      "sliding_window: 5, sliding_window_pattern: 2",
      "sequence_len: 16, micro_batch_size: 2"},
+    {"ParallelAccumulated",
+     "num_hidden_layers: 3, num_attention_heads: 4, intermediate_size: 128, vocab_size: 256, norm: layernorm, hidden_act: gelu, "
+     "block: parallel, dropout: 0.1, tie_word_embeddings: false",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"ParallelWithOneNormTheNormsRecomputed",
+     "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 1, intermediate_size: 128, vocab_size: 256, norm: layernorm, "
+     "norm_bias: false, hidden_act: gelu, block: parallel_one_norm, rope_interleave: true",
+     "sequence_len: 16, micro_batch_size: 2"},
     {"Qwen2WithBiasesAndStretchedRopeSgdConstant",
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, attention_bias: true, "
      "attention_output_bias: false, rope_theta: 500, dropout: 0.1, rope_scaling: {rope_type: llama3, factor: 8, "

@@ -15,6 +15,7 @@ Family gpt2() {
   const Rows own = {
       written("architectures", R"(["GPT2LMHeadModel"])"),
       written("model_type", R"("gpt2")"),
+      only("model.block", "sequential", "attention first, and then the mlp of the sum"),
       fixed("model.norm", "layernorm"),
       zeros_if_missing("model.norm_bias", "true"),
       zeros_if_missing("model.attention_bias", "true"),

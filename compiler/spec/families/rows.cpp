@@ -207,6 +207,7 @@ Rows input_norm_rows() {
 Rows rope_rows(const RopeFamily& family) {
   return {
       written("model_type", family.model_type),
+      only("model.block", "sequential", "attention first, and then the mlp of the sum"),
       fixed("model.norm", "rmsnorm"),
       zeros_if_missing("model.norm_bias", "false"),
       fixed("model.position", "rope"),

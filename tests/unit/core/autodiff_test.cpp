@@ -154,6 +154,13 @@ INSTANTIATE_TEST_SUITE_P(
                kTrain},
         Config{"LayernormOfBothSides",
                MODEL("norm: layernorm, position: learned, norm_placement: both, hidden_act: gelu"), kTrain},
+        Config{"Parallel",
+               MODEL("norm: layernorm, position: rope, block: parallel, hidden_act: gelu, dropout: 0.2"),
+               kTrain},
+        Config{"ParallelWithOneNormAndThoseOfOutputs",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, block: parallel_one_norm, "
+                     "norm_placement: both"),
+               kTrain},
         Config{"NoBias",
                MODEL("norm: layernorm, norm_bias: false, attention_bias: false, mlp_bias: false, position: "
                      "learned, hidden_act: relu2"),

@@ -205,6 +205,15 @@ INSTANTIATE_TEST_SUITE_P(
                "norm_offset: 1, "
                "scale_embedding: true, query_pre_attn_scalar: 3",
                "sequence_len: 37, micro_batch_size: 2"},
+        Config{"Parallel",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 31, norm: layernorm, hidden_act: gelu, block: parallel, "
+               "dropout: 0.1",
+               "sequence_len: 37, micro_batch_size: 2"},
+        Config{"ParallelWithOneNorm",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 31, block: parallel_one_norm",
+               "sequence_len: 37, micro_batch_size: 2"},
         Config{"Encoder",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: classification, num_labels: 3, attention_mask: none, logit_softcap: 0.7",

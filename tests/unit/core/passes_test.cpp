@@ -187,6 +187,14 @@ TEST(Fusion, OfALlamaBlock) {
                    "attention_backward", "rope_backward", "rope_backward", "gemm", "gemm"}));
 }
 
+TEST(Fusion, OfAParallelBlockWithOneNorm) {
+  const SmallModel small(
+      shipped_spec("quickstart", {"model.vocab_size=256", "model.block=parallel_one_norm"}),
+      {.fuse = true, .in_place = true});
+  EXPECT_EQ(kernels_of(small, "micro_step", "block"), (Names{"gemm", "rope", "rope", "attention", "gemm",
+                                                             "gemm", "swiglu", "gemm", "add+add+rmsnorm"}));
+}
+
 TEST(Fusion, OfAGpt2Block) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
   EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+position_embedding+layernorm"}));

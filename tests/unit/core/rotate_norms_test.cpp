@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "small_models.h"
 
 namespace hydrac::test {
@@ -65,6 +67,14 @@ TEST(RotateNorms, LeavesNormsBehindTheBranchesWhereTheyAre) {
   EXPECT_EQ(to_text(forward.graph), before);
 }
 
+TEST(RotateNorms, LeavesAParallelMlpsOwnNormInItsLayer) {
+  Forward forward(", block: parallel");
+  passes::rotate_norms(forward.graph);
+  EXPECT_EQ(forward.ends()[1], "block: linear attn.qkv[l] ... rmsnorm normed[l+1]");
+  const auto& nodes = forward.regions()[1].nodes;
+  EXPECT_EQ(std::ranges::count(nodes, ir::Op::rmsnorm, &ir::Node::op), 2);
+}
+
 TEST(RotateNorms, RefusesALoopWhoseNextNormIsAnotherOne) {
   Forward forward("");
   forward.regions()[2].nodes[0].attributes["eps"] = 0.5;
@@ -72,9 +82,9 @@ TEST(RotateNorms, RefusesALoopWhoseNextNormIsAnotherOne) {
 }
 
 TEST(RotateNorms, KeepsEveryBitOfAnEvaluation) {
-  for (const char* model :
-       {"", ", norm: layernorm, position: learned, hidden_act: gelu",
-        ", norm_placement: both, norm_offset: 1", ", mor: {recursions: 3}", ", mod: {capacity: 0.5}"}) {
+  for (const char* model : {"", ", norm: layernorm, position: learned, hidden_act: gelu",
+                            ", norm_placement: both, norm_offset: 1", ", mor: {recursions: 3}",
+                            ", block: parallel", ", block: parallel_one_norm", ", mod: {capacity: 0.5}"}) {
     std::vector<double> losses;
     for (const bool rotates : {false, true}) {
       const SmallModel small(small_spec(std::string(kSizes) + model, kTrain),

@@ -204,6 +204,24 @@ TEST(HfConfig, GemmaAndArceeDefaultsAreHuggingFaces) {
   EXPECT_FALSE(arcee.scale_embedding || arcee.tie_word_embeddings || arcee.mlp_bias);
 }
 
+TEST(HfConfig, FalconDefaultsAreHuggingFacesAndOtherFalconsAreRefused) {
+  const std::string sizes =
+      R"("vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4)";
+  const std::string falcon = R"({"model_type": "falcon", )" + sizes;
+  const auto m = model(falcon + R"(, "num_kv_heads": 4, "num_ln_in_parallel_attn": null})");
+  EXPECT_EQ(m.block, BlockKind::parallel_one_norm);
+  EXPECT_EQ(m.num_key_value_heads, 1);
+  EXPECT_EQ(m.intermediate_size, 4 * 64);
+  EXPECT_EQ(m.max_position_embeddings, 2048);
+  EXPECT_EQ(m.hidden_act, Activation::gelu);
+  EXPECT_TRUE(m.norm_bias && m.tie_word_embeddings);
+  EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias);
+  for (const char* other : {R"("parallel_attn": false)", R"("multi_query": false)", R"("alibi": true)",
+                            R"("new_decoder_architecture": true)", R"("hidden_dropout": 0.1)"})
+    EXPECT_NE(from(falcon + ", " + other + "}").text().find("[config-unsupported]"), std::string::npos)
+        << other;
+}
+
 TEST(HfConfig, Gemma2DefaultsAreHuggingFaces) {
   const auto m = model(R"({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", )" + kSizes + "}");
   EXPECT_EQ(m.num_key_value_heads, 4);

@@ -48,6 +48,12 @@ TEST(HuggingFace, KnowsTheSevenFamilies) {
   EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, scale_embedding: true"), "gemma2");
   EXPECT_EQ(family_of_model("norm_offset: 1, scale_embedding: true, hidden_act: geglu_tanh"), "gemma");
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
+  const std::string falcon = "norm: layernorm, hidden_act: gelu, num_key_value_heads: 1, ";
+  EXPECT_EQ(family_of_model(falcon + "block: parallel_one_norm"), "falcon");
+  EXPECT_EQ(family_of_model(falcon + "block: parallel_one_norm, attention_bias: false, mlp_bias: false"),
+            "falcon");
+  EXPECT_EQ(family_of_model(falcon + "block: parallel"), "");
+  EXPECT_EQ(family_of_model(falcon + "block: parallel_one_norm, mlp_bias: false"), "");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
 }
@@ -74,6 +80,9 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
        rope + ", norm_placement: output, qk_norm: true, qk_norm_scope: projection, attention_bias: true"},
       {"gemma", rope + ", norm_offset: 1, scale_embedding: true, attention_bias: true"},
       {"arcee", rope_without_gate + ", attention_bias: true, mlp_bias: true"},
+      {"falcon",
+       "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
+       "rope_theta: 77"},
       {"gemma2",
        rope + alternating +
            ", norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 9, "
@@ -151,6 +160,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
        "data.tokenizer"},
       {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
+      {"block: parallel", "model.block"},
       {"norm_placement: output", "model.qk_norm"},
       {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
       {"norm_placement: both, norm_offset: 1", "model.scale_embedding"},

@@ -1,0 +1,89 @@
+// Falcon-7B: attention with one head of keys and values and the mlp read one norm, side by side.
+#include "spec/families/list.h"
+#include "spec/families/rows.h"
+#include "spec/hf_keys.h"
+#include "spec/print.h"
+
+namespace hydrac::spec {
+namespace {
+
+// One key for all biases but the norms'.
+FamilyRow biases() {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    for (const char* ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
+      keys.map(row.theirs, ours, row.value);
+  };
+  const auto write = [](const Spec& spec, const FamilyRow& row) { return key_json(spec, row.ours); };
+  const auto are_equal = [](const Spec& s, const FamilyRow&) {
+    return s.model.attention_output_bias == s.model.attention_bias &&
+           s.model.mlp_bias == s.model.attention_bias;
+  };
+  return {"bias", "model.attention_bias", "false", read, write, are_equal, "all biases or none"};
+}
+
+// A key that says nothing where the other ones are as they must be.
+FamilyRow meaningless(std::string_view theirs) {
+  return {.theirs = theirs, .ours = "", .value = "", .read = [](HfKeys& keys, const FamilyRow& row) {
+            keys.take(row.theirs);
+          }};
+}
+
+}  // namespace
+
+Family falcon() {
+  static constexpr ModuleName kModules[] = {
+      {"token_embedding", "transformer.word_embeddings"},
+      {"attn_norm", "transformer.h.{}.input_layernorm"},
+      {"attn.q", "transformer.h.{}.self_attention.query_key_value"},
+      {"attn.k", "transformer.h.{}.self_attention.query_key_value"},
+      {"attn.v", "transformer.h.{}.self_attention.query_key_value"},
+      {"attn.out", "transformer.h.{}.self_attention.dense"},
+      {"mlp.up", "transformer.h.{}.mlp.dense_h_to_4h"},
+      {"mlp.down", "transformer.h.{}.mlp.dense_4h_to_h"},
+      {"final_norm", "transformer.ln_f"},
+      {"head", "lm_head"},
+  };
+  const Rows own = {
+      written("architectures", R"(["FalconForCausalLM"])"),
+      written("model_type", R"("falcon")"),
+      fixed("model.block", "parallel_one_norm", "attention and an mlp that read one norm"),
+      fixed("model.norm", "layernorm"),
+      fixed("model.norm_bias", "true"),
+      fixed("model.position", "rope"),
+      fixed("model.num_key_value_heads", "1", "one head of keys and values"),
+      only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
+      only("model.qk_norm", "false"),
+      only("model.sliding_window", "0"),
+      rule("model.head_dim", "hidden_size / num_attention_heads",
+           [](const Spec& s, const FamilyRow&) {
+             return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
+           }),
+      needed("vocab_size", "model.vocab_size"),
+      needed("hidden_size", "model.hidden_size"),
+      needed("num_hidden_layers", "model.num_hidden_layers"),
+      needed("num_attention_heads", "model.num_attention_heads"),
+      optional("ffn_hidden_size", "model.intermediate_size"),
+      optional("max_position_embeddings", "model.max_position_embeddings", "2048"),
+      activation("activation", /*gated=*/false, "gelu"),
+      biases(),
+      optional("layer_norm_epsilon", "model.norm_eps", "1e-5"),
+      optional("rope_theta", "model.rope_theta", "10000"),
+      optional("attention_dropout", "model.attention_dropout", "0"),
+      refused_unless("hidden_dropout", "0.0", "dropout of both branches' sum is not supported"),
+      optional("tie_word_embeddings", "model.tie_word_embeddings", "true"),
+      optional("initializer_range", "model.initializer_range", "0.02"),
+      stored_type(),
+      refused_unless("parallel_attn", "true", "Falcon's sequential blocks are not supported"),
+      refused_unless("multi_query", "true", "Falcon's packed heads of keys and values are not supported"),
+      refused_unless("new_decoder_architecture", "false", "Falcon-40B's blocks are not supported"),
+      refused_unless("alibi", "false", "alibi is not supported"),
+      meaningless("num_kv_heads"),
+      meaningless("num_ln_in_parallel_attn"),
+  };
+  return {.model_type = "falcon",
+          .name = "Falcon",
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own, last_rows()}),
+          .modules = kModules};
+}
+
+}  // namespace hydrac::spec
