@@ -27,6 +27,7 @@
 #include "runtime/log/units.h"
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/next_logits.h"
 #include "runtime/train/run_files.h"
 #include "spec/batch.h"
 #include "spec/hf_config.h"
@@ -123,7 +124,7 @@ Logits logits_of(runtime::StepProgram& program, int64_t vocab) {
     length = std::min(length, program.facts().context_length);
     std::vector<int32_t> prompt(static_cast<size_t>(length));
     for (int32_t& id : prompt) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
-    const std::span<const float> next = program.next_logits(prompt, length - 1);
+    const std::span<const float> next = runtime::NextLogits(program).next_logits(prompt, length - 1);
     logits.emplace_back(next.begin(), next.end());
   }
   return logits;

@@ -25,6 +25,7 @@
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/next_logits.h"
 #include "runtime/train/run_checkpoint.h"
 #include "runtime/train/run_folder.h"
 #include "spec/load.h"
@@ -158,7 +159,8 @@ models::Generation plan_task(spec::Spec& spec, const Task& task, int64_t context
 // {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
 // has. JSON has no infinity and no NaN.
 int print_logits(runtime::StepProgram& program, const std::vector<int32_t>& ids) {
-  const std::span<const float> logits = program.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
+  runtime::NextLogits next(program);
+  const std::span<const float> logits = next.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
   const auto broken = std::ranges::find_if_not(logits, [](float logit) { return std::isfinite(logit); });
   if (broken != logits.end())
     throw RunError(fmt::format(

@@ -92,17 +92,11 @@ void CpuStepProgram::perform_timed(Function function) {
   add_timed({function}, times);
 }
 
-void CpuStepProgram::compute(Function function, const Batch& batch) {
-  fill_inputs(layout().inputs, batch, 1.0f, arena_);
-  perform(function);
-}
-
-double CpuStepProgram::evaluate(const Batch& batch) {
+void CpuStepProgram::compute(Function function, const Batch* batch) {
   refresh_working_copies();
-  fill_inputs(layout().inputs, batch, 1.0f, arena_);
-  inputs_.clear();
-  perform(Function::evaluate);
-  return *at<float>(layout().results.eval_loss);
+  if (batch) fill_inputs(layout().inputs, *batch, 1.0f, arena_);
+  if (function == Function::evaluate) inputs_.clear();
+  perform(function);
 }
 
 }  // namespace hydrac::runtime

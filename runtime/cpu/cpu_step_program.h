@@ -24,7 +24,10 @@ class CpuStepProgram : public LaidOutProgram {
   void update() override;
   StepResult finish_step() override;
   void end_replies() override;
-  double evaluate(const Batch& batch) override;
+  void compute(Function function, const Batch* batch) override;
+  std::span<const std::byte> read_port(Place port) override {
+    return {arena_ + port.offset, static_cast<size_t>(port.elements * 4)};
+  }
 
  protected:
   // Does the calls of a function, one after another, and says so by after_call(); they are done when it
@@ -37,11 +40,6 @@ class CpuStepProgram : public LaidOutProgram {
  private:
   void clear_persistent() override;
   void run(Function function) override { execute(function); }
-  void compute(Function function) override { perform(function); }
-  void compute(Function function, const Batch& batch) override;
-  std::span<const float> result(Place place) override {
-    return {at<float>(place), static_cast<size_t>(place.elements)};
-  }
   void wait() const override {}
   LastRun last_run() const override { return {{inputs_.begin(), inputs_.end()}, 0}; }
   // A function, with its inputs in the arena.

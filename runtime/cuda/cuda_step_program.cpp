@@ -198,50 +198,44 @@ StepResult CudaStepProgram::finish_step() {
   }
 }
 
-double CudaStepProgram::evaluate(const Batch& batch) {
-  evaluated_ = true;
+void CudaStepProgram::compute(Function function, const Batch* batch) {
   flush();
   refresh_working_copies();
-  staging_.put(batch, 1.0f, stream_);
-  launch({Function::evaluate});
-  return read_scalar<float>(layout().results.eval_loss);
-}
-
-void CudaStepProgram::compute(Function function, const Batch& batch) {
-  flush();
-  staging_.put(batch, 1.0f, stream_);
+  if (function == Function::evaluate) evaluated_ = true;
+  if (batch) staging_.put(*batch, 1.0f, stream_);
   launch({function});
 }
 
-std::span<const float> CudaStepProgram::result(Place place) {
-  const int64_t bytes = place.elements * static_cast<int64_t>(sizeof(float));
+std::span<const std::byte> CudaStepProgram::read_port(Place port) {
+  const int64_t bytes = port.elements * 4;
   if (results_.bytes() < bytes) results_ = PinnedBuffer(bytes);
+  flush();
   stream_.synchronize();
-  copy_to_host(results_.data(), arena() + place.offset, bytes);
-  return {reinterpret_cast<const float*>(results_.data()), static_cast<size_t>(place.elements)};
+  copy_to_host(results_.data(), arena() + port.offset, bytes);
+  return {results_.data(), static_cast<size_t>(bytes)};
 }
 
 // Queued before compute(), which reads them.
-void CudaStepProgram::copy_inputs(std::span<const Input> inputs) {
+void CudaStepProgram::copy_inputs(std::span<const PortBytes> inputs) {
   flush();
   stream_.synchronize();  // the copies before may still read the buffer
   queue_inputs(inputs, inputs_);
 }
 
-void CudaStepProgram::queue_inputs(std::span<const Input> inputs, PinnedBuffer& memory) {
+void CudaStepProgram::queue_inputs(std::span<const PortBytes> inputs, PinnedBuffer& memory) {
   int64_t bytes = 0;
-  for (const Input& input : inputs) bytes += static_cast<int64_t>(input.bytes.size());
+  for (const PortBytes& input : inputs) bytes += std::ssize(input.bytes);
   if (memory.bytes() < bytes) memory = PinnedBuffer(bytes);
   std::byte* next = memory.data();
-  for (const Input& input : inputs) {
-    std::memcpy(next, input.bytes.data(), input.bytes.size());
-    copy_to_device(arena() + input.offset, next, static_cast<int64_t>(input.bytes.size()), stream_);
-    next += input.bytes.size();
+  for (const auto& [port, from] : inputs) {
+    std::memcpy(next, from.data(), from.size());
+    copy_to_device(arena() + port.offset, next, std::ssize(from), stream_);
+    next += from.size();
   }
 }
 
 // Nothing here waits: while the GPU works on a step, the next one is queued behind it.
-void CudaStepProgram::begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results) {
+void CudaStepProgram::queue_decode(std::span<const PortBytes> inputs, bool goes_on, const Stretch& results) {
   if (decodes_begun_ - decodes_finished_ >= kInFlight)
     throw std::logic_error("too many unfinished decode steps");
   flush();
@@ -257,7 +251,7 @@ void CudaStepProgram::begin_decode(std::span<const Input> inputs, bool goes_on, 
   step.done.record(stream_);
 }
 
-void CudaStepProgram::finish_decode(const Stretch&, std::span<std::byte> to) {
+void CudaStepProgram::take_decoded(const Stretch&, std::span<std::byte> to) {
   if (decodes_begun_ == decodes_finished_) throw std::logic_error("no decode step is unfinished");
   const DecodeStep& step = decode_steps_[decodes_finished_++ % kInFlight];
   step.done.synchronize();

@@ -37,7 +37,8 @@ class CudaStepProgram : public LaidOutProgram {
   void micro_step(const Batch& batch, float inv_count) override;
   void update() override;
   StepResult finish_step() override;
-  double evaluate(const Batch& batch) override;
+  void compute(Function function, const Batch* batch) override;
+  std::span<const std::byte> read_port(Place port) override;
   std::optional<DeviceLoad> device_load() override;
   void check_kernels() override;
   void leave_graphs() override;
@@ -99,7 +100,7 @@ class CudaStepProgram : public LaidOutProgram {
     Event copied{Event::Use::order};
   };
 
-  // A step that begin_decode() began: pinned memory of what it reads and gives.
+  // A step that queue_decode() began: pinned memory of what it reads and gives.
   struct DecodeStep {
     PinnedBuffer inputs, results;
     Event done{Event::Use::order};
@@ -108,14 +109,11 @@ class CudaStepProgram : public LaidOutProgram {
   void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) override;
   void clear_persistent() override;
   void run(Function function) override;
-  void compute(Function function) override { launch({function}); }
-  void compute(Function function, const Batch& batch) override;
-  std::span<const float> result(Place place) override;
-  void copy_inputs(std::span<const Input> inputs) override;
-  void begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results) override;
-  void finish_decode(const Stretch& results, std::span<std::byte> to) override;
+  void copy_inputs(std::span<const PortBytes> inputs) override;
+  void queue_decode(std::span<const PortBytes> inputs, bool goes_on, const Stretch& results) override;
+  void take_decoded(const Stretch& results, std::span<std::byte> to) override;
   // Queues copies of the inputs, by way of `memory`, which no copy may still read.
-  void queue_inputs(std::span<const Input> inputs, PinnedBuffer& memory);
+  void queue_inputs(std::span<const PortBytes> inputs, PinnedBuffer& memory);
   void wait() const override;
   LastRun last_run() const override;
   // Runs a micro-batch that waits for update() to be one graph with it.
@@ -147,8 +145,8 @@ class CudaStepProgram : public LaidOutProgram {
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   bool pending_ = false;
-  PinnedBuffer results_;  // of the functions that compute logits, as large as the largest so far
-  PinnedBuffer inputs_;   // of compute()
+  PinnedBuffer results_;  // of read_port(), as large as the largest so far
+  PinnedBuffer inputs_;   // of write_ports()
   DecodeStep decode_steps_[kInFlight];
   int64_t decodes_begun_ = 0, decodes_finished_ = 0;
   std::vector<Piece> pieces_;  // a ring, while parameters are initialized

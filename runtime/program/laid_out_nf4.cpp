@@ -7,21 +7,6 @@
 
 namespace hydrac::runtime {
 
-namespace {
-
-// decode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
-void decode_in_parallel(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
-  const auto count = static_cast<int64_t>(values.size());
-  constexpr int64_t kChunk = 1 << 16;
-#pragma omp parallel for schedule(static)
-  for (int64_t first = 0; first < count; first += kChunk) {
-    decode_floats(in + first * dtype_bytes(dtype), dtype,
-                  values.subspan(first, std::min(kChunk, count - first)));
-  }
-}
-
-}  // namespace
-
 void LaidOutProgram::write_nf4(const Nf4Place& place, const MakeNumbers& make) {
   constexpr int64_t kNumbers = kPiece / static_cast<int64_t>(sizeof(float));  // whole blocks
   nf4_piece_.resize(static_cast<size_t>(std::min(kNumbers, place.elements)));
@@ -47,13 +32,6 @@ std::vector<float> LaidOutProgram::read_nf4(const Nf4Place& place) {
   std::vector<float> numbers(static_cast<size_t>(place.elements));
   dequantize_nf4(matrix, numbers);
   return numbers;
-}
-
-void LaidOutProgram::quantize(const NamedTensor& tensor, SafetensorsDtype dtype,
-                              std::span<const std::byte> from) {
-  write_nf4(*tensor.nf4, [&](int64_t first, std::span<float> numbers) {
-    decode_in_parallel(from.data() + first * dtype_bytes(dtype), dtype, numbers);
-  });
 }
 
 }  // namespace hydrac::runtime

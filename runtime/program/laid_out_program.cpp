@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -22,6 +21,17 @@ ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
 }
 
+// decode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
+void decode_in_parallel(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  constexpr int64_t kChunk = 1 << 16;
+#pragma omp parallel for schedule(static)
+  for (int64_t first = 0; first < count; first += kChunk) {
+    decode_floats(in + first * dtype_bytes(dtype), dtype,
+                  values.subspan(first, std::min(kChunk, count - first)));
+  }
+}
+
 }  // namespace
 
 LaidOutProgram::LaidOutProgram(ProgramLayout layout, int64_t in_flight)
@@ -35,8 +45,6 @@ LaidOutProgram::LaidOutProgram(ProgramLayout layout, int64_t in_flight)
   }
   for (ParameterStart& start : layout_.starts)
     for (TensorPiece& piece : start.pieces) share_piece(piece, layout_.divided);
-  page_table_.assign(static_cast<size_t>(layout_.inputs.page_table.elements), -1);
-  has_new_pages_ = !page_table_.empty();
 }
 
 ProgramFacts LaidOutProgram::facts() const {
@@ -119,8 +127,13 @@ void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to
   std::ranges::copy(std::as_bytes(std::span(numbers)), to.begin());
 }
 
-void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte> from) {
-  if (tensor.nf4) return quantize(tensor, SafetensorsDtype::f32, from);
+void LaidOutProgram::upload(const NamedTensor& tensor, SafetensorsDtype dtype,
+                            std::span<const std::byte> from) {
+  if (tensor.nf4) {
+    return write_nf4(*tensor.nf4, [&](int64_t first, std::span<float> numbers) {
+      decode_in_parallel(from.data() + first * dtype_bytes(dtype), dtype, numbers);
+    });
+  }
   for (const SharedBytes& stretch : tensor.shared) {
     const OwnBytes own = own_bytes(stretch, data_rank());
     if (own.count > 0)
@@ -129,79 +142,6 @@ void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte
   for (const TensorPiece& piece : tensor.pieces) upload_piece(piece, from);
   if (tensor.is_whole()) copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
-}
-
-Counters LaidOutProgram::counters() {
-  return {read_scalar<int32_t>(layout_.state.step), read_scalar<uint32_t>(layout_.state.rng_step)};
-}
-
-void LaidOutProgram::set_counters(const Counters& counters) {
-  write_scalar(layout_.state.step, static_cast<int32_t>(counters.step));
-  write_scalar(layout_.state.rng_step, static_cast<uint32_t>(counters.rng_step));
-}
-
-void LaidOutProgram::set_learning_rate(const DecimalRate& rate, bool scheduled) {
-  const StatePlaces& state = layout_.state;
-  if (!state.rate_digits) return StepProgram::set_learning_rate(rate, scheduled);
-  write_scalar(state.rate_digits, rate.digits);
-  write_scalar(state.rate_unit, rate.unit);
-  write_scalar(state.rate_trial, scheduled ? 0.0f : 1.0f);
-}
-
-DecimalRate LaidOutProgram::learning_rate() {
-  if (!layout_.state.rate_digits) return StepProgram::learning_rate();
-  return {read_scalar<float>(layout_.state.rate_digits), read_scalar<float>(layout_.state.rate_unit)};
-}
-
-std::optional<int64_t> LaidOutProgram::evaluated_hits() {
-  if (!layout_.results.eval_hits) return std::nullopt;
-  return std::llround(read_scalar<float>(layout_.results.eval_hits));
-}
-
-std::span<const float> LaidOutProgram::result(Place place) {
-  result_.resize(static_cast<size_t>(place.elements));
-  copy_out(place.offset, std::as_writable_bytes(std::span(result_)));
-  return result_;
-}
-
-TargetLosses LaidOutProgram::score(const Batch& batch) {
-  const ResultPlaces& places = layout_.results;
-  const auto of = [&](Function function, Place place) {
-    refresh_working_copies();
-    compute(function, batch);
-    const std::span<const float> losses = result(place);
-    return std::vector(losses.begin(), losses.end());
-  };
-  TargetLosses losses{of(Function::score, places.target_losses), {}};
-  if (places.base_target_losses) losses.base = of(Function::score_base, places.base_target_losses);
-  return losses;
-}
-
-void LaidOutProgram::clear_replies() {
-  const Place sums = layout_.results.reply_embeddings;
-  write_floats(sums, std::vector<float>(static_cast<size_t>(sums.elements), 0.0f));
-}
-
-void LaidOutProgram::embed(const Batch& batch) {
-  const InputPlaces& places = layout_.inputs;
-  const auto input = [](Place place, const std::vector<int32_t>& numbers) {
-    if (std::ssize(numbers) != place.elements)
-      throw std::logic_error("texts of another shape than embed() reads");
-    return Input{place.offset, std::as_bytes(std::span(numbers))};
-  };
-  const Input inputs[] = {
-      input(places.text_tokens, batch.tokens), input(places.text_documents, batch.documents),
-      input(places.text_positions, batch.positions), input(places.text_segments, batch.segments)};
-  copy_inputs(inputs);
-  compute(Function::embed);
-}
-
-ReplyDistances LaidOutProgram::reply_distances() {
-  const auto read = [&](Place place) {
-    const std::span<const float> numbers = result(place);
-    return std::vector(numbers.begin(), numbers.end());
-  };
-  return {read(layout_.results.reply_distance), read(layout_.results.reply_distances)};
 }
 
 void LaidOutProgram::end_replies() {

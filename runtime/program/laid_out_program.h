@@ -14,6 +14,7 @@
 #include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
+#include "runtime/program/transfer.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -37,29 +38,17 @@ class LaidOutProgram : public StepProgram {
   ProgramFacts facts() const override;
   ProgramTensors tensors() override;
   void start(const std::vector<NamedTensor>& given) override;
-  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
-  LogitRows prefill(std::span<const Prompt> prompts) override;
-  LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override;
-  void set_page_table(std::span<const int32_t> pages) override;
-  void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
-                        const TopRequest& request) override;
-  std::vector<TopLogits> finish_decode_top() override;
-  std::span<const float> decoded_logits(int64_t sequence) override;
-  TargetLosses score(const Batch& batch) override;
-  void clear_replies() override;
-  void embed(const Batch& batch) override;
-  ReplyDistances reply_distances() override;
+  const Ports& ports() const override { return layout_; }
+  void write_ports(std::span<const PortBytes> ports) override;
+  std::span<const std::byte> read_port(Place port) override;
+  void begin_decode(std::span<const PortBytes> inputs, bool goes_on) override;
+  std::vector<TopLogits> finish_decode() override;
   void begin_replies() override { number_replies(); }
   void end_replies() override;
   void with_whole_state(const std::function<void()>& work) override;
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;
-  void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
-  void quantize(const NamedTensor& tensor, SafetensorsDtype dtype, std::span<const std::byte> from) override;
-  Counters counters() override;
-  void set_counters(const Counters& counters) override;
-  void set_learning_rate(const DecimalRate& rate, bool scheduled) override;
-  DecimalRate learning_rate() override;
-  std::optional<int64_t> evaluated_hits() override;
+  using StepProgram::upload;
+  void upload(const NamedTensor& tensor, SafetensorsDtype dtype, std::span<const std::byte> from) override;
   void time_calls(bool timed) override;
   std::vector<CallSpan> take_timed_calls() override;
   std::string explain_divergence() override;
@@ -109,30 +98,17 @@ class LaidOutProgram : public StepProgram {
   virtual void clear_persistent() = 0;
   // Runs a function once and waits for it, call by call where somebody listens to after_call().
   virtual void run(Function function) = 0;
-  // Runs one of the functions that compute logits, whose inputs lie in the arena, as the program runs
-  // functions of a step.
-  virtual void compute(Function function) { run(function); }
-  // compute() of a function that reads a batch.
-  virtual void compute(Function function, const Batch& batch) = 0;
-  // A result of compute(), once it is there; valid until the next compute().
-  virtual std::span<const float> result(Place place);
-  // Bytes for the arena at `offset`.
-  struct Input {
-    int64_t offset = 0;
-    std::span<const std::byte> bytes;
-  };
-  // Copies the inputs of the next compute().
-  virtual void copy_inputs(std::span<const Input> inputs) {
-    for (const Input& input : inputs) copy_in(input.offset, input.bytes);
+  // Copies bytes of ports, which the next compute() reads.
+  virtual void copy_inputs(std::span<const PortBytes> inputs) {
+    for (const auto& [port, bytes] : inputs) copy_in(port.offset, bytes);
   }
   // Bytes of the arena.
   struct Stretch {
     int64_t first = 0, bytes = 0;
   };
-  // compute(Function::decode) behind these inputs, and, where it `goes_on`, with results.drawn as
-  // inputs.next_tokens. `results` are what finish_decode() gives of it: of the oldest unfinished step.
-  virtual void begin_decode(std::span<const Input> inputs, bool goes_on, const Stretch& results);
-  virtual void finish_decode(const Stretch& results, std::span<std::byte> to) { copy_out(results.first, to); }
+  // begin_decode() and finish_decode() with ports as this rank has them; `results` are those of a step.
+  virtual void queue_decode(std::span<const PortBytes> inputs, bool goes_on, const Stretch& results);
+  virtual void take_decoded(const Stretch& results, std::span<std::byte> to) { copy_out(results.first, to); }
   // Waits for the calls made so far. RunError when one failed.
   virtual void wait() const = 0;
 
@@ -175,17 +151,12 @@ class LaidOutProgram : public StepProgram {
   void write_nf4(const Nf4Place& place, const MakeNumbers& make);
   std::vector<float> read_nf4(const Nf4Place& place);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
-  void write_ids(Place place, std::span<const int32_t> ids) { copy_in(place.offset, std::as_bytes(ids)); }
-  // Prompts with the token of each behind which logits are wanted.
-  LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
-  // Results of decode_top() for all sequences, in one piece instead of one each.
+  // Results of finish_decode() for all sequences, in one piece instead of one each.
   Stretch top_stretch() const;
   // Results of one sequence, in top_, which begins with the arena's byte `first`.
   TopLogits top_of(int64_t sequence, int64_t first) const;
-  // A word of every sequence.
-  void require_sequences(std::span<const int32_t> words) const;
-  // The page table, where it changed since the last call of this.
-  std::optional<Input> new_page_table();
+  // Ports as this rank has them; valid until the next call of this.
+  std::vector<PortBytes> own_ports(std::span<const PortBytes> ports);
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
   // ends at the first that writes NaN or infinity, which is described.
@@ -213,11 +184,10 @@ class LaidOutProgram : public StepProgram {
   bool state_is_whole_ = false;  // within with_whole_state()
   bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
-  std::vector<float> result_;
-  std::vector<std::byte> top_;  // results of a decode_top(), as they lie in the arena
-  std::vector<int32_t> page_table_;
-  bool has_new_pages_ = false;  // page_table_ is not in the arena yet
-  bool stale_ = false;          // parameters changed, and their working copies were not made anew
+  std::vector<std::byte> result_;  // of read_port()
+  OwnIds own_prompt_;              // of own_ports()
+  std::vector<std::byte> top_;     // results of a decode step, as they lie in the arena
+  bool stale_ = false;             // parameters changed, and their working copies were not made anew
 };
 
 }  // namespace hydrac::runtime

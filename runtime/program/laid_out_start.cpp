@@ -68,7 +68,11 @@ void LaidOutProgram::start(const std::vector<NamedTensor>& given) {
   if (layout_.state.rank) write_scalar(layout_.state.rank, int32_t{ranks().rank(RankGroup::data)});
   write_state_of_part();
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
-  if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
+  if (layout_.state.rate_digits) {
+    write_scalar(layout_.state.rate_digits, layout_.state.initial_rate.digits);
+    write_scalar(layout_.state.rate_unit, layout_.state.initial_rate.unit);
+    write_scalar(layout_.state.rate_trial, 0.0f);
+  }
   if (layout_.rope) {
     std::vector<float> cos(static_cast<size_t>(layout_.rope->cos.elements)), sin(cos.size());
     fill_rope_tables(*layout_.rope, cos, sin);

@@ -3,60 +3,14 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "runtime/log/metric.h"
 #include "runtime/program/call_table.h"
+#include "runtime/program/ports.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
-
-// The functions that a program is made of; all work on one arena.
-enum class Function {
-  micro_step,  // forward and backward of one micro-batch
-  update,      // clipping, learning rate, optimizer
-  evaluate,    // forward of one batch without dropout
-  generate,    // logits of one token; language models
-  prefill,     // instead of it, with a cache: logits behind prompts,
-  decode,      // and behind the next token of every sequence
-  score,       // forward of a batch of replies without dropout; programs with an objective
-  score_base,  // the same without adapters
-  embed,       // forward of a batch of texts through an encoder of replies; where there is one
-  load         // makes the working copies of the parameters anew; where there are some
-};
-std::string_view to_string(Function function);
-
-// A dense tensor in the arena: bytes from the arena's start, and how many elements; of 4 bytes, where nothing
-// else is said.
-struct Place {
-  int64_t offset = -1;
-  int64_t elements = 0;
-  explicit operator bool() const { return offset >= 0; }  // whether the program has it
-};
-
-// The ports of ports.def. Inputs lie within the first input_bytes of the arena.
-struct InputPlaces {
-#define HYDRAC_INPUT(name) Place name;
-#include "runtime/program/ports.def"
-  int64_t token_ids = 0;     // token_order: ids are smaller than this
-  int64_t position_ids = 0;  // position_order: positions are smaller than this
-  // If ranks share layers: own_ids from first_own_id on are a rank's part of the vocabulary, and of targets
-  // too with own_targets.
-  int64_t own_ids = 0, first_own_id = 0;
-  bool own_targets = false;
-};
-struct StatePlaces {
-#define HYDRAC_STATE(name) Place name;
-#include "runtime/program/ports.def"
-  float initial_loss_scale = 0;
-  DecimalRate initial_rate;
-};
-struct ResultPlaces {
-#define HYDRAC_RESULT(name) Place name;
-#include "runtime/program/ports.def"
-  int64_t vocab_size = 0;  // V
-};
 
 // f32 []: a number of each step that the program reports besides those.
 struct MetricPlace {
@@ -107,16 +61,13 @@ struct ExchangePlace {
   int64_t offset = 0, bytes = 0;  // 0 where it is NCCL
 };
 
-struct ProgramLayout {
+struct ProgramLayout : Ports {
   int64_t arena_bytes = 0;       // all tensor memory
   int64_t persistent_bytes = 0;  // of which, at its start, what lives as long as the program
   int64_t input_bytes = 0;       // of which, at its start, inputs
   int64_t host_bytes = 0;        // of all, at its end: in the host's memory, and they live as long; GPUs only
   int64_t kept_bytes = 0;        // before these: like them, but in the GPU's memory
 
-  InputPlaces inputs;
-  StatePlaces state;
-  ResultPlaces results;
   std::vector<MetricPlace> metrics;
 
   uint32_t seed = 0;

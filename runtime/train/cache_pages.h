@@ -19,7 +19,7 @@ class CachePages {
   // All pages of the sequence are free again.
   void release(size_t sequence);
 
-  // As StepProgram::set_page_table() takes it; empty of a cache without pages.
+  // As NextLogits::set_page_table() takes it; empty of a cache without pages.
   std::span<const int32_t> table() const { return table_; }
   int64_t most_used() const { return most_used_; }  // pages, at once
 

@@ -25,8 +25,9 @@ Part evaluate_batch(StepProgram& program, const Batch& batch) {
   const bool is_empty = batch.target_count == 0;
   double loss = 0;
   if (!is_empty || program.facts().computes_together) loss = program.evaluate(batch);
-  const std::optional<int64_t> hits = program.evaluated_hits();
-  return {is_empty ? 0 : loss, batch.target_count, !hits ? -1 : is_empty ? 0 : *hits};
+  const Place hits = program.ports().results.eval_hits;
+  if (is_empty) return {0, batch.target_count, hits ? 0 : -1};
+  return {loss, batch.target_count, hits ? std::llround(program.read_as<float>(hits)[0]) : -1};
 }
 
 // The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/log/signal.h"
+#include "runtime/train/next_logits.h"
 #include "runtime/train/text_rows.h"
 
 namespace hydrac::runtime {
@@ -52,7 +53,7 @@ class BatchGenerator {
  public:
   BatchGenerator(StepProgram& program, const Tokenizer& tokenizer, std::span<const TextRequest> requests,
                  const GenerateOptions& options, const TextEvents& events)
-      : program_(program),
+      : logits_(program),
         tokenizer_(tokenizer),
         requests_(requests),
         options_(options),
@@ -95,7 +96,7 @@ class BatchGenerator {
     const std::span<const int32_t> table = texts_.pages().table();
     if (std::ranges::equal(table, given_pages_)) return;
     given_pages_.assign(table.begin(), table.end());
-    program_.set_page_table(given_pages_);
+    logits_.set_page_table(given_pages_);
   }
 
   void compute_whole_texts() {
@@ -118,7 +119,7 @@ class BatchGenerator {
       prompts.push_back({is_kept ? static_cast<int64_t>(row) : -1, texts_.whole_part(text)});
     }
     give_pages();
-    const LogitRows logits = program_.prefill(prompts);
+    const LogitRows logits = logits_.prefill(prompts);
     model_vocabulary_ = logits.vocab;
     for (const size_t row : rows) {
       Text& text = *texts_[row];
@@ -130,7 +131,7 @@ class BatchGenerator {
   void compute_without_cache(size_t row) {
     const Text& text = *texts_[row];
     const std::span<const int32_t> view = std::span(text.ids).last(std::min(text.ids.size(), context_));
-    take(row, draw(text, program_.next_logits(view, static_cast<int64_t>(view.size()) - 1)));
+    take(row, draw(text, logits_.next_logits(view, static_cast<int64_t>(view.size()) - 1)));
   }
 
   void decode_cached_texts() {
@@ -148,7 +149,7 @@ class BatchGenerator {
       return extend_by_top(rows, tokens, positions);
     ++counts_.decode_steps;
     give_pages();
-    const LogitRows logits = program_.decode(tokens, positions);
+    const LogitRows logits = logits_.decode(tokens, positions);
     for (const size_t row : rows) ++texts_[row]->cached;
     take_drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
   }
@@ -159,11 +160,11 @@ class BatchGenerator {
                      std::vector<int32_t> positions) {
     int64_t left = steps_ahead(rows);
     size_t later = 0;  // tokens that are chosen, and not read
-    const auto begin = [&](const StepProgram::Tokens& given) {
+    const auto begin = [&](const NextLogits::Tokens& given) {
       ++counts_.decode_steps;
       --left;
       give_pages();
-      program_.begin_decode_top(given, positions, top_request(rows, later));
+      logits_.begin_decode_top(given, positions, top_request(rows, later));
     };
     begin(tokens);
     for (bool goes_on = true; goes_on;) {
@@ -173,7 +174,7 @@ class BatchGenerator {
         later = 1;
         begin(std::nullopt);
       }
-      const std::vector<TopLogits> top = program_.finish_decode_top();
+      const std::vector<TopLogits> top = logits_.finish_decode_top();
       std::vector<size_t> going_on;
       for (const size_t row : rows) {
         if (take_top(row, top[row], goes_on)) going_on.push_back(row);
@@ -224,7 +225,7 @@ class BatchGenerator {
       return false;
     }
     ++text->cached;
-    take(row, id ? of_top(top, *id) : draw(*text, program_.decoded_logits(static_cast<int64_t>(row))));
+    take(row, id ? of_top(top, *id) : draw(*text, logits_.decoded_logits(static_cast<int64_t>(row))));
     return text.has_value() && id == top.drawn;
   }
 
@@ -320,7 +321,7 @@ class BatchGenerator {
     texts_.end(row);
   }
 
-  StepProgram& program_;
+  NextLogits logits_;
   const Tokenizer& tokenizer_;
   std::span<const TextRequest> requests_;
   const GenerateOptions& options_;

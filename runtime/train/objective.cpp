@@ -8,6 +8,7 @@
 #include "runtime/log/monotonic.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/rank_exchange.h"
+#include "runtime/train/reply_scores.h"
 #include "runtime/train/text_batches.h"
 
 namespace hydrac::runtime {
@@ -164,7 +165,8 @@ void ReplyObjective::embed(std::span<const SampledReply> replies) {
   std::vector<EncodedText> texts;
   for (const SampledReply& reply : replies)
     texts.push_back({static_cast<int32_t>(reply.segment), settings_.encoder.ids(reply.text, shape.tokens)});
-  for (const Batch& batch : text_batches(texts, shape, settings_.encoder.first_token)) program_.embed(batch);
+  for (const Batch& batch : text_batches(texts, shape, settings_.encoder.first_token))
+    runtime::embed(program_, batch);
 }
 
 // One command a step sees the replies of all ranks.
@@ -205,11 +207,11 @@ std::vector<double> ReplyObjective::advantages(const Answers& answers, const Rep
 ObjectiveResult ReplyObjective::weigh(const Answers& answers, const ReplyPlaces& places,
                                       std::vector<Batch>& batches) {
   const std::vector<SampledReply>& replies = answers.replies;
-  program_.clear_replies();
+  clear_replies(program_);
   std::vector<TargetLosses> losses;
-  for (const Batch& batch : batches) losses.push_back(program_.score(batch));
+  for (const Batch& batch : batches) losses.push_back(score(program_, batch));
   if (!settings_.encoder.weights.empty()) embed(replies);
-  const ReplyDistances distances = program_.reply_distances();
+  const ReplyDistances distances = reply_distances(program_);
   const size_t own_sets = replies.size() / static_cast<size_t>(settings_.replies);
   ObjectiveResult result;
   for (const float of_set : joined<float>(ranks_, std::span(distances.mean).first(own_sets)))

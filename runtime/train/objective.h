@@ -10,6 +10,7 @@
 #include "runtime/sample/sample.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/reply_encoder.h"
+#include "runtime/train/reply_scores.h"
 #include "runtime/train/reward_command.h"
 #include "runtime/train/sampled_replies.h"
 #include "runtime/train/step_program.h"

@@ -167,7 +167,7 @@ void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, Step
   const auto bytes = static_cast<size_t>(tensor.bytes());
   if (tensor.nf4 && !tensor.transposed && is_float(entry.dtype)) {
     entry_of_shape(file, entry.name, tensor.shape);
-    return program.quantize(tensor, entry.dtype, file.bytes(entry));
+    return program.upload(tensor, entry.dtype, file.bytes(entry));
   }
   if (is_float(tensor.dtype) && entry.dtype != tensor.dtype) {
     std::vector<float> floats(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));

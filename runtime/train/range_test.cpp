@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "runtime/train/divergence.h"
 #include "runtime/train/step_pipeline.h"
@@ -40,7 +41,7 @@ DecimalRate rate_of(const RangeTestOptions& options, int64_t index) {
 
 // The loss of a step with this rate; nullopt where 50 in a row were skipped.
 std::optional<double> loss_of_step(StepProgram& program, StepPipeline& pipeline, const DecimalRate& rate) {
-  program.set_learning_rate(rate, false);
+  set_learning_rate(program, rate, false);
   for (int64_t skipped = 0; skipped < kMostSkippedInARow; ++skipped) {
     pipeline.begin();
     const StepResult result = pipeline.finish().result;
@@ -55,7 +56,27 @@ const RangePoint* lowest_of(std::span<const RangePoint> points) {
   return lowest - points.begin() > kFirst ? &*lowest : nullptr;
 }
 
+const StatePlaces& found_rate(const StepProgram& program) {
+  const StatePlaces& state = program.ports().state;
+  if (!state.rate_digits) throw std::logic_error("the program's learning rate is its spec's");
+  return state;
+}
+
 }  // namespace
+
+DecimalRate learning_rate(StepProgram& program) {
+  const StatePlaces& state = found_rate(program);
+  return {program.read_as<float>(state.rate_digits)[0], program.read_as<float>(state.rate_unit)[0]};
+}
+
+void set_learning_rate(StepProgram& program, const DecimalRate& rate, bool scheduled) {
+  const StatePlaces& state = found_rate(program);
+  const float trial = scheduled ? 0 : 1;
+  const PortBytes ports[] = {port_bytes(state.rate_digits, std::span(&rate.digits, 1)),
+                             port_bytes(state.rate_unit, std::span(&rate.unit, 1)),
+                             port_bytes(state.rate_trial, std::span(&trial, 1))};
+  program.write_ports(ports);
+}
 
 RangeTest range_test(StepProgram& program, StepPipeline& pipeline, const RangeTestOptions& options,
                      const std::function<bool()>& goes_on) {

@@ -33,6 +33,11 @@ struct RangeTest {
   bool stopped = false;               // by `goes_on`: nothing is chosen
 };
 
+// The learning rate of a program whose rate the test finds, a part of the optimizer's state; std::logic_error
+// elsewhere. With `scheduled` each step has what the schedule makes of it.
+DecimalRate learning_rate(StepProgram& program);
+void set_learning_rate(StepProgram& program, const DecimalRate& rate, bool scheduled);
+
 // Takes the steps, each with a rate that is the one before times the same factor, until the loss diverges.
 // Steps that loss scaling skips count for nothing, and their rate is tried again. `program` is just
 // initialized, and must be again afterwards; `pipeline` stands at step 0. `goes_on` is asked before each

@@ -38,19 +38,19 @@ Batch empty_batch(const ReplyPlaces& places) {
   return batch;
 }
 
-struct Place {
+struct ReplyPlace {
   size_t batch = 0, row = 0;  // the row's first element
   int64_t begin = 0;          // in the row
 };
 
-Place place_of(int64_t segment, const ReplyPlaces& places) {
+ReplyPlace place_of(int64_t segment, const ReplyPlaces& places) {
   const int64_t in_batch = segment % places.of_a_batch();
   return {static_cast<size_t>(segment / places.of_a_batch()),
           static_cast<size_t>(in_batch / places.of_a_row() * places.tokens),
           in_batch % places.of_a_row() * places.longest};
 }
 
-void fill(const SampledReply& from, const Place& place, const ReplyPlaces& places, Batch& batch) {
+void fill(const SampledReply& from, const ReplyPlace& place, const ReplyPlaces& places, Batch& batch) {
   const auto prompt = static_cast<int64_t>(from.prompt.size()),
              reply = static_cast<int64_t>(from.reply.size());
   if (prompt + reply > places.longest) throw std::logic_error("a reply is longer than its place");
@@ -98,7 +98,7 @@ std::vector<Batch> reply_batches(std::span<const SampledReply> replies, const Re
     }
   }
   for (const SampledReply& reply : replies) {
-    const Place place = place_of(reply.segment, places);
+    const ReplyPlace place = place_of(reply.segment, places);
     fill(reply, place, places, batches.at(place.batch));
   }
   return batches;
@@ -107,7 +107,7 @@ std::vector<Batch> reply_batches(std::span<const SampledReply> replies, const Re
 std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, const ReplyPlaces& places) {
   std::vector<ReplyTargets> targets;
   for (const SampledReply& reply : replies) {
-    const Place place = place_of(reply.segment, places);
+    const ReplyPlace place = place_of(reply.segment, places);
     targets.push_back({place.batch, place.row + static_cast<size_t>(place.begin) + reply.prompt.size() - 1,
                        reply.reply.size()});
   }

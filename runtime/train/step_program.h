@@ -9,7 +9,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +17,8 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
 #include "runtime/log/metric.h"
+#include "runtime/program/ports.h"
 #include "runtime/sample/sample.h"
-#include "runtime/train/decimal_rate.h"
 
 namespace hydrac::runtime {
 
@@ -130,28 +129,27 @@ struct CallSpan {
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
-  int64_t top = 0;              // logits that decode_top() finds; 0: the program has no such function
-  int64_t steps_in_flight = 1;  // of begin_decode_top(), that may be unfinished
+  int64_t top = 0;  // logits that NextLogits::decode_top() finds; 0: the program has no such function
+  int64_t steps_in_flight = 1;  // of begin_decode(), that may be unfinished
   int64_t pages = 0, page_tokens = 0;
   int64_t pages_of_sequence = 0;  // that context_length tokens take
 };
 
-// The rows and tokens that one embed() of a program with an encoder reads.
+// The rows and tokens that Function::embed of a program with an encoder reads.
 struct TextShape {
   int64_t rows = 0, tokens = 0;  // E, L; 0: there is no encoder
 };
 
 // Facts of a program that the compiler knows.
 struct ProgramFacts {
-  bool generates = false;      // next_logits(); language models
+  bool generates = false;      // NextLogits; language models
   int64_t context_length = 0;  // tokens
-  CacheShape cache = {};  // of keys and values; next_logits() takes CacheShape::prompt_tokens tokens then
-  TextShape texts = {};   // that embed() takes
+  CacheShape cache = {};       // of keys and values
+  TextShape texts = {};        // that Function::embed takes
   // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
   // so many steps lie in the program's own memory.
   int64_t steps_in_flight = 1;
-  // True if ranks exchange numbers within evaluate(), next_logits() and the like, so that all of them call
-  // each together.
+  // True if ranks exchange numbers within compute(), so that all of them call it together.
   bool computes_together = false;
   // True if ranks share optimizer state, and perhaps parameters: NamedTensor::shared.
   bool shares_state = false;
@@ -170,40 +168,6 @@ struct ProgramTensors {
   std::vector<NamedTensor> encoder = {};
   // In optimizer.safetensors: moments, and scalars such as the loss scale.
   std::vector<NamedTensor> optimizer_state = {};
-};
-
-// The beginning of a sequence: 1 to CacheShape::prompt_tokens tokens.
-struct Prompt {
-  int64_t sequence = 0;  // of the cache; -1: nothing is kept
-  std::span<const int32_t> tokens;
-};
-
-// Logits of several tokens, a row each, valid until the program computes others.
-struct LogitRows {
-  const float* first = nullptr;
-  int64_t stride = 0, vocab = 0;
-  std::span<const float> row(int64_t i) const { return {first + i * stride, static_cast<size_t>(vocab)}; }
-};
-
-// The search of decode_top(): among ids below `vocabulary`; its sums are of probabilities at this
-// temperature, which is not 0. `uniforms`: for each sequence the number in [0, 1) that draws
-// TopLogits::drawn, or a negative one, by which it is the likeliest; may be empty, for none.
-struct TopRequest {
-  double temperature = 1;
-  int64_t vocabulary = 0;
-  std::vector<double> uniforms = {};
-};
-
-// For a batch's targets, [B*T]: -log of their probabilities; 0 if one is ignored.
-struct TargetLosses {
-  std::vector<float> own;
-  std::vector<float> base;  // by the model without its adapter; empty where the program has no such function
-};
-
-// For P sets of N replies.
-struct ReplyDistances {
-  std::vector<float> mean;     // [P]: cosine distance of two replies of a set
-  std::vector<float> of_each;  // [P*N]: of a reply to the others of its set
 };
 
 class StepProgram {
@@ -243,69 +207,36 @@ class StepProgram {
 
   // The following are called between steps: none begun, none unfinished.
 
+  // Places of the program's ports; those that it does not have are absent.
+  virtual const Ports& ports() const = 0;
+  // Bytes of ports. Every prompt is given as a whole, also where ranks have parts of the vocabulary.
+  virtual void write_ports(std::span<const PortBytes> ports) = 0;
+  // Runs a function other than those of a step, some of which read a batch, and may return before it ends.
+  virtual void compute(Function function, const Batch* batch = nullptr) = 0;
+  // Bytes of a port or a part of one, once they are there; valid until the next call of the program.
+  virtual std::span<const std::byte> read_port(Place port) = 0;
+  template <class T>
+  std::span<const T> read_as(Place port) {
+    const std::span<const std::byte> bytes = read_port(port);
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+
   // Sum of the losses of the batch's targets, without dropout.
-  virtual double evaluate(const Batch& batch) = 0;
-  // Targets of the batch evaluated last whose class has the largest logit; absent if the model predicts no
-  // class.
-  virtual std::optional<int64_t> evaluated_hits() { return std::nullopt; }
-
-  // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most
-  // ProgramFacts::context_length tokens.
-  virtual std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) = 0;
-
-  // Programs with a cache of keys and values. Computes prompts, at most CacheShape::prompts, whole and keeps
-  // their keys and values. A row each: the logits behind its last token.
-  virtual LogitRows prefill(std::span<const Prompt>) { throw std::logic_error("the program has no cache"); }
-  // The next token of every sequence of the cache, at its position, which counts from 0 and is where its keys
-  // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
-  // behind it. A sequence that is not generated may be given any token at position 0.
-  virtual LogitRows decode(std::span<const int32_t> /*tokens*/, std::span<const int32_t> /*positions*/) {
-    throw std::logic_error("the program has no cache");
-  }
-  // For a cache in pages, from the next prefill() or decode step on: the page that has tokens i *
-  // CacheShape::page_tokens and on of sequence s, [sequences, pages_of_sequence]; negative if the sequence
-  // has none, and what would be kept there is dropped. No two sequences have the same page. Before the first
-  // call of it no sequence has any. A sequence without pages is given a token at position 0.
-  virtual void set_page_table(std::span<const int32_t> /*pages*/) {
-    throw std::logic_error("the program's cache has no pages");
+  double evaluate(const Batch& batch) {
+    compute(Function::evaluate, &batch);
+    return read_as<float>(ports().results.eval_loss)[0];
   }
 
-  // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until
-  // the program gives others; in two halves, so that a step can begin before the one before is read. Without
-  // tokens it goes on with TopLogits::drawn of the step begun last, whose request differs in its uniforms at
-  // most. Steps finish in their order, and all of them before anything else of the program is called.
-  using Tokens = std::optional<std::span<const int32_t>>;
-  virtual void begin_decode_top(const Tokens&, std::span<const int32_t> /*positions*/, const TopRequest&) {
-    throw std::logic_error("the program finds no largest logits");
-  }
-  virtual std::vector<TopLogits> finish_decode_top() {
-    throw std::logic_error("the program finds no largest logits");
-  }
-  std::vector<TopLogits> decode_top(std::span<const int32_t> tokens, std::span<const int32_t> positions,
-                                    const TopRequest& request) {
-    begin_decode_top(tokens, positions, request);
-    return finish_decode_top();
-  }
-  // The whole row of a sequence, as the last decode() or decode_top() left it.
-  virtual std::span<const float> decoded_logits(int64_t /*sequence*/) {
-    throw std::logic_error("the program has no cache");
-  }
+  // compute(Function::decode) after these inputs, and, where it goes_on, with ResultPlaces::drawn as next
+  // tokens; in two halves, so that a step can begin before the one before is read. Steps finish in their
+  // order, and all of them before anything else of the program is called.
+  virtual void begin_decode(std::span<const PortBytes> inputs, bool goes_on) = 0;
+  virtual std::vector<TopLogits> finish_decode() = 0;
 
-  // Programs with an objective (docs/objectives.md). These are called before the first micro-batch of a step.
-  // The losses of a batch of replies, without dropout. Hidden states are added up by Batch::segments, which
-  // count replies through their sets, until clear_replies().
-  virtual TargetLosses score(const Batch&) { throw std::logic_error("the program has no objective"); }
-  virtual void clear_replies() { throw std::logic_error("the program has no objective"); }
-  // Programs with an encoder of sentences, which embeds replies instead of the model; score() embeds nothing
-  // then. The hidden states of texts, given by Batch's tokens, documents, positions and segments, [E,L] each,
-  // are added up by segments until clear_replies().
-  virtual void embed(const Batch&) { throw std::logic_error("the program has no encoder"); }
-  // Distances of the replies that were scored, or embedded, so far.
-  virtual ReplyDistances reply_distances() { throw std::logic_error("the program has no objective"); }
-  // Micro-batches of replies are a step's first ones, between these two. Their loss counts nothing in
-  // StepResult::loss; their gradients do. All ranks call both.
-  virtual void begin_replies() { throw std::logic_error("the program has no objective"); }
-  virtual void end_replies() { throw std::logic_error("the program has no objective"); }
+  // With an objective, micro-batches of replies are a step's first ones, between these two. Their loss counts
+  // nothing in StepResult::loss; their gradients do. All ranks call both.
+  virtual void begin_replies() = 0;
+  virtual void end_replies() = 0;
 
   // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls
   // `work`, in which those tensors can be downloaded; elsewhere that is an InputError.
@@ -313,20 +244,22 @@ class StepProgram {
   // Copies a whole tensor of these to or from memory of the host: tensor.bytes() bytes as they lie in the
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
-  virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
-  // upload() of a tensor that is kept as codes (NamedTensor::nf4), from floating-point numbers of any type.
-  virtual void quantize(const NamedTensor&, SafetensorsDtype, std::span<const std::byte> /*from*/) {
-    throw std::logic_error("the program keeps nothing as codes");
+  // A tensor that is kept as codes (NamedTensor::nf4) takes floating-point numbers of any type.
+  virtual void upload(const NamedTensor& tensor, SafetensorsDtype dtype, std::span<const std::byte> from) = 0;
+  void upload(const NamedTensor& tensor, std::span<const std::byte> from) {
+    upload(tensor, tensor.dtype, from);
   }
-  virtual Counters counters() = 0;
-  virtual void set_counters(const Counters& counters) = 0;
-  // For programs whose learning rate a range test finds (TrainOptions::range_test); std::logic_error
-  // elsewhere. The rate is part of the optimizer's state. With `scheduled` each step has what the schedule
-  // makes of it.
-  virtual void set_learning_rate(const DecimalRate&, bool /*scheduled*/) {
-    throw std::logic_error("the program's learning rate is its spec's");
+  Counters counters() {
+    const StatePlaces& state = ports().state;
+    return {read_as<int32_t>(state.step)[0], read_as<uint32_t>(state.rng_step)[0]};
   }
-  virtual DecimalRate learning_rate() { throw std::logic_error("the program's learning rate is its spec's"); }
+  void set_counters(const Counters& counters) {
+    const auto step = static_cast<int32_t>(counters.step);
+    const auto rng_step = static_cast<uint32_t>(counters.rng_step);
+    const PortBytes both[] = {port_bytes(ports().state.step, std::span(&step, 1)),
+                              port_bytes(ports().state.rng_step, std::span(&rng_step, 1))};
+    write_ports(both);
+  }
 
   // "4 kernels from the cache in 0.1 s, matmuls by oneDNN, 2 threads": how it runs, for a run's first line.
   virtual std::string description() const = 0;

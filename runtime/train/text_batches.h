@@ -1,4 +1,4 @@
-// Texts of an encoder of sentences, several to a row, as what StepProgram::embed() reads.
+// Texts of an encoder of sentences, several to a row, as what embed() of train/reply_scores.h reads.
 #pragma once
 #include <cstdint>
 #include <span>

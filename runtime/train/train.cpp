@@ -186,7 +186,7 @@ void Trainer::begin() {
     if (!checkpoint) find_learning_rate();
     if (!stopped_in_range_test_)
       console_.message(fmt::format("learning rate {}, found by the range test of this run",
-                                   program_.learning_rate().value()));
+                                   learning_rate(program_).value()));
   }
   if (options_.objective.prompts > 0)
     objective_.emplace(program_, *options_.tokenizer, options_.objective, options_.ranks);
@@ -219,7 +219,7 @@ void Trainer::find_learning_rate() {
   start_program(program_, options_, false);
   number_micro_batches(program_, options_);
   source_->seek(0);
-  program_.set_learning_rate(*test.chosen, true);
+  set_learning_rate(program_, *test.chosen, true);
 }
 
 // Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a

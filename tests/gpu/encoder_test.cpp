@@ -4,6 +4,7 @@
 
 #include "runtime/text/wordpiece.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/reply_scores.h"
 #include "runtime/train/text_batches.h"
 #include "spec/load.h"
 #include "targets/cuda/executor.h"
@@ -66,9 +67,9 @@ class GpuEncoder : public test::GpuTest, public testing::WithParamInterface<Prec
   }
 
   std::vector<float> embeddings(const std::vector<runtime::EncodedText>& texts) {
-    program_->clear_replies();
+    clear_replies(*program_);
     for (const runtime::Batch& batch : text_batches(texts, program_->facts().texts, false))
-      program_->embed(batch);
+      embed(*program_, batch);
     const runtime::Place sums = program_->layout().results.reply_embeddings;
     std::vector<float> all(static_cast<size_t>(sums.elements));
     program_->copy_out(sums.offset, std::as_writable_bytes(std::span(all)));
@@ -101,9 +102,9 @@ TEST_P(GpuEncoder, AddsUpWhatBertMakesOfTexts) {
 TEST_P(GpuEncoder, GivesTheSameBitsAgain) {
   const std::vector<runtime::EncodedText> all = texts();
   const std::vector<float> first = embeddings(all);
-  const runtime::ReplyDistances distances = program_->reply_distances();
+  const runtime::ReplyDistances distances = reply_distances(*program_);
   EXPECT_EQ(embeddings(all), first);
-  EXPECT_EQ(program_->reply_distances().of_each, distances.of_each);
+  EXPECT_EQ(reply_distances(*program_).of_each, distances.of_each);
   for (const float mean : distances.mean) {
     EXPECT_GT(mean, 0);
     EXPECT_LT(mean, 2);

@@ -7,6 +7,7 @@
 
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/next_logits.h"
 #include "targets/cuda/executor.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/unit/core/small_models.h"
@@ -68,7 +69,7 @@ class GpuGeneration : public test::GpuTest, public testing::WithParamInterface<M
 };
 
 TEST_P(GpuGeneration, LogitsAreThoseOfTheFullContext) {
-  CudaProgram &whole = program(std::nullopt), &cached = program(models::Generation{3, 2, 128, 64});
+  runtime::NextLogits whole(program(std::nullopt)), cached(program(models::Generation{3, 2, 128, 64}));
   const Ids ids = text(kContext, 1);
   const runtime::Prompt prompt{2, std::span(ids).first(100)};
   std::vector<float> found;
@@ -93,7 +94,7 @@ TEST_P(GpuGeneration, LogitsAreThoseOfTheFullContext) {
 }
 
 TEST_P(GpuGeneration, TheLargestLogitsAreThoseOfTheRow) {
-  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  runtime::NextLogits cached(program(models::Generation{3, 2, 128, 64}));
   const auto top = cached.decode_top(Ids{5, 600, 77}, Ids{0, 0, 0}, {0.5, kVocabulary - 1});
   for (int64_t s = 0; s < 3; ++s) {
     const auto row = cached.decoded_logits(s);
@@ -112,7 +113,7 @@ TEST_P(GpuGeneration, TheLargestLogitsAreThoseOfTheRow) {
 
 // The number falls into the drawn token's share of the row, but for the rounding of sums.
 TEST_P(GpuGeneration, ATokenIsDrawnFromTheWholeRow) {
-  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  runtime::NextLogits cached(program(models::Generation{3, 2, 128, 64}));
   const std::vector<double> uniforms = {0.25, -1, 0.875};
   const auto top = cached.decode_top(Ids{5, 600, 77}, Ids{0, 0, 0}, {0.5, kVocabulary - 1, uniforms});
   EXPECT_EQ(top[1].drawn, top[1].ids[0]);
@@ -130,7 +131,7 @@ TEST_P(GpuGeneration, ATokenIsDrawnFromTheWholeRow) {
 
 // Steps that begin before the tokens of the one before are read are those that begin with these tokens.
 TEST_P(GpuGeneration, AStepGoesOnWithTheTokensThatThePreviousOneChose) {
-  CudaProgram& cached = program(models::Generation{3, 2, 128, 64});
+  runtime::NextLogits cached(program(models::Generation{3, 2, 128, 64}));
   const Ids prompts[] = {text(40, 1), text(9, 2)};
   const runtime::Prompt both[] = {{0, prompts[0]}, {2, prompts[1]}};
   const auto steps_of = [&](bool ahead) {
@@ -159,7 +160,7 @@ TEST_P(GpuGeneration, AStepGoesOnWithTheTokensThatThePreviousOneChose) {
 }
 
 TEST_P(GpuGeneration, ASequenceDoesNotDependOnThoseBesideIt) {
-  CudaProgram& cached = program(models::Generation{4, 1, 128, 64});
+  runtime::NextLogits cached(program(models::Generation{4, 1, 128, 64}));
   std::vector<float> expected;
   for (int32_t row = 0; row < 4; ++row) {
     for (int32_t r = 0; r < 4; ++r) {
@@ -189,7 +190,7 @@ models::Generation cache_of(int64_t pages) {
 
 // All logits of each step, over pages in any order.
 TEST_P(GpuGeneration, OverPagesLogitsHaveTheSameBits) {
-  CudaProgram &whole = program(cache_of(0)), &paged = program(cache_of(30));
+  runtime::NextLogits whole(program(cache_of(0))), paged(program(cache_of(30)));
   Ids table;
   for (int32_t i = 0; i < 30; ++i) table.push_back(i / 10 == 1 && i % 10 > 0 ? -1 : i * 7 % 30);
   paged.set_page_table(table);

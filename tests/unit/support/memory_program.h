@@ -30,14 +30,13 @@ class MemoryProgram : public LaidOutProgram {
   void micro_step(const Batch&, float) override { refuse(); }
   void update() override { refuse(); }
   StepResult finish_step() override { refuse(); }
-  double evaluate(const Batch&) override { refuse(); }
+  void compute(Function, const Batch*) override { refuse(); }
 
   std::vector<std::byte> memory;
 
  protected:
   void clear_persistent() override { std::ranges::fill(memory, std::byte{0}); }
   void run(Function) override { refuse(); }
-  void compute(Function, const Batch&) override { refuse(); }
   void wait() const override {}
   LastRun last_run() const override { return {}; }
 

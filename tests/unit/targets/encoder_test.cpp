@@ -8,6 +8,7 @@
 #include "runtime/error.h"
 #include "runtime/text/wordpiece.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/reply_scores.h"
 #include "runtime/train/text_batches.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
@@ -62,9 +63,9 @@ class EncoderTest : public testing::Test {
 
   static void embed(runtime::StepProgram& steps, const std::vector<runtime::EncodedText>& texts,
                     bool first_token) {
-    steps.clear_replies();
+    clear_replies(steps);
     for (const runtime::Batch& batch : text_batches(texts, steps.facts().texts, first_token))
-      steps.embed(batch);
+      runtime::embed(steps, batch);
   }
   // Row `segment` of what was added up.
   std::vector<float> embedding(int32_t segment) const {
@@ -128,7 +129,7 @@ TEST_F(EncoderTest, TakesTheFirstTokenAloneWhereThatIsWhatEmbeds) {
 TEST_F(EncoderTest, DistancesAreThoseOfTheEmbeddings) {
   CpuProgram& built = filled_program();
   embed(built.steps(), texts(), false);
-  const runtime::ReplyDistances found = built.steps().reply_distances();
+  const runtime::ReplyDistances found = reply_distances(built.steps());
   ASSERT_EQ(found.mean.size(), 2u);
   const auto cosine = [&](int32_t i, int32_t j) {
     const std::vector<float> a = embedding(i), b = embedding(j);

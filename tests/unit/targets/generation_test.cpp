@@ -9,6 +9,7 @@
 #include "driver/compile.h"
 #include "plan/plan.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/next_logits.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/support/temp_dir.h"
@@ -131,7 +132,7 @@ TEST_P(Generation, WithACacheIsThatOfTheFullContext) {
 
 // Their logarithms of probabilities, at each token of a text.
 TEST_P(Generation, LogProbabilitiesAgree) {
-  runtime::StepProgram &whole = program(std::nullopt), &cached = program(kCache);
+  runtime::NextLogits whole(program(std::nullopt)), cached(program(kCache));
   const auto log_probabilities = [](std::span<const float> logits) {
     double sum = 0;
     const double largest = *std::max_element(logits.begin(), logits.end());
@@ -176,7 +177,7 @@ TEST_P(Generation, ATextDoesNotDependOnThoseBesideIt) {
 
 // The logits' bits are those of any other place in the batch, whatever lies in the others.
 TEST_P(Generation, BitsDoNotDependOnTheBatch) {
-  runtime::StepProgram& program = this->program(kCache);
+  runtime::NextLogits program(this->program(kCache));
   const Ids prompt = {50, 60, 70}, other = {3, 200, 9, 4, 77};
   std::vector<float> expected;
   for (int32_t row = 0; row < 3; ++row) {
@@ -227,12 +228,13 @@ TEST_P(TrainingForward, HasTheLogitsOfTokenByToken) {
   const std::vector<float> expected = evaluated_logits(program);
   constexpr int32_t given = 5, row = 29;
   const runtime::Prompt prompt{row, std::span(batch.tokens).first(given)};
-  program.prefill({&prompt, 1});
+  runtime::NextLogits logits(program);
+  logits.prefill({&prompt, 1});
   for (int32_t t = given; t < kContext; ++t) {
     Ids tokens(kContext, 7), positions(kContext, 0);
     tokens[row] = batch.tokens[static_cast<size_t>(t)];
     positions[row] = t;
-    const auto found = program.decode(tokens, positions).row(row);
+    const auto found = logits.decode(tokens, positions).row(row);
     ASSERT_EQ(found.size(), 256u);
     for (size_t i = 0; i < found.size(); ++i)
       ASSERT_EQ(found[i], expected[static_cast<size_t>(t) * found.size() + i]) << "token " << t;
@@ -241,7 +243,7 @@ TEST_P(TrainingForward, HasTheLogitsOfTokenByToken) {
 
 // A step that comes after another one of the same text, whose token was not kept, finds all as it was.
 TEST_P(Generation, AStepCanBeDoneAgain) {
-  runtime::StepProgram& program = this->program(kCache);
+  runtime::NextLogits program(this->program(kCache));
   const Ids prompt = {50, 60, 70, 80};
   const auto begin = [&] {
     const runtime::Prompt one{1, prompt};
@@ -299,15 +301,14 @@ TEST_P(Paged, TextsAreThoseOfACacheWithRoomForAll) {
 
 // All logits of each step, over pages in any order.
 TEST_P(Paged, LogitsHaveTheSameBits) {
-  CpuProgram &whole = long_program(0), &paged = long_program(12);
+  runtime::NextLogits whole(long_program(0)), paged(long_program(12));
   paged.set_page_table(Ids{7, 2, 11, 0, 4, -1, -1, -1, 1, 9, 3, 5});
   Ids prompts[2];
   for (int32_t i = 0; i < 40; ++i) prompts[0].push_back(1 + i * 37 % 255);
   prompts[1] = {9, 8, 7};
   const runtime::Prompt both[] = {{0, prompts[0]}, {2, prompts[1]}};
-  for (runtime::StepProgram* program :
-       {static_cast<runtime::StepProgram*>(&whole), static_cast<runtime::StepProgram*>(&paged)})
-    program->prefill(both);
+  whole.prefill(both);
+  paged.prefill(both);
   for (int32_t step = 0; step < 155; ++step) {
     const Ids tokens = {1 + step * 7 % 255, 5, 1 + step * 3 % 255},
               positions = {40 + step, step % 64, 3 + step};

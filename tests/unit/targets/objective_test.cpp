@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "driver/compile.h"
+#include "runtime/train/next_logits.h"
+#include "runtime/train/reply_scores.h"
 #include "runtime/train/sampled_replies.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
@@ -67,10 +69,10 @@ class Objective : public testing::Test {
 
   static std::vector<runtime::TargetLosses> score(runtime::StepProgram& program,
                                                   std::span<const runtime::SampledReply> replies) {
-    program.clear_replies();
+    clear_replies(program);
     std::vector<runtime::TargetLosses> losses;
     for (const runtime::Batch& batch : reply_batches(replies, kPlaces))
-      losses.push_back(program.score(batch));
+      losses.push_back(runtime::score(program, batch));
     return losses;
   }
 
@@ -114,7 +116,7 @@ TEST_F(Objective, LossesAddUpToWhatEvaluationFinds) {
   const auto batches = reply_batches(replies, kPlaces);
   for (const runtime::Batch& batch : batches) {
     double sum = 0;
-    for (const float loss : steps.score(batch).own) sum += static_cast<double>(loss);
+    for (const float loss : runtime::score(steps, batch).own) sum += static_cast<double>(loss);
     EXPECT_NEAR(sum, steps.evaluate(batch), 1e-4 * sum);
   }
 }
@@ -156,7 +158,7 @@ TEST_F(Objective, DistancesAreThoseOfTheEmbeddings) {
                static_cast<double>(x[static_cast<size_t>(j * kWidth + c)]);
       return sum;
     };
-    const runtime::ReplyDistances found = built.steps().reply_distances();
+    const runtime::ReplyDistances found = reply_distances(built.steps());
     ASSERT_EQ(found.mean.size(), static_cast<size_t>(kSets));
     for (int64_t set = 0; set < kSets; ++set) {
       double mean = 0;
@@ -188,12 +190,13 @@ TEST_F(Objective, ScoresSayWhatPrefillAndDecodeSay) {
   const auto targets = targets_of(std::span(&reply, 1), kPlaces)[0];
   ASSERT_EQ(targets.batch, 1u);
   const runtime::Prompt prompt{0, reply.prompt};
-  EXPECT_NEAR(loss_of(steps.prefill({&prompt, 1}).row(0), reply.reply[0]), losses[targets.first], 1e-4);
+  runtime::NextLogits logits(steps);
+  EXPECT_NEAR(loss_of(logits.prefill({&prompt, 1}).row(0), reply.reply[0]), losses[targets.first], 1e-4);
   Ids tokens(kSets * kReplies, 0), positions(kSets * kReplies, 0);
   for (size_t i = 0; i + 1 < reply.reply.size(); ++i) {
     tokens[0] = reply.reply[i];
     positions[0] = static_cast<int32_t>(reply.prompt.size() + i);
-    EXPECT_NEAR(loss_of(steps.decode(tokens, positions).row(0), reply.reply[i + 1]),
+    EXPECT_NEAR(loss_of(logits.decode(tokens, positions).row(0), reply.reply[i + 1]),
                 losses[targets.first + i + 1], 1e-4);
   }
 }
@@ -229,7 +232,8 @@ TEST_F(Objective, LossesAreTheSameWithTheHeadInParts) {
   const runtime::ReplyPlaces places{.rows = 2, .tokens = 320, .longest = 16, .batches = 1};
   const std::vector<runtime::SampledReply> replies = some_replies();
   const runtime::Batch batch = reply_batches(replies, places)[0];
-  const auto whole = program(wide).steps().score(batch), parts = program(in_parts).steps().score(batch);
+  const auto whole = runtime::score(program(wide).steps(), batch),
+             parts = runtime::score(program(in_parts).steps(), batch);
   const auto& functions = programs_.back()->compiled().graph.function("score").regions;
   EXPECT_TRUE(
       std::ranges::any_of(functions, [](const ir::Region& r) { return r.name == "head" && r.layers > 1; }));

@@ -44,62 +44,73 @@ class CachedProgram final : public FakeProgram {
     return facts;
   }
 
-  void set_page_table(std::span<const int32_t> pages) override {
+  void write_ports(std::span<const PortBytes> inputs) override {
+    for (const auto& [port, bytes] : inputs) {
+      const std::span words(reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / 4);
+      const auto take = [&](Place place, std::vector<int32_t>& kept) {
+        if (port == place) kept.assign(words.begin(), words.end());
+      };
+      take(ports_.inputs.prompts, prompts_);
+      take(ports_.inputs.prompt_rows, prompt_rows_);
+      take(ports_.inputs.prompt_ends, prompt_ends_);
+      take(ports_.inputs.next_tokens, next_tokens_);
+      take(ports_.inputs.next_positions, positions_);
+      take(ports_.inputs.uniforms, uniforms_);
+      take(ports_.inputs.inverse_temperature, inverse_temperature_);
+      take(ports_.inputs.page_table, table_);
+    }
     std::vector<int32_t> held;
-    std::ranges::copy_if(pages, std::back_inserter(held), [](int32_t page) { return page >= 0; });
+    if (cache_.pages > 0)
+      std::ranges::copy_if(table_, std::back_inserter(held), [](int32_t page) { return page >= 0; });
     std::ranges::sort(held);
     if (std::ranges::adjacent_find(held) != held.end()) throw std::logic_error("a page of two sequences");
-    table_.assign(pages.begin(), pages.end());
   }
 
-  LogitRows prefill(std::span<const Prompt> prompts) override {
-    require_nothing_unfinished();
-    const std::span<const int32_t> tokens = prompts[0].tokens;
-    for (size_t at = 0; at < tokens.size() && prompts[0].sequence >= 0; ++at)
-      keep(static_cast<size_t>(prompts[0].sequence), at, tokens[at]);
-    rows_[0] = row_of({tokens.begin(), tokens.end()});
-    return {rows_[0].data(), kVocabulary, kVocabulary};
-  }
-
-  LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions) override {
+  const Ports& ports() const override { return ports_; }
+  void compute(Function function, const Batch*) override {
+    if (function == Function::prefill) return prefill();
     logits_.clear();
     for (size_t s = 0; s < kSequences; ++s) {
-      const auto at = static_cast<size_t>(positions[s]);
-      keep(s, at, tokens[s]);
+      const auto at = static_cast<size_t>(positions_[s]);
+      keep(s, at, next_tokens_[s]);
       const Row row = row_of(held(s, at + 1));
       logits_.insert(logits_.end(), row.begin(), row.end());
     }
-    return {logits_.data(), kVocabulary, kVocabulary};
   }
 
-  void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions,
-                        const TopRequest& request) override {
+  std::span<const std::byte> read_port(Place port) override {
+    const Place rows = ports_.results.next_logits;
+    if (port == ports_.results.prompt_logits) return std::as_bytes(std::span(prompt_logits_));
+    if (port == rows) return std::as_bytes(std::span(logits_));
+    require_nothing_unfinished();
+    return std::as_bytes(
+        std::span(rows_[static_cast<size_t>((port.offset - rows.offset) / 4 / kVocabulary)]));
+  }
+
+  void begin_decode(std::span<const PortBytes> inputs, bool goes_on) override {
     if (static_cast<int64_t>(steps_.size()) >= in_flight_) throw std::logic_error("a step too many");
-    if (tokens) require_nothing_unfinished();
+    if (!goes_on) require_nothing_unfinished();
+    write_ports(inputs);
     Step& step = steps_.emplace_back();
     most_unfinished_steps = std::max(most_unfinished_steps, steps_.size());
     for (size_t s = 0; s < kSequences; ++s) {
-      const auto at = static_cast<size_t>(positions[s]);
-      keep(s, at, tokens ? (*tokens)[s] : chosen_[s]);
+      const auto at = static_cast<size_t>(positions_[s]);
+      keep(s, at, goes_on ? chosen_[s] : next_tokens_[s]);
       rows_[s] = row_of(held(s, at + 1));
-      const double uniform = request.uniforms.empty() ? -1 : request.uniforms[s];
-      step[s] = found_in(rows_[s], 1 / request.temperature, uniform);
+      const auto number = [&](int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+      const double uniform = number(uniforms_[2 * s]) + number(uniforms_[2 * s + 1]);
+      step[s] = found_in(rows_[s], number(inverse_temperature_[0]), uniform);
       if (!knows_sums && at % 4 == s) step[s].sum = NAN;
       chosen_[s] = step[s].drawn;
     }
   }
 
-  std::vector<TopLogits> finish_decode_top() override {
+  std::vector<TopLogits> finish_decode() override {
     last_ = steps_.front();
     steps_.pop_front();
     std::vector<TopLogits> top;
     for (const Found& found : last_) top.push_back({found.values, found.ids, found.sum, found.drawn});
     return top;
-  }
-
-  std::span<const float> decoded_logits(int64_t sequence) override {
-    require_nothing_unfinished();
-    return rows_[static_cast<size_t>(sequence)];
   }
 
  private:
@@ -111,6 +122,32 @@ class CachedProgram final : public FakeProgram {
     int32_t drawn = -1;
   };
   using Step = std::array<Found, kSequences>;
+
+  // Offsets tell ports, and rows of logits, from each other.
+  static Ports cached_ports() {
+    Ports ports;
+    ports.inputs.prompts = {1, 8};
+    ports.inputs.prompt_rows = {2, 1};
+    ports.inputs.prompt_ends = {3, 1};
+    ports.inputs.next_tokens = {4, kSequences};
+    ports.inputs.next_positions = {5, kSequences};
+    ports.inputs.uniforms = {6, 2 * kSequences};
+    ports.inputs.inverse_temperature = {7, 1};
+    ports.inputs.vocabulary = {8, 1};
+    ports.inputs.page_table = {9, kSequences * kContext / 4};
+    ports.results.prompt_logits = {10, kVocabulary};
+    ports.results.next_logits = {11, kSequences * kVocabulary};
+    ports.results.vocab_size = kVocabulary;
+    return ports;
+  }
+
+  void prefill() {
+    require_nothing_unfinished();
+    const auto tokens = std::span(prompts_).first(static_cast<size_t>(prompt_ends_[0]) + 1);
+    for (size_t at = 0; at < tokens.size() && prompt_rows_[0] >= 0; ++at)
+      keep(static_cast<size_t>(prompt_rows_[0]), at, tokens[at]);
+    prompt_logits_ = row_of({tokens.begin(), tokens.end()});
+  }
 
   void require_nothing_unfinished() const {
     if (!steps_.empty()) throw std::logic_error("a step is unfinished");
@@ -168,11 +205,14 @@ class CachedProgram final : public FakeProgram {
     return found;
   }
 
+  const Ports ports_ = cached_ports();
   const int64_t in_flight_;
   const CacheShape cache_;
   std::vector<int32_t> table_;   // [sequences, pages or sequences of each]
   std::vector<int32_t> tokens_;  // by page or sequence
-  std::vector<float> logits_;
+  std::vector<int32_t> prompts_, prompt_rows_, prompt_ends_, next_tokens_, positions_;
+  std::vector<int32_t> uniforms_, inverse_temperature_;  // floats' bits
+  std::vector<float> logits_, prompt_logits_;
   std::array<int32_t, kSequences> chosen_{};
   std::array<Row, kSequences> rows_;
   std::deque<Step> steps_;

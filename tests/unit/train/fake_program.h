@@ -4,6 +4,7 @@
 // bear.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -84,7 +85,7 @@ class FakeProgram : public StepProgram {
   float loss_factor = 1, grad_norm_factor = 1, eval_factor = 1;
   std::vector<float> inv_counts;              // of all micro-steps
   std::vector<int32_t> evaluated;             // the first token of all batches
-  std::vector<std::vector<int32_t>> prompts;  // of all next_logits()
+  std::vector<std::vector<int32_t>> prompts;  // of all Function::generate
   bool generates = true;
   size_t replies = 2;   // a set
   float favourite = 0;  // added to the logit of token 0
@@ -101,7 +102,10 @@ class FakeProgram : public StepProgram {
     counters_ = {};
     loss_scale = 1024;
     good_steps = 0;
-    if (found_rate) found_rate = DecimalRate{1, 100};
+    if (found_rate) {
+      found_rate = DecimalRate{1, 100};
+      ports_.state.rate_digits = {14, 1};
+    }
     scheduled_ = true;
   }
 
@@ -145,53 +149,47 @@ class FakeProgram : public StepProgram {
     return result;
   }
 
-  // A reply's distance is the sum of its tokens; that of its set the mean of these. Only the base's losses
-  // differ.
-  TargetLosses score(const Batch& batch) override {
-    TargetLosses losses{std::vector<float>(batch.targets.size(), 1),
-                        std::vector<float>(batch.targets.size(), 1.5f)};
-    for (size_t i = 0; i < batch.segments.size(); ++i) {
-      if (batch.segments[i] < 0) continue;
-      const auto segment = static_cast<size_t>(batch.segments[i]);
-      distances_.resize(std::max(distances_.size(), segment + 1));
-      distances_[segment] += static_cast<float>(batch.tokens[i]) / 1000;
+  const Ports& ports() const override { return ports_; }
+  void write_ports(std::span<const PortBytes> ports) override {
+    require_still();
+    for (const auto& [port, bytes] : ports) {
+      const std::span words(reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / 4);
+      const auto number = std::bit_cast<float>(words[0]);
+      if (port == ports_.inputs.prompt) prompt_.assign(words.begin(), words.end());
+      if (port == ports_.inputs.position) position_ = words[0];
+      if (port == ports_.results.reply_embeddings) distances_.clear();
+      if (port == ports_.state.step) counters_.step = finished_ = words[0];
+      if (port == ports_.state.rng_step) counters_.rng_step = words[0];
+      if (port == ports_.state.rate_digits) found_rate->digits = number;
+      if (port == ports_.state.rate_unit) found_rate->unit = number;
+      if (port == ports_.state.rate_trial) scheduled_ = number == 0;
     }
-    return losses;
   }
-  void clear_replies() override { distances_.clear(); }
-  ReplyDistances reply_distances() override {
-    ReplyDistances distances{{}, distances_};
-    for (size_t i = 0; i < distances_.size(); i += replies)
-      distances.mean.push_back(distances_[i] + distances_[i + 1]);
-    return distances;
+  void compute(Function function, const Batch* batch) override {
+    require_still();
+    if (function == Function::generate) generate();
+    if (function == Function::evaluate) sum_losses(*batch);
+    if (function == Function::score) score(*batch);
+    if (function == Function::score_base) base_losses_.assign(batch->targets.size(), 1.5f);
   }
+  std::span<const std::byte> read_port(Place port) override {
+    require_still();
+    const ResultPlaces& results = ports_.results;
+    if (port == results.target_losses) return bytes_of(losses_);
+    if (port == results.base_target_losses) return bytes_of(base_losses_);
+    if (port == results.reply_distance) return bytes_of(means_);
+    if (port == results.reply_distances) return bytes_of(distances_);
+    if (port == results.logits) return bytes_of(logits_);
+    if (port == results.eval_loss) return one(eval_loss_);
+    if (port == ports_.state.step) return one(static_cast<int32_t>(counters_.step));
+    if (port == ports_.state.rng_step) return one(static_cast<uint32_t>(counters_.rng_step));
+    return one(port == ports_.state.rate_digits ? found_rate.value().digits : found_rate.value().unit);
+  }
+  void begin_decode(std::span<const PortBytes>, bool) override {}
+  std::vector<TopLogits> finish_decode() override { return {}; }
   // Batches with weights are those of replies; their losses are never added up.
   void begin_replies() override {}
   void end_replies() override {}
-
-  double evaluate(const Batch& batch) override {
-    require_still();
-    in_evaluate(counters_.step);
-    evaluated.push_back(batch.tokens[0]);
-    double loss = 0;
-    for (const int32_t target : batch.targets) {
-      if (target != kIgnoredTarget) loss += double{std::abs(weight[0])} + batch.tokens[0];
-    }
-    return loss * eval_factor;
-  }
-
-  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override {
-    require_still();
-    prompts.emplace_back(prompt.begin(), prompt.end());
-    const auto seen = static_cast<uint64_t>(prompt[static_cast<size_t>(position)]) + 1000 * prompt.size();
-    logits_.resize(kFakeVocab + 44);  // a model may know more tokens than its tokenizer: here the likeliest
-    for (size_t id = 0; id < logits_.size(); ++id) {
-      logits_[id] = static_cast<float>(mix64(seen * 512 + id) % 1000) / 100;
-      if (id >= kFakeVocab) logits_[id] = 1000;
-    }
-    logits_[0] = favourite;
-    return logits_;
-  }
 
   int64_t unfinished() const { return static_cast<int64_t>(queue_.size()); }
 
@@ -201,27 +199,12 @@ class FakeProgram : public StepProgram {
     if (to.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
     std::memcpy(to.data(), reinterpret_cast<const void*>(tensor.address), to.size());
   }
-  void upload(const NamedTensor& tensor, std::span<const std::byte> from) override {
+  using StepProgram::upload;
+  void upload(const NamedTensor& tensor, SafetensorsDtype, std::span<const std::byte> from) override {
     require_still();
     if (from.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
     std::memcpy(reinterpret_cast<void*>(tensor.address), from.data(), from.size());
   }
-  Counters counters() override {
-    require_still();
-    return counters_;
-  }
-  void set_counters(const Counters& counters) override {
-    require_still();
-    counters_ = counters;
-    finished_ = counters.step;
-  }
-  void set_learning_rate(const DecimalRate& rate, bool scheduled) override {
-    require_still();
-    if (!found_rate) return StepProgram::set_learning_rate(rate, scheduled);
-    found_rate = rate;
-    scheduled_ = scheduled;
-  }
-  DecimalRate learning_rate() override { return found_rate.value(); }
   std::string description() const override { return "a fake"; }
   RecordedChoices choices() const override { return chosen; }
   std::optional<DeviceLoad> device_load() override { return load; }
@@ -232,8 +215,74 @@ class FakeProgram : public StepProgram {
     std::optional<StepResult> result;
   };
 
+  // Offsets only tell ports from each other.
+  static Ports fake_ports() {
+    Ports ports;
+    ports.inputs.prompt = {1, 5};
+    ports.inputs.position = {2, 1};
+    ports.state.step = {3, 1};
+    ports.state.rng_step = {4, 1};
+    ports.state.rate_unit = {5, 1};
+    ports.state.rate_trial = {6, 1};
+    ports.results.eval_loss = {7, 1};
+    ports.results.logits = {8, kFakeVocab + 44};
+    ports.results.vocab_size = kFakeVocab + 44;
+    ports.results.target_losses = {9, 1};
+    ports.results.base_target_losses = {10, 1};
+    ports.results.reply_embeddings = {11, 1};
+    ports.results.reply_distance = {12, 1};
+    ports.results.reply_distances = {13, 1};
+    return ports;
+  }
+
   static NamedTensor named(const char* name, std::vector<int64_t> shape, void* data) {
     return {.name = name, .shape = std::move(shape), .address = reinterpret_cast<uint64_t>(data)};
+  }
+
+  static std::span<const std::byte> bytes_of(const std::vector<float>& numbers) {
+    return std::as_bytes(std::span(numbers));
+  }
+  template <class T>
+  std::span<const std::byte> one(T number) {
+    std::memcpy(&one_, &number, sizeof one_);
+    return std::as_bytes(std::span(&one_, 1));
+  }
+
+  void sum_losses(const Batch& batch) {
+    in_evaluate(counters_.step);
+    evaluated.push_back(batch.tokens[0]);
+    double loss = 0;
+    for (const int32_t target : batch.targets) {
+      if (target != kIgnoredTarget) loss += double{std::abs(weight[0])} + batch.tokens[0];
+    }
+    eval_loss_ = static_cast<float>(loss * eval_factor);
+  }
+
+  // A reply's distance is the sum of its tokens; that of its set the mean of these. Only the base's losses
+  // differ.
+  void score(const Batch& batch) {
+    losses_.assign(batch.targets.size(), 1);
+    for (size_t i = 0; i < batch.segments.size(); ++i) {
+      if (batch.segments[i] < 0) continue;
+      const auto segment = static_cast<size_t>(batch.segments[i]);
+      distances_.resize(std::max(distances_.size(), segment + 1));
+      distances_[segment] += static_cast<float>(batch.tokens[i]) / 1000;
+    }
+    means_.clear();
+    for (size_t i = 0; i + 1 < distances_.size(); i += replies)
+      means_.push_back(distances_[i] + distances_[i + 1]);
+  }
+
+  void generate() {
+    const std::span prompt = std::span(prompt_).first(static_cast<size_t>(position_) + 1);
+    prompts.emplace_back(prompt.begin(), prompt.end());
+    const auto seen = static_cast<uint64_t>(prompt.back()) + 1000 * prompt.size();
+    logits_.resize(kFakeVocab + 44);  // a model may know more tokens than its tokenizer: here the likeliest
+    for (size_t id = 0; id < logits_.size(); ++id) {
+      logits_[id] = static_cast<float>(mix64(seen * 512 + id) % 1000) / 100;
+      if (id >= kFakeVocab) logits_[id] = 1000;
+    }
+    logits_[0] = favourite;
   }
 
   std::vector<NamedTensor> optimizer_state() {
@@ -306,9 +355,14 @@ class FakeProgram : public StepProgram {
     return result;
   }
 
+  Ports ports_ = fake_ports();
   std::vector<std::pair<Batch, float>> begun_;
   std::deque<Queued> queue_;
-  std::vector<float> gradient_, logits_, distances_;
+  std::vector<float> gradient_, logits_, losses_, base_losses_, means_, distances_;
+  std::vector<int32_t> prompt_;
+  int32_t position_ = 0;
+  float eval_loss_ = 0;
+  uint32_t one_ = 0;  // that was read last
   float loss_ = 0;
   bool scheduled_ = true;
   int64_t finished_ = 0;

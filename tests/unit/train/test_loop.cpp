@@ -84,7 +84,7 @@ TEST(TrainLoop, EvaluatesTheFirstBatchesByTarget) {
   const TrainReport report = train(program, std::make_shared<FakeLoader>(), options);
   EXPECT_EQ(program.evaluated, (std::vector<int32_t>{0, 1}));
   // Batch 0 has one target of |w0|, batch 1 has two of |w0| + 1.
-  EXPECT_DOUBLE_EQ(*report.eval_loss, std::abs(program.weight[0]) + 2.0 / 3);
+  EXPECT_FLOAT_EQ(*report.eval_loss, std::abs(program.weight[0]) + 2.0 / 3);
 }
 
 TEST(TrainLoop, EvaluatesAllBatchesWhenThereAreFewer) {

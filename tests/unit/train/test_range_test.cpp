@@ -143,7 +143,7 @@ TEST(RangeTest, AStoppedOneLeavesARunThatBeginsAnew) {
 
 TEST(RangeTest, AProgramWithARateOfItsOwnHasNoneToFind) {
   FakeProgram program;
-  EXPECT_THROW(program.set_learning_rate({1, 10}, true), std::logic_error);
+  EXPECT_THROW(set_learning_rate(program, {1, 10}, true), std::logic_error);
 }
 
 }  // namespace

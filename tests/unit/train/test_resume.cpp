@@ -305,26 +305,13 @@ TEST_F(ResumedRun, LoadParametersFillsThemFromACheckpointAlone) {
 }
 
 // The same model without its bias.
-class Biasless final : public StepProgram {
+class Biasless final : public FakeProgram {
  public:
   int uploads = 0;
-  void start(const std::vector<NamedTensor>&) override {}
-  void micro_step(const Batch&, float) override {}
-  void update() override {}
-  void time_calls(bool) override {}
-  std::vector<CallSpan> take_timed_calls() override { return {}; }
-  StepResult finish_step() override { return {}; }
-  double evaluate(const Batch&) override { return 0; }
-  std::span<const float> next_logits(std::span<const int32_t>, int64_t) override { return {}; }
-  ProgramFacts facts() const override { return {}; }
   ProgramTensors tensors() override {
     return {.parameters = {{.name = "weight", .shape = {4, 3}, .transposed = true}}};
   }
-  void download(const NamedTensor&, std::span<std::byte>) override { FAIL() << "nothing is saved"; }
-  void upload(const NamedTensor&, std::span<const std::byte>) override { ++uploads; }
-  Counters counters() override { return {}; }
-  void set_counters(const Counters&) override {}
-  std::string description() const override { return "a fake"; }
+  void upload(const NamedTensor&, SafetensorsDtype, std::span<const std::byte>) override { ++uploads; }
 };
 
 TEST_F(ResumedRun, ParametersOfAnotherModelAreAnError) {
