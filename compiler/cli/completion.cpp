@@ -19,7 +19,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Readline replaces only what stands behind the last "=".
-constexpr const char* kBash = R"(_hydrac() {
+constexpr const char* kBash = R"sh(_hydrac() {
   local line=${COMP_LINE:0:COMP_POINT} word
   word=${line##*[[:space:]]}
   mapfile -t COMPREPLY < <(hydrac completion words --word "$word" -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
@@ -31,9 +31,9 @@ constexpr const char* kBash = R"(_hydrac() {
   [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace
 }
 complete -o default -F _hydrac hydrac
-)";
+)sh";
 
-constexpr const char* kZsh = R"(#compdef hydrac
+constexpr const char* kZsh = R"sh(#compdef hydrac
 _hydrac() {
   local -a found
   found=(${(f)"$(hydrac completion words --word "$PREFIX" -- "${(@)words[2,CURRENT-1]}" 2>/dev/null)"})
@@ -42,11 +42,11 @@ _hydrac() {
   [[ $PREFIX == *=* || $PREFIX == -* ]] || _files
 }
 compdef _hydrac hydrac
-)";
+)sh";
 
 constexpr const char* kFish =
-    R"(complete -c hydrac -a '(hydrac completion words --word (commandline -ct) -- (commandline -opc)[2..] 2>/dev/null)'
-)";
+    R"sh(complete -c hydrac -a '(hydrac completion words --word (commandline -ct) -- (commandline -opc)[2..] 2>/dev/null)'
+)sh";
 
 // The verb whose name `before` begins with; `hydrac SPEC` runs.
 const Verb* verb_of(const Words& before) {
