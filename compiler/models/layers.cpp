@@ -14,7 +14,7 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
 
 namespace {
 
-// What the mlp makes of the stream x, or of a sum on the way to it.
+// The mlp of the stream x, or of a sum on the way to the next one, through its norm.
 Use mlp_of(ops::RegionBuilder& block, const Build& build, Use x) {
   const Parameters& p = build.model.parameters;
   const Use input =
@@ -22,8 +22,8 @@ Use mlp_of(ops::RegionBuilder& block, const Build& build, Use x) {
   return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
 }
 
-// What a block's branches make of the stream x, and x with attention's part. Its mlp reads that sum, or in a
-// parallel block what attention reads: x, or `input` itself, all rows of x's norm. Recursions take the sum.
+// The branches of a block of the stream x; `middle` is x with attention's part. The mlp reads that sum, in a
+// parallel block x, or the norm of x that attention reads (`input`). A mixture of recursions has none here.
 struct Branches {
   Use attention, middle, mlp;
 };

@@ -10,9 +10,9 @@ struct NormParameters {
 };
 
 struct Norms {
-  // Of the stream: slot l in front of layer l, slot N behind the last one. One value, so that a loop may end
-  // with the next layer's (passes::rotate_norms).
-  NormParameters stream;                   // x N+1
+  // x N+1: slot l is in front of layer l, slot N behind the last one. One value, so that a loop may end with
+  // the next layer's (passes::rotate_norms).
+  NormParameters stream;
   NormParameters mlp;                      // of its input, where that is not attention's
   NormParameters attn_output, mlp_output;  // of what the branches add to the stream
   NormParameters last;                     // of the stream behind the last layer, where layers have none

@@ -4,10 +4,10 @@
 
 namespace hydrac::models {
 
-// Of routed layers.
+// Routed layers alone have them.
 struct RouterParameters {
   ValueId weight = ir::kNoValue;                                           // [C]
-  ValueId predictor_weight = ir::kNoValue, predictor_bias = ir::kNoValue;  // of its choice: [C], [1]
+  ValueId predictor_weight = ir::kNoValue, predictor_bias = ir::kNoValue;  // [C], [1]
 };
 RouterParameters declare_router(Declarer&, const spec::Model&);
 

@@ -31,7 +31,7 @@ std::string to_string(const RecomputeChoice& choice);  // as optimizations.recom
 std::string in_words(const RecomputeChoice& choice);   // "[norm, act] in 3 layers"
 
 // Needs op-level nodes before autodiff, and loops that are cut where the norms that they begin with change
-// their parameters. Where a loop and the region behind it begin with norms into slots of one value, the norm
+// their parameters. If a loop and the region behind it begin with norms into slots of one value, the norm
 // moves to the end of the iteration before, and the first iteration's to the region before the loop: behind
 // the residual sum that it reads, with which it becomes one kernel. A region left without nodes disappears.
 // Afterwards that value is handed from one iteration to the next, as autodiff needs it. Bits do not change.
