@@ -2,7 +2,7 @@
 #pragma once
 #include <filesystem>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {

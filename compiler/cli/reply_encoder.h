@@ -3,8 +3,8 @@
 #pragma once
 #include <optional>
 
+#include "runtime/program/step_program.h"
 #include "runtime/train/reply_encoder.h"
-#include "runtime/train/step_program.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {

@@ -41,8 +41,10 @@ std::string_view c_type(ExprType type) {
 std::string_view c_type(ir::DType dtype, const Dialect& dialect) {
   if (is_narrow_float(dtype) && !dialect.has_16_bits)
     throw std::logic_error("no C++ type for this storage type on this target");
-  static constexpr std::string_view names[] = {"float",         "bf16",         "f16",    "std::int32_t",
-                                               "std::uint32_t", "std::uint8_t", "f8e4m3", "f8e5m2"};
+  static constexpr std::string_view names[] = {
+#define HYDRAC_DTYPE(name, bytes, type, stored) type,
+#include "runtime/base/dtypes.def"
+  };
   return names[static_cast<int>(dtype)];
 }
 

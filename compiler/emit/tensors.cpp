@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "codegen/expression_text.h"
 #include "codegen/operand_names.h"
 #include "driver/slot_places.h"
 
@@ -83,25 +84,7 @@ std::string without(const std::string& text, const std::string& prefix, const st
 }  // namespace
 
 std::string_view c_type(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f32:
-      return "float";
-    case ir::DType::bf16:
-      return "bf16";
-    case ir::DType::f16:
-      return "f16";
-    case ir::DType::i32:
-      return "std::int32_t";
-    case ir::DType::u32:
-      return "std::uint32_t";
-    case ir::DType::u8:
-      return "std::uint8_t";
-    case ir::DType::f8e4m3:
-      return "f8e4m3";
-    case ir::DType::f8e5m2:
-      return "f8e5m2";
-  }
-  throw std::logic_error("an element type without a name in C++");
+  return codegen::c_type(dtype, codegen::kCudaDialect);
 }
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {

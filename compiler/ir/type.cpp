@@ -6,17 +6,11 @@
 namespace hydrac::ir {
 
 int64_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-    case DType::f8e4m3:
-    case DType::f8e5m2:
-      return 1;
-    case DType::bf16:
-    case DType::f16:
-      return 2;
-    default:
-      return 4;
-  }
+  static constexpr int64_t sizes[] = {
+#define HYDRAC_DTYPE(name, bytes, type, stored) bytes,
+#include "runtime/base/dtypes.def"
+  };
+  return sizes[static_cast<size_t>(dtype)];
 }
 
 bool is_f8(DType dtype) {
@@ -28,25 +22,11 @@ bool is_narrow_float(DType dtype) {
 }
 
 std::string_view to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::bf16:
-      return "bf16";
-    case DType::f16:
-      return "f16";
-    case DType::i32:
-      return "i32";
-    case DType::u32:
-      return "u32";
-    case DType::u8:
-      return "u8";
-    case DType::f8e4m3:
-      return "f8e4m3";
-    case DType::f8e5m2:
-      return "f8e5m2";
-  }
-  return "?";
+  static constexpr std::string_view names[] = {
+#define HYDRAC_DTYPE(name, bytes, type, stored) #name,
+#include "runtime/base/dtypes.def"
+  };
+  return names[static_cast<size_t>(dtype)];
 }
 
 int64_t element_count(const Shape& shape) {

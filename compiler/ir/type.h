@@ -9,14 +9,8 @@
 namespace hydrac::ir {
 
 enum class DType {
-  f32,
-  bf16,
-  f16,
-  i32,
-  u32,
-  u8,
-  f8e4m3,  // 448 at most, NaN but no infinity (Micikevicius et al., 2022, "FP8 formats for deep learning")
-  f8e5m2,  // 57344 at most
+#define HYDRAC_DTYPE(name, bytes, type, stored) name,
+#include "runtime/base/dtypes.def"
 };
 
 int64_t size_of(DType dtype);  // bytes of one element

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 #include "targets/executable/executable.h"
 #include "verify/job.h"
 

@@ -14,7 +14,10 @@
 
 namespace hydrac::runtime::cuda {
 
-enum class ElementType { f32, bf16, f16, f8e4m3, f8e5m2 };
+enum class ElementType {
+#define HYDRAC_FLOAT(name, bytes, type, stored, blas) name,
+#include "runtime/base/dtypes.def"
+};
 int element_bytes(ElementType type);
 const char* name(ElementType type);  // "bf16"
 bool is_f8(ElementType type);

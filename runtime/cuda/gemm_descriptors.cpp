@@ -12,19 +12,11 @@ namespace hydrac::runtime::cuda {
 namespace {
 
 int blas_type(ElementType type) {
-  switch (type) {
-    case ElementType::f32:
-      return abi::kType32F;
-    case ElementType::bf16:
-      return abi::kType16BF;
-    case ElementType::f16:
-      return abi::kType16F;
-    case ElementType::f8e4m3:
-      return abi::kType8E4M3;
-    case ElementType::f8e5m2:
-      return abi::kType8E5M2;
-  }
-  return abi::kType32F;
+  constexpr int types[] = {
+#define HYDRAC_FLOAT(name, bytes, type, stored, blas) abi::kType##blas,
+#include "runtime/base/dtypes.def"
+  };
+  return types[static_cast<int>(type)];
 }
 
 // How cuBLASLt is to search.

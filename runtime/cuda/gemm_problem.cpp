@@ -11,7 +11,11 @@
 namespace hydrac::runtime::cuda {
 
 int element_bytes(ElementType type) {
-  return type == ElementType::f32 ? 4 : is_f8(type) ? 1 : 2;
+  constexpr int sizes[] = {
+#define HYDRAC_FLOAT(name, bytes, type, stored, blas) bytes,
+#include "runtime/base/dtypes.def"
+  };
+  return sizes[static_cast<int>(type)];
 }
 
 bool is_f8(ElementType type) {
@@ -19,7 +23,10 @@ bool is_f8(ElementType type) {
 }
 
 const char* name(ElementType type) {
-  constexpr const char* names[] = {"f32", "bf16", "f16", "f8e4m3", "f8e5m2"};
+  constexpr const char* names[] = {
+#define HYDRAC_FLOAT(name, bytes, type, stored, blas) #name,
+#include "runtime/base/dtypes.def"
+  };
   return names[static_cast<int>(type)];
 }
 

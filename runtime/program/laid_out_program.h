@@ -14,8 +14,8 @@
 #include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
 #include "runtime/program/nf4.h"
+#include "runtime/program/step_program.h"
 #include "runtime/program/transfer.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -8,7 +8,7 @@
 #include "runtime/log/metric.h"
 #include "runtime/program/call_table.h"
 #include "runtime/program/ports.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

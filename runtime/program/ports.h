@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/train/decimal_rate.h"
+#include "runtime/program/decimal_rate.h"
 
 namespace hydrac::runtime {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

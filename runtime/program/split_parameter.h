@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

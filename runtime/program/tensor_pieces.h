@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "runtime/data/batch.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

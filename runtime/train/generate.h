@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/data/tokenizer.h"
+#include "runtime/program/step_program.h"
 #include "runtime/sample/sample.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -7,13 +7,13 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/program/step_program.h"
 #include "runtime/sample/sample.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/reply_encoder.h"
 #include "runtime/train/reply_scores.h"
 #include "runtime/train/reward_command.h"
 #include "runtime/train/sampled_replies.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

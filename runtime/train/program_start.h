@@ -1,7 +1,7 @@
 // A program's memory before a session's first step: new parameters, those of files, or what a checkpoint does
 // not hold.
 #pragma once
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 #include "runtime/train/train.h"
 
 namespace hydrac::runtime {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

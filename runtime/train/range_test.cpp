@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/program/step_program.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/step_pipeline.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

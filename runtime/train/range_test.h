@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/decimal_rate.h"
+#include "runtime/program/decimal_rate.h"
 
 namespace hydrac::runtime {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/program/step_program.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/program_tensors.h"
 #include "runtime/train/save_schedule.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

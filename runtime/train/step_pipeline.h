@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "runtime/data/batch.h"
+#include "runtime/program/step_program.h"
 #include "runtime/train/objective.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

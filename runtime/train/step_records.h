@@ -5,10 +5,10 @@
 #include <string>
 
 #include "runtime/log/metrics.h"
+#include "runtime/program/step_program.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/speed_meter.h"
 #include "runtime/train/step_pipeline.h"
-#include "runtime/train/step_program.h"
 #include "runtime/train/step_unevenness.h"
 
 namespace hydrac::runtime {

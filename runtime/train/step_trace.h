@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/program/step_program.h"
 #include "runtime/train/step_pipeline.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/data/batch.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 

@@ -12,11 +12,11 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/program/step_program.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/objective.h"
 #include "runtime/train/range_test.h"
 #include "runtime/train/run_checkpoint.h"
-#include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
 

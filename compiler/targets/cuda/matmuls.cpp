@@ -9,20 +9,10 @@ namespace hydrac::targets {
 namespace cuda = runtime::cuda;
 
 cuda::ElementType element_type(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f32:
-      return cuda::ElementType::f32;
-    case ir::DType::bf16:
-      return cuda::ElementType::bf16;
-    case ir::DType::f16:
-      return cuda::ElementType::f16;
-    case ir::DType::f8e4m3:
-      return cuda::ElementType::f8e4m3;
-    case ir::DType::f8e5m2:
-      return cuda::ElementType::f8e5m2;
-    default:
-      throw std::logic_error("no library computes with integers");
-  }
+#define HYDRAC_FLOAT(name, bytes, type, stored, blas) \
+  if (dtype == ir::DType::name) return cuda::ElementType::name;
+#include "runtime/base/dtypes.def"
+  throw std::logic_error("no library computes with integers");
 }
 
 namespace {

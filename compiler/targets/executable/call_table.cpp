@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <stdexcept>
 #include <vector>
 
 #include "driver/slot_places.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "spec/key_table.h"
+#include "targets/executable/checkpoint_tensors.h"
 
 namespace hydrac::targets {
 
@@ -33,21 +33,8 @@ std::string in_line(const std::string& words) {
 
 // As CallTable names the types that can be infinite; empty for the others.
 std::string_view type_name(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f32:
-      return dtype_name(runtime::SafetensorsDtype::f32);
-    case ir::DType::bf16:
-      return dtype_name(runtime::SafetensorsDtype::bf16);
-    case ir::DType::f16:
-      return dtype_name(runtime::SafetensorsDtype::f16);
-    case ir::DType::i32:
-    case ir::DType::u32:
-    case ir::DType::u8:
-    case ir::DType::f8e4m3:  // written saturated
-    case ir::DType::f8e5m2:
-      return "";
-  }
-  throw std::logic_error("an element type that the table has no name for");
+  const bool is_float = dtype == ir::DType::f32 || is_narrow_float(dtype);
+  return is_float && !is_f8(dtype) ? dtype_name(stored_type(dtype)) : "";  // 8 bits are written saturated
 }
 
 class TableText {

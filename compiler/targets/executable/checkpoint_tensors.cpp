@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -17,25 +16,11 @@ using runtime::NamedTensor;
 using runtime::SafetensorsDtype;
 
 SafetensorsDtype stored_type(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f32:
-      return SafetensorsDtype::f32;
-    case ir::DType::bf16:
-      return SafetensorsDtype::bf16;
-    case ir::DType::f16:
-      return SafetensorsDtype::f16;
-    case ir::DType::f8e4m3:
-      return SafetensorsDtype::f8_e4m3;
-    case ir::DType::f8e5m2:
-      return SafetensorsDtype::f8_e5m2;
-    case ir::DType::i32:
-      return SafetensorsDtype::i32;
-    case ir::DType::u32:
-      return SafetensorsDtype::u32;
-    case ir::DType::u8:
-      return SafetensorsDtype::u8;
-  }
-  throw std::logic_error("an element type that no checkpoint has");
+  static constexpr SafetensorsDtype types[] = {
+#define HYDRAC_DTYPE(name, bytes, type, stored) SafetensorsDtype::stored,
+#include "runtime/base/dtypes.def"
+  };
+  return types[static_cast<size_t>(dtype)];
 }
 
 namespace {

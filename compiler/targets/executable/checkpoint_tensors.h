@@ -4,7 +4,7 @@
 
 #include "driver/compile.h"
 #include "runtime/program/split_parameter.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::targets {
 

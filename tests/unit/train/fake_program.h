@@ -21,7 +21,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/hash.h"
 #include "runtime/log/monotonic.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/step_program.h"
 
 namespace hydrac::runtime {
 
