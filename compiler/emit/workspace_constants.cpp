@@ -51,8 +51,10 @@ std::string workspace_constants(const driver::Compiled& compiled) {
                                workspace_bytes(compiled, static_cast<int>(k)));
   }
   if (constants.empty()) return "";
-  return "// Bytes of memory.h's workspaces, where kernels leave partial sums and the like.\nnamespace workspace_bytes {\n\n" + constants +
-         "\n}  // namespace workspace_bytes\n\n";
+  return fmt::format(
+      "// Bytes of memory.h's workspaces, where kernels leave partial sums and the like.\n"
+      "namespace workspace_bytes {{\n\n{}\n}}  // namespace workspace_bytes\n\n",
+      constants);
 }
 
 }  // namespace hydrac::emit
