@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "codegen/spec_numbers.h"
 #include "driver/floor.h"
 #include "runtime/log/units.h"
 
@@ -70,7 +71,7 @@ void print_choices(const runtime::RecordedChoices& a, const runtime::RecordedCho
   for (const std::string& line : lines) fmt::print("  {}\n", line);
 }
 
-// A kernel and its launch.
+// A kernel with the constants that it names, and its launch.
 struct LaunchedKernel {
   std::string text;
   program::Block block;
@@ -82,7 +83,8 @@ std::map<std::string, LaunchedKernel> launched_kernels(const program::Program& p
   std::map<std::string, LaunchedKernel> kernels;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
-    kernels[kernel.name] = {kernel.text, kernel.block, grids_of(program, static_cast<int>(k))};
+    kernels[kernel.name] = {codegen::program_constants(program, kernel.names) + kernel.text, kernel.block,
+                            grids_of(program, static_cast<int>(k))};
   }
   return kernels;
 }

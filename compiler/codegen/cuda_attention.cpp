@@ -117,8 +117,6 @@ class CudaAttentionText {
   Size sums_rows() const {
     return size(query()[0]) * literal(attention_tile(problem_, AttentionKernel::head_gradients).warps);
   }
-  // What launches assert of the workspace, whose size is fixed where memory is laid out.
-  std::string fits_workspace(const Size& bytes) const { return code("{} <= {}", bytes, bytes.value).text; }
   Size query_terms_bytes() const {
     return sequences(query()[2]) * size(query()[1]) * literal(static_cast<int64_t>(sizeof(QueryTerms)));
   }
@@ -345,7 +343,7 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
     finish.name = name + "_sums";
     const Size row_bytes = Dimensions(graph).of(graph.value(sum.outputs[0]).shape) * literal(4),
                bytes = text.sums_rows() * row_bytes;
-    gradients.launch.bounds.insert(text.fits_workspace(bytes));
+    gradients.launch.bounds.insert(fits_workspace(bytes));
     return {{std::move(gradients), std::move(finish)}, bytes.value};
   }
   if (text.fuses_gradients()) {
@@ -359,7 +357,7 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
                          text.heads(v), text.heads(d_out), text.heads(d_q), text.heads(d_k), text.heads(d_v)),
                     "float*");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
-    const std::string fits = text.fits_workspace(text.gradients_bytes());
+    const std::string fits = fits_workspace(text.gradients_bytes());
     for (CudaKernel* kernel : {&terms, &gradients}) kernel->launch.bounds.insert(fits);
     return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
   }
@@ -375,7 +373,7 @@ CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node
            text.heads(q), text.heads(k), text.heads(v), text.heads(d_out), text.heads(d_k), text.heads(d_v)),
       "const float*");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
-  const std::string fits = text.fits_workspace(text.query_terms_bytes());
+  const std::string fits = fits_workspace(text.query_terms_bytes());
   for (CudaKernel* kernel : {&queries, &keys}) kernel->launch.bounds.insert(fits);
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }

@@ -91,7 +91,7 @@ CudaKernels CudaBodyPrinter::print() {
   }
   print_raised();
   kernel.launch.shared_bytes = ahead_bytes_;
-  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_rows()));
+  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_bytes(partial_rows())));
   kernel.launch.bounds = bounds_;
   kernel.text.attributes = kernel_attributes(launch_bounds());
   open_body(kernel.text, gpu_);

@@ -51,8 +51,8 @@ class CudaBodyPrinter : BodyPrinter {
   Size ahead(int space) const;    // columns of a row that come ahead, where not all do
   Size vectors(int space) const;  // of a row
   Size tiles() const;
-  Size partial_rows() const;  // of the workspace of sums
-  std::string fits_workspace(const Size& rows) const;
+  Size partial_rows() const;                      // of the workspace of sums
+  Size partial_bytes(const Size& rows) const;     // of so many
   Code partial_sums_of(const Code& block) const;  // where its row of partial sums begins
   std::set<int> walked_spaces() const;
   std::string of_space(const std::string& name, int space) const;

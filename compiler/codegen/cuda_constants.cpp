@@ -75,10 +75,8 @@ Size CudaBodyPrinter::partial_rows() const {
   return of_rows.value == layout_.blocks ? of_rows : literal(layout_.blocks);
 }
 
-// The assertion of a launch that its workspace, whose size the layout of memory fixes, is large enough.
-std::string CudaBodyPrinter::fits_workspace(const Size& rows) const {
-  const Size floats = rows * sums_size();
-  return code("{} * 4 <= {}", as_factor(floats), floats.value * 4).text;
+Size CudaBodyPrinter::partial_bytes(const Size& rows) const {
+  return rows * sums_size() * literal(4);
 }
 
 Code CudaBodyPrinter::partial_sums_of(const Code& block) const {

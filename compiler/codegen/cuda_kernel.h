@@ -42,6 +42,13 @@ inline bool waits_for_previous(const targets::Target& gpu) {
   return gpu.capability >= 90;
 }
 
+// How bounds name the bytes of the kernel's workspace.
+inline constexpr const char* kWorkspaceBytes = "kWorkspaceBytes";
+// The assertion of a launch that its workspace, whose size the layout of memory fixes, is large enough.
+inline std::string fits_workspace(const Size& bytes) {
+  return code("{} <= {}", bytes, kWorkspaceBytes).text;
+}
+
 // What every kernel begins with. Pointers to what the kernel before wrote must not be `const __restrict__`:
 // the compiler may then load before the wait.
 inline void open_body(KernelText& kernel, const targets::Target& gpu) {

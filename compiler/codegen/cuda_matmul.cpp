@@ -105,7 +105,7 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   body.line("{}_epilogue epilogue{{{}}};", kNamePlaceholder, joined(members, ", "));
   body.line("cuda::matmul<Config>(left, right, {}{}, epilogue);",
             problem.tail_k > 0 ? "tail_left, tail_right, " : "", rows_size());
-  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_rows()));
+  if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_bytes(partial_rows())));
   kernel.launch.bounds = bounds_;
   return kernel;
 }

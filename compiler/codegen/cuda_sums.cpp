@@ -212,8 +212,10 @@ CudaKernel CudaBodyPrinter::finishing_kernel(const Size& partials) {
                    !waits_for_previous(gpu_));
   const int columns_a_block = sum_width_ < 16 ? 8 : 16, threads = 256;
   const Size blocks = ceiling_quotient(named(sum_width_, "kSums"), named(columns_a_block, "kColumns"));
-  kernel.launch = {
-      .grid = blocks.value, .block = threads, .grid_text = blocks.code, .bounds = {fits_workspace(partials)}};
+  kernel.launch = {.grid = blocks.value,
+                   .block = threads,
+                   .grid_text = blocks.code,
+                   .bounds = {fits_workspace(partial_bytes(partials))}};
   Block& sizes = kernel.text.sizes;
   sizes.line("constexpr int kColumns = {};", columns_a_block).comment = "of a block";
   sizes.line("constexpr int kPartials = {};", partials.code).comment = "rows of the workspace";

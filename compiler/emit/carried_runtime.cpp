@@ -27,7 +27,7 @@ Files all_files() {
   return files;
 }
 
-// What a file includes in quotes, in its order.
+// The includes of a file in quotes, in their order.
 std::vector<std::string> includes_of(const std::string& text) {
   constexpr std::string_view kInclude = "#include \"";
   std::vector<std::string> includes;
@@ -44,8 +44,7 @@ class Reach {
   Reach() : files_(all_files()) {
     for (const auto& [path, text] : files_) {
       if (!path.ends_with(".cpp")) continue;
-      const std::vector<std::string> includes = includes_of(text);
-      if (!includes.empty()) sources_.emplace(located(includes.front()), path);
+      for (const std::string& header : headers_of(path, text)) sources_.emplace(header, path);
     }
   }
 
@@ -65,6 +64,17 @@ class Reach {
   Files take() { return std::move(reached_); }
 
  private:
+  // The headers that a source may implement: that of its name, else those of its folder that it includes.
+  std::vector<std::string> headers_of(const std::string& path, const std::string& text) const {
+    const std::string own = fs::path(path).replace_extension(".h");
+    if (files_.contains(own)) return {own};
+    std::vector<std::string> headers;
+    for (const std::string& include : includes_of(text)) {
+      if (fs::path(include).parent_path() == fs::path(path).parent_path()) headers.push_back(include);
+    }
+    return headers;
+  }
+
   // The roots of includes are runtime's parent, templates/ and templates/include.
   std::string located(const std::string& include) const {
     for (const char* root : {"", "templates/", "templates/include/"}) {
@@ -74,7 +84,7 @@ class Reach {
   }
 
   const Files files_;
-  std::multimap<std::string, std::string> sources_;  // by the header that each includes first
+  std::multimap<std::string, std::string> sources_;  // by header
   Files reached_;
 };
 

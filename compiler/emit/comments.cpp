@@ -61,8 +61,8 @@ bool is_code(std::string_view name) {
 // True for a header that the program's own copy replaces.
 bool is_specialized_header(std::string_view path) {
   static const std::vector<std::string> library = specialize::library_headers();
-  const bool is_template =
-      (path.starts_with("cuda/attention/") && !path.ends_with(".h")) || path.starts_with("cpu/attention");
+  const bool is_template = (path.starts_with("cuda/attention/") && !path.ends_with(".h")) ||
+                           path.starts_with("cpu/attention") || path.starts_with("attention/");
   return is_template && std::ranges::find(library, path) == library.end();
 }
 
@@ -70,12 +70,12 @@ constexpr const char* kInterface = "train.h";
 
 // Functions of formulas, which no code defines under that name.
 bool is_of_formulas(const std::string& name) {
-  static const std::set<std::string> functions = {"keep",    "logsumexp", "mean", "round", "rowsum",
-                                                  "sigmoid", "softmax",   "stop", "sum",   "var"};
+  static const std::set<std::string> functions = {
+      "gelu", "keep", "logsumexp", "mean", "round", "rowsum", "sigmoid", "softmax", "stop", "sum", "var"};
   return functions.contains(name);
 }
 
-// A word of comments, and what kernels' code has where they may say it.
+// A word that comments may say only where kernels' code has a name with that part.
 struct Feature {
   std::string_view word, code;
 };

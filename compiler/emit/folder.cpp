@@ -199,8 +199,9 @@ void write(const fs::path& folder, const Files& files, const FolderState& state,
   for (const std::vector<std::string>* names : {&state.changed, &state.missing}) {
     for (const std::string& name : *names) staged.add(folder / name, files.at(name));
   }
-  if (!Manifest::read(folder, /*tolerant=*/true).lists_all(files))
-    staged.add(folder / kManifestFile, manifest_text(files, writer));
+  const fs::path manifest = folder / kManifestFile;
+  if (!fs::exists(manifest) || read(manifest) != manifest_text(files, state.writer))
+    staged.add(manifest, manifest_text(files, writer));
   staged.publish();
   for (const std::string& name : state.stale) fs::remove(folder / name);
 }

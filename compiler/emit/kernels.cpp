@@ -8,9 +8,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "codegen/cuda_kernel.h"
 #include "emit/kernel_families.h"
 #include "emit/on_cpu.h"
 #include "emit/repeated_constants.h"
+#include "emit/workspace_constants.h"
 #include "ir/words.h"
 
 namespace hydrac::emit {
@@ -215,9 +217,13 @@ std::string commented_template(const driver::Compiled& compiled, const KernelFam
 // Assertions that the kernel's text relies on, for each number of rows that it is called with.
 std::string assertions(const driver::Compiled& compiled, int index) {
   std::set<std::string> lines;
-  for (const std::string& bound : compiled.program.kernels[static_cast<size_t>(index)].bounds) {
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
+  for (const std::string& bound : kernel.bounds) {
     for (const program::Grid& grid : grids_of(compiled.program, index))
-      lines.insert(fmt::format("  static_assert({});\n", ir::with_words(bound, {{"rows", grid.rows}})));
+      lines.insert(fmt::format(
+          "  static_assert({});\n",
+          ir::with_words(bound,
+                         {{"rows", grid.rows}, {codegen::kWorkspaceBytes, workspace_constant(kernel)}})));
   }
   return fmt::format("{}", fmt::join(lines, ""));
 }
@@ -252,7 +258,7 @@ std::string launch_using(const Kernel& kernel) {
 
 std::string kernel_declarations(const driver::Compiled& compiled, const std::vector<KernelFamily>& families) {
   const bool cpu = on_cpu(compiled);
-  std::string text;
+  std::string text = workspace_constants(compiled);
   for (const auto& [file, kernels] : kernel_files(compiled.program, families)) {
     text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
     for (int k : kernels) {

@@ -64,9 +64,4 @@ bool Manifest::lists(const std::string& name, const std::string& text) const {
   return found != hashes_.end() && found->second == hash_of(text);
 }
 
-bool Manifest::lists_all(const Files& files) const {
-  return files.size() == hashes_.size() &&
-         std::ranges::all_of(files, [&](const auto& file) { return lists(file.first, file.second); });
-}
-
 }  // namespace hydrac::emit

@@ -24,8 +24,6 @@ class Manifest {
 
   // True if the file is listed with the hash of `text`.
   bool lists(const std::string& name, const std::string& text) const;
-  // True if these files are listed, and no other.
-  bool lists_all(const Files& files) const;
   const std::string& writer() const { return writer_; }  // empty where it is not said
 
  private:

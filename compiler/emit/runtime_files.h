@@ -14,8 +14,8 @@ struct RuntimeFile {
 };
 const std::vector<RuntimeFile>& runtime_files();
 
-// What a program of these files needs of runtime/ and templates/, as it carries them along: headers that
-// includes reach, the sources that define what these declare, and how they are built. Each says in its first
+// The part of runtime/ and templates/ that a program of these files carries along: headers that its includes
+// reach, the sources that define what these declare, and how they are built. Each says in its first
 // line that hydrac wrote it.
 Files carried_runtime(const Files& program);
 

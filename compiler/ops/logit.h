@@ -8,7 +8,7 @@ namespace hydrac::ops {
 
 inline constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference with it is NaN
 
-// Of tokens, or of labels.
+// The classes are tokens, or labels.
 inline ir::Number number_of_classes(int64_t classes) {
   return ir::spec_number("classes", classes, "columns of the logits without padding");
 }

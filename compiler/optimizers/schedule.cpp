@@ -27,7 +27,7 @@ Term f64(BodyBuilder& k, const ir::Number& number, const char* name) {
   return k.constant(number, ExprType::f64, name);
 }
 
-// What schedules are made of.
+// Numbers that schedules are made of.
 struct ScheduleNumbers {
   explicit ScheduleNumbers(const spec::Spec& spec)
       : low(ir::spec_number("min_ratio", spec.train.lr_scheduler.min_ratio, "train.lr_scheduler.min_ratio")),

@@ -74,7 +74,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   side.wait(run.after_gelu_gelu_backward);
   gelu_gelu_backward_sums(grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, side.stream());
 
-  // mlp_down_weight += d_mlp_outᵀ · mlp_act_again    [B,T,C]ᵀ x [B,T,F] -> [C,F]
+  // d_mlp_down_weight += d_mlp_outᵀ · mlp_act_again    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   side.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act_again, C, F, B * T, {.accumulate = true});
   side.mark(run.after_d_mlp_down_weight);
 
@@ -83,7 +83,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.wait(run.after_d_attn_out_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up[l], copies.mlp_up_weight[l], B * T, C, F);
 
-  // mlp_up_weight += d_mlp_upᵀ · mlp_normed_again    [B,T,F]ᵀ x [B,T,C] -> [F,C]
+  // d_mlp_up_weight += d_mlp_upᵀ · mlp_normed_again    [B,T,F]ᵀ x [B,T,C] -> [F,C]
   side.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up[l], act.mlp_normed_again, F, C, B * T,
                {.accumulate = true});
   side.mark(run.after_d_mlp_up_weight);
@@ -103,7 +103,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   // d_attn_mixed = d_attn_out · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   main.gemm_nn(act.d_attn_mixed, act.d_attn_out, copies.attn_out_weight[l], B * T, H * D, C);
 
-  // attn_out_weight += d_attn_outᵀ · attn_mixed_again    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
+  // d_attn_out_weight += d_attn_outᵀ · attn_mixed_again    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
   side.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed_again[l], C, C, B * T,
                {.accumulate = true});
   side.mark(run.after_d_attn_out_weight);
@@ -124,7 +124,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_attn_qkv, copies.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
-  // attn_qkv_weight += d_attn_qkvᵀ · normed_again    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
+  // d_attn_qkv_weight += d_attn_qkvᵀ · normed_again    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   // It reads d_attn_qkv, where d_attn_k lies.
   side.wait(run.after_attention_key_gradients);
   side.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,

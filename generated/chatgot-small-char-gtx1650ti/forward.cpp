@@ -93,7 +93,7 @@ void head(const Memory& m, Run& run) {
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_logits, copies.token_embedding, B * T, C, V);
 
-  // token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
+  // d_token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
   side.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
   side.mark(run.after_d_token_embedding);
 

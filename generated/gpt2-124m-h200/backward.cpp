@@ -36,7 +36,7 @@ void block_backward(const Memory& m, Run& run, int l) {
                               grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, side.stream());
   side.mark(run.after_layernorm_backward_add_sums);
 
-  // mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
+  // d_mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   side.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
                {.accumulate = true});
   side.mark(run.after_d_mlp_down_weight);
@@ -62,7 +62,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.wait(run.after_d_mlp_down_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
 
-  // mlp_up_weight += d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
+  // d_mlp_up_weight += d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
   side.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T, {.accumulate = true});
   side.mark(run.after_d_mlp_up_weight);
 
@@ -81,7 +81,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   // d_attn_mixed = d_residual_bf16 · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   main.gemm_nn(act.d_attn_mixed, act.d_residual_bf16, copies.attn_out_weight[l], B * T, H * D, C);
 
-  // attn_out_weight += d_residual_bf16ᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
+  // d_attn_out_weight += d_residual_bf16ᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
   side.gemm_tn(grads.attn_out_weight[l], act.d_residual_bf16, act.attn_mixed[l], C, C, B * T,
                {.accumulate = true});
   side.mark(run.after_d_attn_out_weight);
@@ -98,7 +98,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_attn_qkv, copies.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
-  // attn_qkv_weight += d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
+  // d_attn_qkv_weight += d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   // It reads d_attn_qkv, where d_attn_q lies.
   side.wait(run.after_attention_gradients);
   side.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,

@@ -90,7 +90,7 @@ void head(const Memory& m, Run& run, int part) {
   // d_normed_part = d_logits · token_embedding    [R,V] x [V,C] -> [R,C]
   main.gemm_nn(act.d_normed_part[part], act.d_logits, copies.token_embedding, R, C, V);
 
-  // token_embedding += d_logitsᵀ · normed_part    [R,V]ᵀ x [R,C] -> [V,C]
+  // d_token_embedding += d_logitsᵀ · normed_part    [R,V]ᵀ x [R,C] -> [V,C]
   side.gemm_tn(grads.token_embedding, act.d_logits, act.normed_part[part], V, C, R, {.accumulate = true});
   side.mark(run.after_d_token_embedding);
 }

@@ -24,7 +24,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // d_mlp_act = d_mlp_out · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
   run.gemm_nn(act.d_mlp_act, act.d_mlp_out, weights.mlp_down_weight[l], B * T, F, C);
 
-  // mlp_down_weight = d_mlp_outᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
+  // d_mlp_down_weight = d_mlp_outᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   run.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act[l], C, F, B * T);
 
   run(gelu_backward, act.d_mlp_act, act.mlp_up[l], act.d_mlp_up, B * T);
@@ -32,7 +32,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
   run.gemm_nn(act.d_mlp_normed, act.d_mlp_up, weights.mlp_up_weight[l], B * T, C, F);
 
-  // mlp_up_weight = d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
+  // d_mlp_up_weight = d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
   run.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T);
 
   run(layernorm_backward_add_dropout_mlp_norm, act.d_mlp_normed, act.residual_mid[l],
@@ -43,7 +43,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // d_attn_mixed = d_attn_out · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   run.gemm_nn(act.d_attn_mixed, act.d_attn_out, weights.attn_out_weight[l], B * T, H * D, C);
 
-  // attn_out_weight = d_attn_outᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
+  // d_attn_out_weight = d_attn_outᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
   run.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed[l], C, C, B * T);
 
   run(attention_backward, act.d_attn_mixed, act.attn_mixed[l], act.attn_mixed_lse[l], act.attn_q[l],
@@ -53,7 +53,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   run.gemm_nn(act.d_normed, act.d_attn_qkv, weights.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
-  // attn_qkv_weight = d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
+  // d_attn_qkv_weight = d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   run.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T);
 }
 

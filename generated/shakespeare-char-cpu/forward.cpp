@@ -70,7 +70,7 @@ void head(const Memory& m, const Run& run) {
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   run.gemm_nn(act.d_normed, act.d_logits, weights.token_embedding, B * T, C, V);
 
-  // token_embedding = d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
+  // d_token_embedding = d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
   run.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T);
 
   run(zero, act.d_residual, B * T);

@@ -17,7 +17,7 @@ struct LinearScores {
   HYDRAC_FN static constexpr float value(const Shape&, float dot) {
     return dot;
   }
-  // Of a score over the scale, from its value: d_q = scale * sum of derivative * d_score * k.
+  // The derivative of a score over the scale, from its value: d_q = scale * sum of derivative * d_score * k.
   HYDRAC_FN static constexpr float derivative(float) { return 1.0f; }
 };
 

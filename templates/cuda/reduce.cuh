@@ -68,7 +68,7 @@ class RowLanes {
     if constexpr (kLanes > 32) {
       row_barrier();
     } else if constexpr (kLanes > 1) {
-      __syncwarp(mask());  // likewise, of a row within a warp
+      __syncwarp(mask());  // the same for a row within a warp
     }
   }
 

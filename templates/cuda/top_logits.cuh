@@ -191,7 +191,7 @@ __device__ void top_logits(const float* logits, const float* inverse_temperature
 
   const std::uint64_t chosen = thread < kTop * kTopGroup ? shared.keys[thread / kTopGroup] : 0;
   const int column = chosen == 0 ? end : detail::top_column(chosen) * kTopGroup + thread % kTopGroup;
-  __syncthreads();  // likewise
+  __syncthreads();  // all have read the keys, which are chosen again
   detail::choose_top(column < end ? detail::top_key(from[column], column) : 0, shared);
 
   const double uniform = double{uniforms[2 * row]} + double{uniforms[2 * row + 1]};

@@ -114,6 +114,24 @@ TEST(Emit, AMergeThatBrokeTheHashesIsToBeEmittedAnew) {
   EXPECT_EQ(slurp(sums), written);
 }
 
+TEST(Emit, DiffSaysWhereAnotherHydracWroteTheFolder) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const fs::path sums = place / "program/emitted.sum";
+  const std::string written = slurp(sums), own = written.substr(0, written.find('\n'));
+  EXPECT_TRUE(own.starts_with("# Written by hydrac ")) << own;
+  spill(sums, "# Written by hydrac 0.0.1 (commit abc)" + written.substr(own.size()));
+  const Outcome current = place.run({"diff", "base.yaml", "program"});
+  EXPECT_EQ(current.code, 0);
+  EXPECT_EQ(current.err, "");
+  const Outcome other = place.run({"diff", "base.yaml", "program", "-q", "train.seed=7"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_EQ(other.err, "hydrac: emitted by another hydrac: hydrac 0.0.1 (commit abc); this is " +
+                           own.substr(std::string("# Written by ").size()) + "\n");
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", "train.seed=7"}).code, 0);
+  EXPECT_TRUE(slurp(sums).starts_with(own + "\n"));
+}
+
 // A file without a hash may hold anybody's work.
 TEST(Emit, OverwritesNoFileWhoseHashIsNotThere) {
   const Workplace place;

@@ -59,9 +59,8 @@ HYDRAC_FN constexpr TokenRange keys_of_all(int first_query, int last_query) {
   return {CausalMask::keys_of(last_query).first, CausalMask::keys_of(first_query).end};
 }
 
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
+// How a query's dot product with a key becomes a score before the softmax. `shape` has the scale, and what
+// else a rule reads.
 
 // scale * q . k
 struct LinearScores {
@@ -122,9 +121,7 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
-// fragment that one matmul leaves is the operand that the next one takes. On Hopper both matmuls run
-// asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
-// FlashAttention-3; 2024).
+// fragment that one matmul leaves is the operand that the next one takes.
 
 template <class Config>
 HYDRAC_FN constexpr ForwardPlaces places_of_forward() {

@@ -16,8 +16,7 @@ constexpr int kColumns = 64;
 
 namespace {
 
-// What attention_tile() and the spec say of a kernel. Storage is bf16, f16 or float; Mask and Scores are
-// policies of attention/mask.h and attention/scores.h.
+// The tiles of a kernel, and what the spec asks of it.
 struct AttentionConfig {
   static constexpr bool has_dropout = true;
 
@@ -51,8 +50,11 @@ static __global__ void __launch_bounds__(attention_forward_sizes::kThreads, 2)
                              float* lse,    // [B,H,T]
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer) {
   using Config = attention_code::AttentionConfig;
+  static_assert(D == 64);  // the scale follows from it
   constexpr SequenceShape shape{T, H, H, 0.125f};
-  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u, 1.1111112f};
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::attention_dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::attention_dropout);
+  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), kDropBelow, kKeepScale};
   attention_code::attention_forward<Config>(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse, dropout);

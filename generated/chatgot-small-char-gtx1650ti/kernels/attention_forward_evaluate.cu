@@ -16,8 +16,7 @@ constexpr int kColumns = 64;
 
 namespace {
 
-// What attention_tile() and the spec say of a kernel. Storage is bf16, f16 or float; Mask and Scores are
-// policies of attention/mask.h and attention/scores.h.
+// The tiles of a kernel, and what the spec asks of it.
 struct AttentionConfig {
   static constexpr bool has_dropout = false;
 
@@ -50,6 +49,7 @@ static __global__ void __launch_bounds__(attention_forward_evaluate_sizes::kThre
                                       f16* out,      // [B,T,HD]
                                       float* lse) {  // [B,H,T]
   using Config = attention_code::AttentionConfig;
+  static_assert(D == 64);  // the scale follows from it
   constexpr SequenceShape shape{T, H, H, 0.125f};
   constexpr AttentionDropout dropout{0, 0, 1.0f};
   attention_code::attention_forward<Config>(

@@ -88,8 +88,8 @@ struct TransposedTile {
 // cuda/attention/query_gradients.cuh; d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
-// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
-// transposed (k q^T), so that again what one leaves in registers is what the next takes.
+// reads them, in one order: their gradients are summed in registers. Matmuls are transposed (k q^T), so that
+// again what one leaves in registers is what the next takes.
 
 namespace {
 
@@ -177,7 +177,7 @@ __device__ __forceinline__ void attention_key_gradients(const SequenceShape& sha
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
     Fragment<kRowTiles, kAttentionTileColumns> scores, gradients;
-    Matmul::wait_for_all();  // d_k of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_k of the tile before
     Matmul::begin();
     Matmul::scores(scores, place, keys, queries + stage * column_bytes);
     Matmul::commit();
@@ -187,7 +187,7 @@ __device__ __forceinline__ void attention_key_gradients(const SequenceShape& sha
     const std::uint32_t tile_terms =
         column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms<kAttentionTileColumns> lse2, delta;
-    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // all but d_out v^T
     Matmul::fence_operands(scores);
     Fragment<kRowTiles, kAttentionTileColumns> value_weights;
     lse2.load(tile_terms, place);
@@ -254,8 +254,11 @@ static __global__ void __launch_bounds__(attention_key_gradients_sizes::kThreads
                                    f16* d_v,          // [B,T,H,D]
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                    const float* workspace, int layer) {
+  static_assert(D == 64);  // the scale follows from it
   constexpr SequenceShape shape{T, H, H, 0.125f};
-  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u, 1.1111112f};
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::attention_dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::attention_dropout);
+  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), kDropBelow, kKeepScale};
   attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D},
@@ -267,6 +270,7 @@ void attention_key_gradients(const f16* q, const f16* k, const f16* v, const f16
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                              const float* workspace, int layer, cudaStream_t stream) {
   using namespace attention_key_gradients_sizes;
+  static_assert(B * H * T * 8 <= workspace_bytes::attention_key_gradients);
   launch_kernel("attention_key_gradients", attention_key_gradients_kernel,
                 {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, d_out, d_k, d_v, rng_step,
                 rng_seed, workspace, layer);

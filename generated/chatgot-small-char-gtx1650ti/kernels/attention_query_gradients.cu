@@ -78,7 +78,7 @@ __device__ __forceinline__ void attention_query_gradients(const SequenceShape& s
         ptx::store_shared(shared_terms + row * sizeof(QueryTerms), __builtin_bit_cast(std::uint64_t, own));
         if (row < block.count) terms[first_row + row] = own;
       });
-  __syncthreads();
+  __syncthreads();  // the terms of other threads' queries are there
   QueryTerms own[kRowTiles][2];
   for_rows<kRowTiles>(place, [&](int m, int half, int row) {
     own[m][half] =
@@ -90,13 +90,13 @@ __device__ __forceinline__ void attention_query_gradients(const SequenceShape& s
   const auto compute = [&](int index, int stage) {
     const int tile = block.first_tile + index;
     Fragment<kRowTiles, kColumns> scores, gradients;
-    Matmul::wait_for_all();  // d_q of the tile before: its operand's registers are needed
+    Matmul::wait_for_all();  // d_q of the tile before
     Matmul::begin();
     Matmul::scores(scores, place, queries, keys + stage * column_bytes);
     Matmul::commit();
     Matmul::scores(gradients, place, d_outs, values + stage * column_bytes);
     Matmul::commit();
-    Matmul::wait_for_all_but_last();  // probabilities are made while d_out v^T is computed
+    Matmul::wait_for_all_but_last();  // all but d_out v^T
     Matmul::fence_operands(scores);
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
@@ -161,8 +161,11 @@ static __global__ void __launch_bounds__(attention_query_gradients_sizes::kThrea
                                      f16* d_q,          // [B,T,H,D]
                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                      float* workspace, int layer) {
+  static_assert(D == 64);  // the scale follows from it
   constexpr SequenceShape shape{T, H, H, 0.125f};
-  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u, 1.1111112f};
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::attention_dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::attention_dropout);
+  const AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), kDropBelow, kKeepScale};
   attention_code::attention_query_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
@@ -174,6 +177,7 @@ void attention_query_gradients(const f16* q, const f16* k, const f16* v, const f
                                const std::uint32_t* rng_seed, float* workspace, int layer,
                                cudaStream_t stream) {
   using namespace attention_query_gradients_sizes;
+  static_assert(B * H * T * 8 <= workspace_bytes::attention_query_gradients);
   launch_kernel("attention_query_gradients", attention_query_gradients_kernel,
                 {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step,
                 rng_seed, workspace, layer);

@@ -45,10 +45,10 @@ static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropou
                                                     float* __restrict__ workspace,  // [kBlocks,kSums]
                                                     int layer) {
   using namespace layernorm_layernorm_backward_add_dropout_sizes;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
   constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 6553u;
-  constexpr float kKeepScale = 1.1111112f;
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::dropout);
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
@@ -149,7 +149,7 @@ void layernorm_layernorm_backward_add_dropout(const float* x, const float* norm_
                                               const std::uint32_t* rng_seed, f16* d_x_2, float* workspace,
                                               int layer, cudaStream_t stream) {
   using namespace layernorm_layernorm_backward_add_dropout_sizes;
-  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
+  static_assert(Multiprocessors * 3 * C * 4 <= workspace_bytes::layernorm_layernorm_backward_add_dropout);
   launch_kernel("layernorm_layernorm_backward_add_dropout", layernorm_layernorm_backward_add_dropout_kernel,
                 {kBlocks, kThreads}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum,
                 rng_step, rng_seed, d_x_2, workspace, layer);
@@ -186,7 +186,8 @@ static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropou
 void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                                    const float* workspace, cudaStream_t stream) {
   using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
-  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
+  static_assert(Multiprocessors * 3 * C * 4 <=
+                workspace_bytes::layernorm_layernorm_backward_add_dropout_sums);
   launch_kernel("layernorm_layernorm_backward_add_dropout_sums",
                 layernorm_layernorm_backward_add_dropout_sums_kernel, {kSums / kColumns, kThreads}, stream,
                 d_norm_weight, d_norm_bias, d_bias, workspace);
@@ -211,7 +212,7 @@ static __global__ void __launch_bounds__(layernorm_sizes::kThreads)
                      float* __restrict__ mean,               // [B,T]
                      float* __restrict__ rstd) {             // [B,T]
   using namespace layernorm_sizes;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   f16* normed_row = normed + r * C;
@@ -335,7 +336,7 @@ static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 4)
 void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d_y, f16* d_x,
                         float* workspace, cudaStream_t stream) {
   using namespace gelu_gelu_backward_sizes;
-  static_assert((4 * Multiprocessors / 12) * F * 4 <= 61440);
+  static_assert((4 * Multiprocessors / 12) * F * 4 <= workspace_bytes::gelu_gelu_backward);
   launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {kBlocks * kTiles, kThreads}, stream, matmul,
                 bias, y, d_y, d_x, workspace);
 }
@@ -361,7 +362,7 @@ static __global__ void __launch_bounds__(gelu_gelu_backward_sums_sizes::kThreads
 
 void gelu_gelu_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace gelu_gelu_backward_sums_sizes;
-  static_assert((4 * Multiprocessors / 12) * F * 4 <= 61440);
+  static_assert((4 * Multiprocessors / 12) * F * 4 <= workspace_bytes::gelu_gelu_backward_sums);
   launch_kernel("gelu_gelu_backward_sums", gelu_gelu_backward_sums_kernel, {kSums / kColumns, kThreads},
                 stream, d_bias, workspace);
 }
@@ -399,8 +400,8 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::k
                                           float* __restrict__ workspace,  // [kBlocks,kSums]
                                           int layer) {
   using namespace layernorm_backward_add_dropout_sizes;
-  constexpr std::uint32_t kDropBelow = 6553u;
-  constexpr float kKeepScale = 1.1111112f;
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::dropout);
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
@@ -477,7 +478,7 @@ void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const f
                                     const std::uint32_t* rng_seed, f16* d_x_2, float* workspace, int layer,
                                     cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sizes;
-  static_assert(Multiprocessors * 3 * C * 4 <= 147456);
+  static_assert(Multiprocessors * 3 * C * 4 <= workspace_bytes::layernorm_backward_add_dropout);
   launch_kernel("layernorm_backward_add_dropout",
                 layernorm_backward_add_dropout_kernel</*kSite=*/131072, /*kSums=*/3 * C, /*has_d_sum=*/true>,
                 {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum,
@@ -489,7 +490,7 @@ void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, c
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sizes;
-  static_assert(Multiprocessors * 2 * C * 4 <= 98304);
+  static_assert(Multiprocessors * 2 * C * 4 <= workspace_bytes::layernorm_backward_add_dropout_input);
   launch_kernel("layernorm_backward_add_dropout_input",
                 layernorm_backward_add_dropout_kernel</*kSite=*/0, /*kSums=*/2 * C, /*has_d_sum=*/false>,
                 {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, nullptr,
@@ -538,7 +539,7 @@ static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 4)
 
 void bias_gradient(const f16* d_y, float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sizes;
-  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= 64512);
+  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= workspace_bytes::bias_gradient);
   launch_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y, workspace);
 }
 
@@ -563,7 +564,7 @@ static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sums_sizes;
-  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= 64512);
+  static_assert((4 * Multiprocessors / 9) * 3 * H * D * 4 <= workspace_bytes::bias_gradient_sums);
   launch_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream, d_bias,
                 workspace);
 }

@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
                                 float* __restrict__ mean,                // [B,T]
                                 float* __restrict__ rstd) {              // [B,T]
   using namespace embeddings_layernorm_sizes;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   const std::int64_t t = r % T;
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(add_layernorm_sizes::kThreads)
                          float* __restrict__ mean,               // [B,T]
                          float* __restrict__ rstd) {             // [B,T]
   using namespace add_layernorm_sizes;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   f16* normed_row = normed + r * C;
@@ -208,7 +208,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sums_sizes::kThreads
 
 void cross_entropy_loss_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_sums_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss_sums);
   launch_kernel("cross_entropy_loss_sums", cross_entropy_loss_sums_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
     const bool is_ignored = target < 0;
     const float d_loss = is_ignored ? 0.0f : inv_count_value * gradient_scale_value;
-    if constexpr (has_d_logits) lanes.sync();
+    if constexpr (has_d_logits) lanes.sync();  // all have read the row's values, which are overwritten
 
     // Load logits; reduce row_lse.
     float peak = kLowest, exp_sum = 0.0f;
@@ -94,7 +94,7 @@ void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targ
                                      const float* gradient_scale, f16* d_logits, float* workspace,
                                      cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss_and_gradient);
   launch_kernel("cross_entropy_loss_and_gradient",
                 cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/true>, {kBlocks, kThreads}, stream,
                 logits, targets, inv_count, gradient_scale, d_logits, workspace);
@@ -103,7 +103,7 @@ void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targ
 void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss);
   launch_kernel("cross_entropy_loss", cross_entropy_loss_and_gradient_kernel</*has_d_logits=*/false>,
                 {kBlocks, kThreads}, stream, logits, targets, inv_count, nullptr, nullptr, workspace);
 }
@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_si
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss_and_gradient_sums);
   launch_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

@@ -42,9 +42,9 @@ static __global__ void __launch_bounds__(embeddings_dropout_layernorm_sizes::kTh
                                         int layer) {
   using namespace embeddings_dropout_layernorm_sizes;
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 6553u;
-  constexpr float kKeepScale = 1.1111112f;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::dropout);
+  constexpr float kEpsilon = hyper::norm_eps;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);

@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sums_siz
 void layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                          cudaStream_t stream) {
   using namespace layernorm_backward_add_dropout_sums_sizes;
-  static_assert(Multiprocessors * 2 * C * 4 <= 98304);
+  static_assert(Multiprocessors * 2 * C * 4 <= workspace_bytes::layernorm_backward_add_dropout_sums);
   launch_kernel("layernorm_backward_add_dropout_sums", layernorm_backward_add_dropout_sums_kernel,
                 {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }

@@ -9,10 +9,36 @@
 
 #include "cuda/types.cuh"
 #include "dims.h"
+#include "hyper.h"
 
 namespace hydrac::chatgot_small_char_program {
 
 using hydrac::f16;
+
+// Bytes of memory.h's workspaces, where kernels leave partial sums and the like.
+namespace workspace_bytes {
+
+inline constexpr std::int64_t cross_entropy_loss_and_gradient = 128;
+inline constexpr std::int64_t cross_entropy_loss_and_gradient_sums = 128;
+inline constexpr std::int64_t layernorm_layernorm_backward_add_dropout = 147456;
+inline constexpr std::int64_t layernorm_layernorm_backward_add_dropout_sums = 147456;
+inline constexpr std::int64_t gelu_gelu_backward = 61440;
+inline constexpr std::int64_t gelu_gelu_backward_sums = 61440;
+inline constexpr std::int64_t layernorm_backward_add_dropout = 147456;
+inline constexpr std::int64_t attention_query_gradients = 196608;
+inline constexpr std::int64_t attention_key_gradients = 196608;
+inline constexpr std::int64_t bias_gradient = 64512;
+inline constexpr std::int64_t bias_gradient_sums = 64512;
+inline constexpr std::int64_t layernorm_backward_add_dropout_input = 98304;
+inline constexpr std::int64_t layernorm_backward_add_dropout_sums = 98304;
+inline constexpr std::int64_t cross_entropy_loss = 128;
+inline constexpr std::int64_t cross_entropy_loss_sums = 128;
+inline constexpr std::int64_t grad_square = 128;
+inline constexpr std::int64_t grad_square_sums = 128;
+inline constexpr std::int64_t grad_square_2 = 120;
+inline constexpr std::int64_t grad_square_sums_2 = 120;
+
+}  // namespace workspace_bytes
 
 // ---- attention_forward.cu
 

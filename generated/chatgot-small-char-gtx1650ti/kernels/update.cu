@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
 void grad_square(const float* gradients_int8_state, const float* loss_scale, float* workspace,
                  cudaStream_t stream) {
   using namespace grad_square_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::grad_square);
   launch_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients_int8_state,
                 loss_scale, workspace);
 }
@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 128);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::grad_square_sums);
   launch_kernel("grad_square_sums", grad_square_sums_kernel, {(kSums + kColumns - 1) / kColumns, kThreads},
                 stream, grad_square, workspace);
 }
@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
 void grad_square_2(const float* gradients_fp32_state, const float* loss_scale, float* workspace,
                    cudaStream_t stream) {
   using namespace grad_square_2_sizes;
-  static_assert(((Rowsfp + 15) / 16) * 4 <= 120);
+  static_assert(((Rowsfp + 15) / 16) * 4 <= workspace_bytes::grad_square_2);
   launch_kernel("grad_square_2", grad_square_2_kernel, {kBlocks, kThreads}, stream, gradients_fp32_state,
                 loss_scale, workspace);
 }
@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(grad_square_sums_2_sizes::kThreads)
 
 void grad_square_sums_2(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_2_sizes;
-  static_assert(((Rowsfp + 15) / 16) * 4 <= 120);
+  static_assert(((Rowsfp + 15) / 16) * 4 <= workspace_bytes::grad_square_sums_2);
   launch_kernel("grad_square_sums_2", grad_square_sums_2_kernel,
                 {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
@@ -187,9 +187,16 @@ static __global__ void __launch_bounds__(adjust_loss_scale_prepare_update_sizes:
         float* __restrict__ adam_step_size, float* __restrict__ adam_root_factor) {
   using namespace adjust_loss_scale_prepare_update_sizes;
   constexpr std::int32_t kGrowthInterval = 2000;
-  constexpr double kDecaySteps = 19600.0;
-  constexpr double kWarmupSteps = 400.0;
-  constexpr double kLearningRate = 0.0006;
+  constexpr double kHalfAboveLow = (1.0 - hyper::min_ratio) / 2.0;
+  constexpr double kDecaySteps = hyper::decay_steps;
+  constexpr double kWarmupSteps = hyper::warmup_steps;
+  constexpr double kLow = hyper::min_ratio;
+  constexpr double kLearningRate = hyper::learning_rate;
+  constexpr float kMaxNorm = hyper::max_grad_norm;
+  constexpr double kLogBeta1 = -0.10536051565782628;
+  static_assert(hyper::beta1 == 0.9);  // the number above follows from it
+  constexpr double kLogBeta2 = -0.05129329438755058;
+  static_assert(hyper::beta2 == 0.95);  // the number above follows from it
   const float grad_square_value = grad_square[0];
   const bool is_good = isfinite(grad_square_value);
   const float loss_scale_value = loss_scale[0];
@@ -201,7 +208,7 @@ static __global__ void __launch_bounds__(adjust_loss_scale_prepare_update_sizes:
   const std::int32_t step_value = step[0];
   const double n = static_cast<double>(step_value) + 1.0;
   const double progress = max(0.0, min(1.0, (n - kWarmupSteps) / kDecaySteps));
-  const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
+  const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * kHalfAboveLow + kLow;
   const float rate =
       static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
@@ -215,12 +222,12 @@ static __global__ void __launch_bounds__(adjust_loss_scale_prepare_update_sizes:
                           : loss_scale_value * 0.5f;
   loss_scale_good_steps[0] = is_good ? grows ? 0 : in_a_row : 0;
   learning_rate[0] = rate;
-  clip[0] = min(1.0f, 1.0f / (norm + 1e-06f)) * (1.0f / loss_scale_value);
+  clip[0] = min(1.0f, kMaxNorm / (norm + 1e-06f)) * (1.0f / loss_scale_value);
   grad_norm[0] = norm;
   step_loss[0] = loss_value;
   loss[0] = 0.0f;
-  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(t * -0.10536051565782628)));
-  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(t * -0.05129329438755058)));
+  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(t * kLogBeta1)));
+  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(t * kLogBeta2)));
   adam_step[0] = goes_on ? adam_step_value + 1 : adam_step_value;
   step[0] = step_value + 1;
 }
@@ -263,13 +270,13 @@ static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
                       const std::int32_t* __restrict__ skipped,
                       f16* __restrict__ copy) {  // [Rowsint,Width]
   using namespace adamw_int8_sizes;
-  constexpr float kShare1 = 0.1f;
-  constexpr float kBeta1 = 0.9f;
-  constexpr float kShare2 = 0.05f;
-  constexpr float kBeta2 = 0.95f;
-  constexpr float kEpsilon = 1e-08f;
-  constexpr std::int64_t kDecayedRows = 332928;
-  constexpr float kWeightDecay = 0.1f;
+  constexpr float kShare1 = 1.0 - hyper::beta1;
+  constexpr float kBeta1 = hyper::beta1;
+  constexpr float kShare2 = 1.0 - hyper::beta2;
+  constexpr float kBeta2 = hyper::beta2;
+  constexpr float kEpsilon = hyper::adam_eps;
+  constexpr std::int64_t kDecayedRows = hyper::int8_state_decayed_rows;
+  constexpr float kWeightDecay = hyper::weight_decay;
   constexpr float kLeast = 1.1754944e-38f;
   const float clip_value = clip[0];
   const float adam_root_factor_value = adam_root_factor[0];
@@ -287,7 +294,7 @@ static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
   const float adam_m_scales_value = adam_m_scales[r];
   const float adam_v_scales_value = adam_v_scales[r];
   const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
-  lanes.sync();
+  lanes.sync();  // all have read the row's values, which are overwritten
 
   // Load adam_m_codes, adam_v_codes, gradients_int8_state, parameters_int8_state; reduce largest_m,
   // largest_v; store parameters_int8_state, gradients_int8_state, copy.
@@ -383,11 +390,11 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
                  const float* __restrict__ adam_root_factor, const std::int32_t* __restrict__ skipped,
                  f16* __restrict__ copy) {  // [Rowsfp,Width]
   using namespace adamw_sizes;
-  constexpr float kShare1 = 0.1f;
-  constexpr float kBeta1 = 0.9f;
-  constexpr float kShare2 = 0.05f;
-  constexpr float kBeta2 = 0.95f;
-  constexpr float kEpsilon = 1e-08f;
+  constexpr float kShare1 = 1.0 - hyper::beta1;
+  constexpr float kBeta1 = hyper::beta1;
+  constexpr float kShare2 = 1.0 - hyper::beta2;
+  constexpr float kBeta2 = hyper::beta2;
+  constexpr float kEpsilon = hyper::adam_eps;
   const float clip_value = clip[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];

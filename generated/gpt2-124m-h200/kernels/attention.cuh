@@ -61,9 +61,8 @@ HYDRAC_FN constexpr TokenRange keys_of_all(int first_query, int last_query) {
   return {CausalMask::keys_of(last_query).first, CausalMask::keys_of(first_query).end};
 }
 
-// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
-// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
-// the scale, and what else a rule reads.
+// How a query's dot product with a key becomes a score before the softmax. `shape` has the scale, and what
+// else a rule reads.
 
 // scale * q . k
 struct LinearScores {

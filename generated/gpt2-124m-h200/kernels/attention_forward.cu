@@ -59,9 +59,7 @@ struct QueryBlock {
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
-// fragment that one matmul leaves is the operand that the next one takes. On Hopper both matmuls run
-// asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
-// FlashAttention-3; 2024).
+// fragment that one matmul leaves is the operand that the next one takes.
 
 namespace {
 
@@ -128,7 +126,8 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     Matmul::commit();
   };
 
-  // A tile's values are multiplied while the next tile's scores become probabilities.
+  // A tile's values are multiplied while the next tile's scores become probabilities (Shah et al.:
+  // FlashAttention-3; 2024).
   int before = 0;
   const auto first = [&](int stage) {
     Fragment<kRowTiles, kColumns> scores;
@@ -196,6 +195,7 @@ static __global__ void __launch_bounds__(attention_forward_sizes::kThreads, 4)
                              float* lse) {   // [B,H,T]
   wait_for_previous_kernel();
   launch_next_kernel();
+  static_assert(D == 64);  // the scale follows from it
   constexpr SequenceShape shape{T, H, H, 0.125f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
                                     {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse);

@@ -141,7 +141,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
       ptx::store_shared(shared.number(piece), static_cast<std::uint32_t>(number));
       barrier::arrive(shared.piece_full(piece));
     }
-    barrier::block_sync<64>(1);
+    barrier::block_sync<64>(1);  // the number is there for the other warp
     const int number = shared.read_number(piece);
     if (number < 0) {
       barrier::arrive(shared.piece_full(piece));
@@ -345,6 +345,7 @@ class GradientWarpgroup {
         now.is_last = --left == 0;
         barrier::wait(shared_.tile_full(count), count / kStages);
       }
+      // Its turn: the other warpgroup has begun its round's matmuls.
       barrier::block_sync<kThreads>(kMyMatmuls + own_);
       begin_matmuls(count, now, before, oldest);
       // The last round of the second has no other behind it.
@@ -461,7 +462,7 @@ class GradientWarpgroup {
                            valid_queries(shape_.tokens, tile.first_query()), in_group_, own_ * (kHeadDim / 2),
                            query_sum_, shape_.scale);
     }
-    __syncwarp();
+    __syncwarp();  // all lanes have added before the warp says so
     if (place_.lane == 0) barrier::arrive(shared_.has_added(count));
   }
 
@@ -509,7 +510,7 @@ __device__ __forceinline__ void attention_gradients(const AttentionShape& shape,
     shared.init_barriers();
     ptx::fence_async_proxy();
   }
-  __syncthreads();
+  __syncthreads();  // barriers are initialized before anyone waits on them
   const int helper = Place().warp - kWarps;
   if (helper >= 0) {
     ptx::shrink_registers<40>();
@@ -532,7 +533,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_gradients_sizes {
 
-constexpr int kBlocks = 132;  // as many as run at once, or as have work
+constexpr int kBlocks = Multiprocessors;  // as many as run at once, or as have work
 constexpr AttentionBlock kBlock = attention_code::block_of_gradients();
 constexpr int kThreads = kBlock.threads;
 constexpr int kSharedBytes = kBlock.shared_bytes;
@@ -552,6 +553,7 @@ static __global__ void __launch_bounds__(attention_gradients_sizes::kThreads, 1)
                                float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
+  static_assert(D == 64);  // the scale follows from it
   constexpr AttentionShape shape{{T, H, H, 0.125f}, B};
   attention_code::attention_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
@@ -562,6 +564,7 @@ static __global__ void __launch_bounds__(attention_gradients_sizes::kThreads, 1)
 void attention_gradients(const bf16* q, const bf16* k, const bf16* v, const bf16* d_out, bf16* d_q, bf16* d_k,
                          bf16* d_v, float* workspace, cudaStream_t stream) {
   using namespace attention_gradients_sizes;
+  static_assert(B * H * (T / 64) * 16388 + B * H * T * 8 + 4 <= workspace_bytes::attention_gradients);
   launch_behind_kernel("attention_gradients", attention_gradients_kernel, {kBlocks, kThreads, kSharedBytes},
                        stream, q, k, v, d_out, d_q, d_k, d_v, workspace);
 }

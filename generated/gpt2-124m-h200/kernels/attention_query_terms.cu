@@ -66,6 +66,7 @@ static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 
                                  float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
+  static_assert(D == 64);  // the scale follows from it
   constexpr AttentionShape shape{{T, H, H, 0.125f}, B};
   attention_code::attention_query_terms(shape, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
                                         workspace);
@@ -74,6 +75,7 @@ static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 
 void attention_query_terms(const bf16* out, const float* lse, const bf16* d_out, float* workspace,
                            cudaStream_t stream) {
   using namespace attention_query_terms_sizes;
+  static_assert(B * H * (T / 64) * 16388 + B * H * T * 8 + 4 <= workspace_bytes::attention_query_terms);
   launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {B * H * T / kRows, kThreads},
                        stream, out, lse, d_out, workspace);
 }

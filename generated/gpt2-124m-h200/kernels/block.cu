@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(add_layernorm_sizes::kThreads)
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace add_layernorm_sizes;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   bf16* normed_row = normed + r * C;

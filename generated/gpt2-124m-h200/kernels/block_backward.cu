@@ -137,7 +137,7 @@ void layernorm_backward_add(const bf16* d_normed, const float* x, const float* n
                             const float* rstd, const float* d_residual, float* d_sum, bf16* copy,
                             float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sizes;
-  static_assert(Multiprocessors * 3 * C * 4 <= 1216512);
+  static_assert(Multiprocessors * 3 * C * 4 <= workspace_bytes::layernorm_backward_add);
   launch_behind_kernel("layernorm_backward_add",
                        layernorm_backward_add_kernel</*kSums=*/3 * C, /*has_copy=*/true>,
                        {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
@@ -148,7 +148,7 @@ void layernorm_backward_add_input(const bf16* d_normed, const float* x, const fl
                                   const float* mean, const float* rstd, const float* d_residual, float* d_sum,
                                   float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sizes;
-  static_assert(Multiprocessors * 2 * C * 4 <= 811008);
+  static_assert(Multiprocessors * 2 * C * 4 <= workspace_bytes::layernorm_backward_add_input);
   launch_behind_kernel("layernorm_backward_add_input",
                        layernorm_backward_add_kernel</*kSums=*/2 * C, /*has_copy=*/false>,
                        {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_sizes::kThr
 void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                  const float* workspace, cudaStream_t stream) {
   using namespace layernorm_backward_add_sums_sizes;
-  static_assert(Multiprocessors * 3 * C * 4 <= 1216512);
+  static_assert(Multiprocessors * 3 * C * 4 <= workspace_bytes::layernorm_backward_add_sums);
   launch_behind_kernel("layernorm_backward_add_sums", layernorm_backward_add_sums_kernel,
                        {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, d_bias, workspace);
 }
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(matmul_gelu_tanh_backward_sums_sizes::k
 
 void matmul_gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace matmul_gelu_tanh_backward_sums_sizes;
-  static_assert(((B * T + 191) / 192) * F * 4 <= 4202496);
+  static_assert(((B * T + 191) / 192) * F * 4 <= workspace_bytes::matmul_gelu_tanh_backward_sums);
   launch_behind_kernel("matmul_gelu_tanh_backward_sums", matmul_gelu_tanh_backward_sums_kernel,
                        {kSums / kColumns, kThreads}, stream, d_bias, workspace);
 }
@@ -264,7 +264,7 @@ static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
 
 void bias_gradient(const bf16* d_y, float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sizes;
-  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= 672768);
+  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= workspace_bytes::bias_gradient);
   launch_behind_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y,
                        workspace);
 }
@@ -292,7 +292,7 @@ static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
   using namespace bias_gradient_sums_sizes;
-  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= 672768);
+  static_assert((5 * Multiprocessors / 9) * 3 * H * D * 4 <= workspace_bytes::bias_gradient_sums);
   launch_behind_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream,
                        d_bias, workspace);
 }

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace cross_entropy_loss_sizes;
-  constexpr std::int64_t kClasses = 50257;
+  constexpr std::int64_t kClasses = hyper::classes;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
   float loss_sum = 0.0f;
@@ -127,7 +127,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
 void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 1056);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss);
   launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {kBlocks, kThreads, kSharedBytes},
                        stream, logits, targets, inv_count, workspace);
 }

@@ -27,7 +27,7 @@ constexpr int kSharedBytes = V * sizeof(bf16);     // of a block: what comes ahe
 
 // lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
-// d_losses = inv_count * gradient_scale
+// d_losses = inv_count
 // d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [R], columns [V]; reads 1 and writes 1 of [R,V].
 // d_logits may lie where logits lies.
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace cross_entropy_loss_and_gradient_sizes;
-  constexpr std::int64_t kClasses = 50257;
+  constexpr std::int64_t kClasses = hyper::classes;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
   float loss_sum = 0.0f;
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
     const bool is_ignored = target < 0;
     const float d_loss = is_ignored ? 0.0f : inv_count_value;
-    lanes.sync();
+    lanes.sync();  // all have read the row's values, which are overwritten
 
     // What reduce has found of this row: row_lse.
     float peak = next_peak, exp_sum = next_exp_sum;
@@ -181,7 +181,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::
 void cross_entropy_loss_and_gradient(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                                      bf16* d_logits, float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 1056);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss_and_gradient);
   launch_behind_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
                        {kBlocks, kThreads, kSharedBytes}, stream, logits, targets, inv_count, d_logits,
                        workspace);
@@ -210,7 +210,7 @@ static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_si
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
   using namespace cross_entropy_loss_and_gradient_sums_sizes;
-  static_assert(2 * Multiprocessors * 4 <= 1056);
+  static_assert(2 * Multiprocessors * 4 <= workspace_bytes::cross_entropy_loss_and_gradient_sums);
   launch_behind_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
                        {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }

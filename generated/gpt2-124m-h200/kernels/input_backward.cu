@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(layernorm_backward_add_sums_input_sizes
 void layernorm_backward_add_sums_input(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                        cudaStream_t stream) {
   using namespace layernorm_backward_add_sums_input_sizes;
-  static_assert(Multiprocessors * 2 * C * 4 <= 811008);
+  static_assert(Multiprocessors * 2 * C * 4 <= workspace_bytes::layernorm_backward_add_sums_input);
   launch_behind_kernel("layernorm_backward_add_sums_input", layernorm_backward_add_sums_input_kernel,
                        {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }

@@ -9,10 +9,32 @@
 
 #include "cuda/types.cuh"
 #include "dims.h"
+#include "hyper.h"
 
 namespace hydrac::gpt2_124m_program {
 
 using hydrac::bf16;
+
+// Bytes of memory.h's workspaces, where kernels leave partial sums and the like.
+namespace workspace_bytes {
+
+inline constexpr std::int64_t cross_entropy_loss_and_gradient = 1056;
+inline constexpr std::int64_t cross_entropy_loss_and_gradient_sums = 1056;
+inline constexpr std::int64_t layernorm_backward_add = 1216512;
+inline constexpr std::int64_t layernorm_backward_add_sums = 1216512;
+inline constexpr std::int64_t matmul_gelu_tanh_backward = 4202496;
+inline constexpr std::int64_t matmul_gelu_tanh_backward_sums = 4202496;
+inline constexpr std::int64_t attention_query_terms = 207667204;
+inline constexpr std::int64_t attention_gradients = 207667204;
+inline constexpr std::int64_t bias_gradient = 672768;
+inline constexpr std::int64_t bias_gradient_sums = 672768;
+inline constexpr std::int64_t layernorm_backward_add_input = 811008;
+inline constexpr std::int64_t layernorm_backward_add_sums_input = 811008;
+inline constexpr std::int64_t cross_entropy_loss = 1056;
+inline constexpr std::int64_t grad_square = 528;
+inline constexpr std::int64_t grad_square_sums = 528;
+
+}  // namespace workspace_bytes
 
 // ---- attention_forward.cu
 

@@ -87,7 +87,7 @@ static __global__ void __cluster_dims__(matmul_gelu_tanh_backward_sizes::Config:
 void matmul_gelu_tanh_backward(const bf16* left, const bf16* right, const bf16* matmul, const bf16* bias,
                                bf16* d_x, float* workspace, cudaStream_t stream) {
   using namespace matmul_gelu_tanh_backward_sizes;
-  static_assert(((B * T + 191) / 192) * F * 4 <= 4202496);
+  static_assert(((B * T + 191) / 192) * F * 4 <= workspace_bytes::matmul_gelu_tanh_backward);
   static_assert(B * T * F < std::int64_t{1} << 32);
   launch_behind_kernel("matmul_gelu_tanh_backward", matmul_gelu_tanh_backward_kernel,
                        {kBlocks, kThreads, kSharedBytes}, stream,

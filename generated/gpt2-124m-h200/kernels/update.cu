@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
 
 void grad_square(const float* gradients, float* workspace, cudaStream_t stream) {
   using namespace grad_square_sizes;
-  static_assert(Multiprocessors * 4 <= 528);
+  static_assert(Multiprocessors * 4 <= workspace_bytes::grad_square);
   launch_behind_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients, workspace);
 }
 
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
   using namespace grad_square_sums_sizes;
-  static_assert(Multiprocessors * 4 <= 528);
+  static_assert(Multiprocessors * 4 <= workspace_bytes::grad_square_sums);
   launch_behind_kernel("grad_square_sums", grad_square_sums_kernel,
                        {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
@@ -107,28 +107,35 @@ static __global__ void __launch_bounds__(prepare_update_sizes::kThreads)
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace prepare_update_sizes;
-  constexpr double kDecaySteps = 18300.0;
-  constexpr double kWarmupSteps = 700.0;
-  constexpr double kLearningRate = 0.0006;
+  constexpr double kHalfAboveLow = (1.0 - hyper::min_ratio) / 2.0;
+  constexpr double kDecaySteps = hyper::decay_steps;
+  constexpr double kWarmupSteps = hyper::warmup_steps;
+  constexpr double kLow = hyper::min_ratio;
+  constexpr double kLearningRate = hyper::learning_rate;
+  constexpr float kMaxNorm = hyper::max_grad_norm;
+  constexpr double kLogBeta1 = -0.10536051565782628;
+  static_assert(hyper::beta1 == 0.9);  // the number above follows from it
+  constexpr double kLogBeta2 = -0.05129329438755058;
+  static_assert(hyper::beta2 == 0.95);  // the number above follows from it
   const float grad_square_value = grad_square[0];
   const float norm = ::sqrt(grad_square_value);
   const std::int32_t step_value = step[0];
   const double n = static_cast<double>(step_value) + 1.0;
   const double progress = max(0.0, min(1.0, (n - kWarmupSteps) / kDecaySteps));
-  const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
+  const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * kHalfAboveLow + kLow;
   const float rate =
       static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
   const std::int32_t diverged_value = diverged[0];
   if (threadIdx.x != 0) return;
   learning_rate[0] = rate;
-  clip[0] = min(1.0f, 1.0f / (norm + 1e-06f));
+  clip[0] = min(1.0f, kMaxNorm / (norm + 1e-06f));
   grad_norm[0] = norm;
   step_loss[0] = loss_value;
   loss[0] = 0.0f;
   diverged[0] = isfinite(grad_square_value) ? isfinite(loss_value) ? diverged_value : 1 : 1;
-  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(n * -0.10536051565782628)));
-  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(n * -0.05129329438755058)));
+  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(n * kLogBeta1)));
+  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(n * kLogBeta2)));
   step[0] = step_value + 1;
 }
 
@@ -163,13 +170,13 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
   wait_for_previous_kernel();
   launch_next_kernel();
   using namespace adamw_sizes;
-  constexpr float kShare1 = 0.1f;
-  constexpr float kBeta1 = 0.9f;
-  constexpr float kShare2 = 0.05f;
-  constexpr float kBeta2 = 0.95f;
-  constexpr float kEpsilon = 1e-08f;
-  constexpr std::int64_t kDecayedRows = 121440;
-  constexpr float kWeightDecay = 0.1f;
+  constexpr float kShare1 = 1.0 - hyper::beta1;
+  constexpr float kBeta1 = hyper::beta1;
+  constexpr float kShare2 = 1.0 - hyper::beta2;
+  constexpr float kBeta2 = hyper::beta2;
+  constexpr float kEpsilon = hyper::adam_eps;
+  constexpr std::int64_t kDecayedRows = hyper::decayed_rows;
+  constexpr float kWeightDecay = hyper::weight_decay;
   const float clip_value = clip[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];

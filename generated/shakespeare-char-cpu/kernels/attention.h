@@ -282,9 +282,8 @@ constexpr std::size_t attention_forward_workspace(int threads) {
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch);
 }
 
-// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
-// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
-// Heads are a multiple of 8 wide. out must overlap no input.
+// out = softmax(scores of q k^T) v. lse [B,H,T], dense, receives the logarithm of the sum of exp of each
+// row's scores: the backward needs it. Heads are a multiple of 8 wide. out must overlap no input.
 template <bool has_dropout>
 void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                        MutableHeads out, float* lse, const AttentionDropout& dropout,

@@ -16,9 +16,12 @@ void attention_forward(const float* q,  // [B,T,H,D]
                        float* lse,      // [B,H,T]
                        const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* workspace,
                        int layer) {
+  static_assert(D == 64);  // the scale follows from it
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 13107u,
-                                                 1.25f};
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::attention_dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::attention_dropout);
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), kDropBelow,
+                                                 kKeepScale};
   constexpr int kThreads = 8;  // that the workspace is for
   static_assert(attention_code::attention_forward_workspace(kThreads) <= 268288);
   attention_code::attention_forward<true>(shape, {q, T * 3 * H * D, 3 * H * D, D},

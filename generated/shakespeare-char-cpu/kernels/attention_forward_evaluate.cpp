@@ -15,6 +15,7 @@ void attention_forward_evaluate(const float* q,  // [B,T,H,D]
                                 float* out,      // [B,T,HD]
                                 float* lse,      // [B,H,T]
                                 void* workspace) {
+  static_assert(D == 64);  // the scale follows from it
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
   constexpr attention_code::AttentionDropout dropout{0, 0, 1.0f};
   constexpr int kThreads = 8;  // that the workspace is for

@@ -35,8 +35,8 @@ static void layernorm_backward_add_dropout_kernel(const float* d_normed,     // 
                                                   int layer, std::int64_t rows) {
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
-  constexpr std::uint32_t kDropBelow = 13107u;
-  constexpr float kKeepScale = 1.25f;
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::dropout);
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);

@@ -26,7 +26,7 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           float* mean,                  // [B,T]
                           float* rstd,                  // [B,T]
                           std::int64_t rows) {
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t t = r % T;
@@ -74,7 +74,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
                    float* mean,               // [B,T]
                    float* rstd,               // [B,T]
                    std::int64_t rows) {
-  constexpr float kEpsilon = 1e-05f;
+  constexpr float kEpsilon = hyper::norm_eps;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* residual_row = residual + r * C;

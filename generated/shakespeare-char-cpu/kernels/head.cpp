@@ -14,7 +14,7 @@ namespace hydrac::shakespeare_char_program {
 
 // lse = logsumexp(logits), losses = lse - logits[target]
 // loss += inv_count * sum of losses
-// d_losses = inv_count * gradient_scale
+// d_losses = inv_count
 // d_logits = (exp(logits - lse) - [v = target]) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.

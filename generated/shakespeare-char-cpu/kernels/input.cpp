@@ -30,9 +30,9 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   float* rstd,               // [B,T]
                                   int layer, std::int64_t rows) {
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 13107u;
-  constexpr float kKeepScale = 1.25f;
-  constexpr float kEpsilon = 1e-05f;
+  constexpr std::uint32_t kDropBelow = static_cast<std::uint32_t>(hyper::dropout * 65536.0);
+  constexpr float kKeepScale = 1.0 / (1.0 - hyper::dropout);
+  constexpr float kEpsilon = hyper::norm_eps;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "dims.h"
+#include "hyper.h"
 
 namespace hydrac::shakespeare_char_program {
 

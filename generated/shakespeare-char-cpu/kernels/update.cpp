@@ -52,28 +52,34 @@ void grad_square(const float* gradients,  // [Rows,Width]
 void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor) {
-  constexpr double kDecaySteps = 4900.0;
-  constexpr double kWarmupSteps = 100.0;
-  constexpr double kLearningRate = 0.001;
+  constexpr double kHalfAboveLow = (1.0 - hyper::min_ratio) / 2.0;
+  constexpr double kDecaySteps = hyper::decay_steps;
+  constexpr double kWarmupSteps = hyper::warmup_steps;
+  constexpr double kLow = hyper::min_ratio;
+  constexpr double kLearningRate = hyper::learning_rate;
+  constexpr float kMaxNorm = hyper::max_grad_norm;
+  constexpr double kLogBeta1 = -0.10536051565782628;
+  static_assert(hyper::beta1 == 0.9);  // the number above follows from it
+  constexpr double kLogBeta2 = -0.01005033585350145;
+  static_assert(hyper::beta2 == 0.99);  // the number above follows from it
   const float grad_square_value = grad_square[0];
   const float norm = std::sqrt(grad_square_value);
   const std::int32_t step_value = step[0];
   const double n = static_cast<double>(step_value) + 1.0;
   const double progress = std::max(0.0, std::min(1.0, (n - kWarmupSteps) / kDecaySteps));
-  const double decay_factor = (std::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
+  const double decay_factor = (std::cos(progress * 3.141592653589793) + 1.0) * kHalfAboveLow + kLow;
   const float rate =
       static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
   const std::int32_t diverged_value = diverged[0];
   learning_rate[0] = rate;
-  clip[0] = std::min(1.0f, 1.0f / (norm + 1e-06f));
+  clip[0] = std::min(1.0f, kMaxNorm / (norm + 1e-06f));
   grad_norm[0] = norm;
   step_loss[0] = loss_value;
   loss[0] = 0.0f;
   diverged[0] = std::isfinite(grad_square_value) ? std::isfinite(loss_value) ? diverged_value : 1 : 1;
-  adam_step_size[0] =
-      static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(n * -0.10536051565782628)));
-  adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(n * -0.01005033585350145)));
+  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(n * kLogBeta1)));
+  adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(n * kLogBeta2)));
   step[0] = step_value + 1;
 }
 
@@ -87,13 +93,13 @@ void adamw(float* parameters,       // [Rows,Width]
            float* adam_v,           // [Rows,Width]
            const float* learning_rate, const float* clip, const float* adam_step_size,
            const float* adam_root_factor, const std::int32_t* diverged, std::int64_t rows) {
-  constexpr float kShare1 = 0.1f;
-  constexpr float kBeta1 = 0.9f;
-  constexpr float kShare2 = 0.01f;
-  constexpr float kBeta2 = 0.99f;
-  constexpr float kEpsilon = 1e-08f;
-  constexpr std::int64_t kDecayedRows = 10489;
-  constexpr float kWeightDecay = 0.1f;
+  constexpr float kShare1 = 1.0 - hyper::beta1;
+  constexpr float kBeta1 = hyper::beta1;
+  constexpr float kShare2 = 1.0 - hyper::beta2;
+  constexpr float kBeta2 = hyper::beta2;
+  constexpr float kEpsilon = hyper::adam_eps;
+  constexpr std::int64_t kDecayedRows = hyper::decayed_rows;
+  constexpr float kWeightDecay = hyper::weight_decay;
   const float clip_value = clip[0];
   const float adam_root_factor_value = adam_root_factor[0];
   const float adam_step_size_value = adam_step_size[0];

@@ -120,7 +120,7 @@ __device__ __forceinline__ void attention_fp8_forward(const typename Config::Seq
   const Place place;
   const int group = place.warp / 4;
   if (threadIdx.x == 0) shared.create_barriers();
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
 
   // Registers of a multiprocessor: 4 warpgroups have 128 each and divide them anew, 3 have 168.
   if (group == groups) {

@@ -247,7 +247,7 @@ __device__ __forceinline__ void attention_gradients(
     shared.init_barriers();
     ptx::fence_async_proxy();
   }
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
   const int helper = Place().warp - Config::warps;
   if (helper >= 0) {
     ptx::shrink_registers<40>();

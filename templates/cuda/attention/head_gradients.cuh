@@ -242,7 +242,7 @@ __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
     shared.init_barriers();
     ptx::fence_async_proxy();
   }
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
   constexpr bool splits_work = HeadShared<Config>::kTiles > 1;
   const int warp = Place().warp;
   if (warp < Config::warps) {

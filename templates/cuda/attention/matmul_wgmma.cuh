@@ -1,7 +1,7 @@
 // The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
 // of them, wait_for_all() and wait_for_all_but_last() return when at most none or one group is unfinished,
-// and fence_operands() stands before sums are read or written. Until then their fragments' registers are
-// theirs.
+// and fence_operands() stands before sums are read or written. An unfinished matmul reads and writes the
+// registers of its fragments.
 #pragma once
 #include "cuda/attention/rounded_fragment.cuh"
 #include "cuda/wgmma.cuh"

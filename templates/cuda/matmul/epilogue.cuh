@@ -7,9 +7,9 @@
 
 namespace hydrac::cuda {
 
-// Among the threads of one consumer: what each has stored of the tile is there for the others.
+// Among the threads of one consumer.
 __device__ __forceinline__ void sync_consumer(int consumer) {
-  barrier::block_sync<128>(1 + consumer);  // as above
+  barrier::block_sync<128>(1 + consumer);  // results may be read, or overwritten: all are here
 }
 
 // A thread has the same eight columns in all rows of the tile that it takes, and takes every kGroups-th row.

@@ -91,12 +91,12 @@ __device__ __forceinline__ void few_rows_matmul(const TensorMap& a, const Tensor
     prefetch_map(a);
     shared.create_barriers();
   }
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
   if (produces) {
     if (threadIdx.x % 32 == 0)
       copy_tile(shared, a, b, place, 0, part * Config::depth_tiles * MatmulTile::depth);
     if constexpr (split > 1) {
-      __syncwarp();    // the warp meets the others as one
+      __syncwarp();    // the warp has converged before it arrives
       cluster_sync();  // as the consumers: before sums are sent,
       cluster_sync();  // and when they have arrived
     }

@@ -19,7 +19,7 @@ __device__ __forceinline__ void one_tile_matmul(const TensorMap& a, const Tensor
     prefetch_map(a);
     shared.create_barriers();
   }
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
   if (consumer == Config::tile.consumers()) {
     if (threadIdx.x % 32 == 0) copy_tile(shared, a, b, place, 0);
     return;

@@ -69,7 +69,7 @@ __device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::i
     }
     shared.create_barriers();
   }
-  cluster_sync();  // neither block copies to, or arrives at, the other's barriers before they exist
+  cluster_sync();  // both blocks' barriers are initialized before either copies to the other
   wait_for_previous_kernel();
   launch_next_kernel();
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::i
   } else {
     ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == Config::tile.consumers() * 128) copy_tiles(shared, tiles, maps, rank);
-    __syncwarp();  // the warp meets the others as one
+    __syncwarp();  // the warp has converged before it arrives
   }
   // A block must stay until its neighbour's copies and arrivals have reached it.
   cluster_sync();

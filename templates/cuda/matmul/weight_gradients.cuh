@@ -165,7 +165,7 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
     operands.pipeline().create_barriers(tile.consumers);
     barrier::publish();
   }
-  __syncthreads();  // nobody waits at a barrier that does not exist
+  __syncthreads();  // barriers are initialized before anyone waits on them
   wait_for_previous_kernel();
   launch_next_kernel();
   if (consumer < tile.consumers) {
@@ -182,7 +182,7 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
   } else {
     if constexpr (tile.moves_registers()) ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == tile.consumers * 128) copy_steps(operands, gradient, work);
-    __syncwarp();  // the warp meets the others as one
+    __syncwarp();  // the warp has converged before it arrives
     if constexpr (tile.split > 1) {
       cluster_sync();  // as the consumers: before sums are sent,
       cluster_sync();  // and when they have arrived

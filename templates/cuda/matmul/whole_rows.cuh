@@ -40,7 +40,7 @@ __device__ __forceinline__ void whole_rows_matmul(const TensorMap& a, const Tens
   } else {
     ptx::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == consumers * 128) copy_tile(shared, a, b, place, static_cast<int>(cluster_rank()));
-    __syncwarp();  // the warp arrives as one
+    __syncwarp();  // the warp has converged before it arrives
     cluster_arrive();
   }
   // A block must stay until its copies have reached the others.

@@ -95,8 +95,9 @@ std::string cuda_source_of(const ir::Graph& graph,
       const std::string rows = launch.rows.empty() ? "0" : launch.rows.text;
       for (const std::string& bound : launch.bounds)
         source += fmt::format(
-            "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}));\n",
-            kernel_name(name, k), bound, rows);
+            "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n"
+            "  [[maybe_unused]] constexpr std::int64_t {} = {};\n  return {};\n}}({}));\n",
+            kernel_name(name, k), codegen::kWorkspaceBytes, kernels.workspace_bytes, bound, rows);
       if (!launch.rows.empty())
         source += fmt::format(
             "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}) == "

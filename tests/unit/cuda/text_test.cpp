@@ -78,7 +78,7 @@ TEST_P(KernelText, CountsPartialSumsInSizesOfTheProgram) {
     ++sums;
     EXPECT_FALSE(std::regex_search(kernel.text, digits)) << kernel.text;
     EXPECT_TRUE(std::ranges::any_of(kernel.launch.bounds, [](const std::string& bound) {
-      return bound.find(" * 4 <= ") != std::string::npos;
+      return bound.find(" * 4 <= kWorkspaceBytes") != std::string::npos;
     })) << kernel.text;
   }
   EXPECT_GT(sums, 0);

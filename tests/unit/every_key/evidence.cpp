@@ -72,6 +72,8 @@ std::string text_of(const driver::Compiled& compiled) {
   std::string text = fmt::format("{} threads\n", compiled.threads);
   for (const program::Dimension& d : compiled.program.dimensions)
     text += fmt::format("{} {}\n", d.symbol, d.size);
+  for (const ir::SpecNumber& number : compiled.program.numbers)
+    text += fmt::format("{} {}\n", number.name, number.value);
   for (const program::Kernel& kernel : compiled.program.kernels) text += program::definition_text(kernel);
   text += to_text(compiled.graph, compiled.program);
   text += to_text(compiled.graph, compiled.plan);
