@@ -133,9 +133,7 @@ void find_missing_data(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
     } catch (const InputError& error) {
       const bool is_name = std::ranges::any_of(patterns, looks_like_a_name);
       diagnostics.report(diag::Kind::unreadable_file, spec.where(key), error.what(),
-                         is_name ? "hydrac reads files, and downloads nothing: of a data set by its name, "
-                                   "`huggingface-cli download --repo-type dataset` makes files"
-                                 : "");
+                         is_name ? "a dataset of Hugging Face's hub is written hf:OWNER/NAME" : "");
     }
   };
   find("data.path", spec.data.path);

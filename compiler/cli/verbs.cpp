@@ -235,6 +235,7 @@ const std::vector<Verb>& verbs() {
        {{"--output,-o", "FOLDER", "where to; a folder that is not there yet"},
         {"--dtype", "TYPE", "the weights' format: fp32, bf16 or fp16; without: as they are"},
         kQuiet},
+        {"--push", "OWNER/NAME", "then upload it to Hugging Face's hub; a new repository is private"},
        export_verb},
       {"merge",
        "RUN|CHECKPOINT -o FOLDER",
