@@ -13,6 +13,7 @@ it prints is compared with what the page shows:
   ```text varies           not compared
 """
 
+import atexit
 import os
 import pathlib
 import re
@@ -138,19 +139,19 @@ def bash(script: str, folder: pathlib.Path, environment: dict) -> tuple:
 
 
 def start_hub(folder: pathlib.Path, environment: dict):
-    """Its process, with what leads there added to the environment; None without a client."""
+    """What leads there is added to the environment, where there is a client."""
     packages = f"{ROOT}/.cache/huggingface_hub"
     python = os.environ.get("HYDRAC_PYTHON", "python3")
     if bash(f"PYTHONPATH={packages} {python} -c 'import huggingface_hub'", ROOT, {})[0] != 0:
         print(f"NOT RUN: commands of stories.yaml, because {python} has no huggingface_hub; ./dev setup gets it")
         NOT_RUN[WITH_HUB] = "needs huggingface_hub"
-        return None
+        return
     for name, text in HUB.items():
-        (folder / name).parent.mkdir(parents=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     server = subprocess.Popen([sys.executable, ROOT / "tests/e2e/hub_server.py", folder], stdout=subprocess.PIPE, text=True)
+    atexit.register(server.kill)
     environment |= {"HF_ENDPOINT": server.stdout.readline().strip(), "HF_HOME": f"{folder}/home", "PYTHONPATH": packages}
-    return server
 
 
 def read_pages() -> tuple:
@@ -296,15 +297,13 @@ def main(wanted: str = "") -> int:
         code, printed = bash(MAKE_RUNS, place, environment)
         if code != 0:
             sys.exit(f"{MAKE_RUNS}: exit code {code}\n{printed}")
-        hub = start_hub(top / "hub", environment)
+        start_hub(top / "hub", environment)
         groups, mentions = read_pages()
         run_groups(groups, place, environment, wanted)
         look_up(mentions, environment)
         if re.search(wanted, FIRST_HOUR):
             (top / "first-hour").mkdir()
             run_first_hour(top / "first-hour", environment)
-        if hub:
-            hub.kill()
     took = os.times()
     print(f"{took.children_user + took.children_system:.0f} s of CPU time")
     return bool(failures)
