@@ -1,5 +1,5 @@
-// Models and datasets by their names on Hugging Face's hub. What is fetched lies in Hugging Face's own cache
-// folder, where its other programs find it too.
+// Models and datasets by their names on Hugging Face's hub. Fetched files lie in Hugging Face's own cache
+// folder, where its other programs find them too.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace hydrac::hub {
 
-// What a key needs of a repository.
+// A key's need of a repository.
 enum class Wanted {
   model,      // the folder, with weights
   config,     // the folder without weights

@@ -174,7 +174,7 @@ TEST_F(Hub, ADatasetIsPreparedByItsName) {
   EXPECT_TRUE(none.err.starts_with("hydrac: error: hf:owner/none is no dataset on http://")) << none.err;
 }
 
-TEST_F(Hub, WhatCannotBeFetchedIsOneSentenceBeforeAnythingIsWritten) {
+TEST_F(Hub, RefusalsAreOneSentenceBeforeAnythingIsWritten) {
   dataset("train.jsonl", json_lines(9));
   expect_refused("data.path=hf:owner/none", "hf:owner/none is no dataset on http://");
   expect_refused("data.path=hf:owner/data@0.1", "has no revision 0.1 [hub-name]");
