@@ -76,7 +76,7 @@ void print_comment(const std::string& text) {
 
 std::string data_text(const spec::Spec& spec, const runtime::Corpus& corpus) {
   uint64_t bytes = 0;
-  const std::vector<runtime::InputFile> files = runtime::expand_patterns(spec.data.path, ".");
+  const std::vector<runtime::InputFile> files = runtime::expand_patterns(spec::train_paths(spec), ".");
   for (const runtime::InputFile& file : files) bytes += std::filesystem::file_size(file.path);
   return fmt::format("{} in {}: {}{} an epoch\n", runtime::human_bytes(bytes),
                      runtime::counted(std::ssize(files), "data file"), corpus.is_cut ? "at least " : "",

@@ -37,6 +37,11 @@ void identify_functions(const spec::Spec& spec, std::map<std::string, std::strin
   });
 }
 
+// The contents of data are compared, and not its place.
+bool is_path_of_source(const std::string& key) {
+  return key.starts_with("data.val.") || (key.starts_with("data.mix.") && key.ends_with(".path"));
+}
+
 bool decides_results(const std::string& key) {
   // docs/runs.md lists these for users.
   static constexpr std::string_view free_keys[] = {
@@ -112,7 +117,8 @@ std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
     return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts) ||
            (entry.first.starts_with("objective.") && !samples) ||
            (entry.first.starts_with("train.sequence_warmup.") && !spec::warms_sequences_up(spec)) ||
-           (entry.first.starts_with("data.curriculum.") && spec.data.curriculum.steps == 0);
+           (entry.first.starts_with("data.curriculum.") && spec.data.curriculum.steps == 0) ||
+           is_path_of_source(entry.first);
   });
   // Ranks share the micro-batches of a step: how many there are of each is not what decides.
   keys["train.gradient_accumulation_steps"] =

@@ -54,6 +54,9 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.path = spec.data.path;
   settings.val_path = spec.data.val_path;
   settings.val_fraction = spec.data.val_fraction;
+  for (const spec::Source& source : spec.data.mix)
+    settings.mix.push_back({source.name, source.path, source.weight, source.epochs});
+  for (const spec::Source& set : spec.data.val) settings.val.push_back({set.name, set.path});
   settings.tokenizer = spec.data.tokenizer;
   settings.text_key = spec.data.text_key;
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
@@ -133,13 +136,13 @@ void find_missing_data(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
     } catch (const InputError& error) {
       const bool is_name = std::ranges::any_of(patterns, looks_like_a_name);
       diagnostics.report(diag::Kind::unreadable_file, spec.where(key), error.what(),
-                         is_name ? "hydrac reads files, and downloads nothing: of a data set by its name, "
-                                   "`huggingface-cli download --repo-type dataset` makes files"
-                                 : "");
+                         is_name ? "a dataset of Hugging Face's hub is written hf:OWNER/NAME" : "");
     }
   };
-  find("data.path", spec.data.path);
+  if (spec.data.mix.empty()) find("data.path", spec.data.path);
   if (!spec.data.val_path.empty()) find("data.val_path", spec.data.val_path);
+  for (const spec::Source& source : spec.data.mix) find("data.mix", source.path);
+  for (const spec::Source& set : spec.data.val) find("data.val", set.path);
 }
 
 // A model with weights may have fewer rows. A tokenizer that cannot be opened is refused elsewhere.
@@ -194,9 +197,19 @@ runtime::Corpus opened_or_refused(const spec::Spec& spec, bool quiet) {
 int64_t enough_tokens(const spec::Spec& spec) {
   constexpr double kLeast = 1 << 16;
   const auto sequence = static_cast<double>(spec.train.sequence_len + 1);
-  const double val = spec.data.val_path.empty() ? spec.data.val_fraction : 0;
+  const double val = spec.data.val_path.empty() && spec.data.val.empty() ? spec.data.val_fraction : 0;
   const double tokens = (val > 0 ? sequence / val : 0) + sequence / (1 - val) + 2;
   return static_cast<int64_t>(std::ceil(std::max(tokens, kLeast)));
+}
+
+}  // namespace
+
+namespace {
+
+int64_t largest_set(const runtime::BatchLoader& loader) {
+  int64_t batches = 0;
+  for (const runtime::EvalSet& set : loader.eval_sets()) batches = std::max(batches, set.batches);
+  return batches;
 }
 
 }  // namespace
@@ -212,7 +225,8 @@ runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) 
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;
   const bool good = complete_with_data(
-      spec, {corpus.loader->samples_per_epoch(), corpus.loader->eval_batches()}, diagnostics);
+      spec, {corpus.loader->samples_per_epoch(), largest_set(*corpus.loader), corpus.loader->most_samples()},
+      diagnostics);
   if (!good || !quiet) print_found_late(diagnostics);
   if (!good) throw Reported{kBadInput};
   return corpus;

@@ -13,6 +13,7 @@
 #include "cli/new_folder.h"
 #include "cli/verb.h"
 #include "diag/suggest.h"
+#include "hub/hub.h"
 #include "prepare/prepare.h"
 #include "runtime/base/quote.h"
 #include "runtime/error.h"
@@ -34,8 +35,9 @@ double fraction(const std::string& option, const std::string& text, double least
   return value;
 }
 
-// A source's short name: data/wiki.jsonl.gz, data/wiki and data/wiki/*.jsonl are wiki.
+// A source's short name: data/wiki.jsonl.gz, data/wiki, data/wiki/*.jsonl and hf:owner/wiki are wiki.
 std::string short_name(const std::string& path) {
+  if (hub::is_name(path)) return hub::short_name(path);
   fs::path name = folder_name(path);
   while (name.has_parent_path() && name.filename().string().find_first_of("*?[{") != std::string::npos)
     name = name.parent_path();
@@ -83,6 +85,17 @@ std::vector<runtime::InputFile> texts_in(const std::string& folder, const std::s
   return texts;
 }
 
+std::vector<runtime::InputFile> files_of(const std::string& path, const std::string& output) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return texts_in(path, output);
+  if (!hub::is_name(path)) return runtime::expand_patterns({path}, ".");
+  try {
+    return runtime::expand_patterns(hub::paths_of(path, hub::Wanted::dataset), ".");
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{} {}", path, error.what()));
+  }
+}
+
 std::vector<prepare::Source> sources_of(const Arguments& arguments) {
   std::vector<std::string> paths = arguments.positional;
   paths.insert(paths.end(), arguments.overrides.begin(), arguments.overrides.end());  // folders as lang=en
@@ -91,10 +104,7 @@ std::vector<prepare::Source> sources_of(const Arguments& arguments) {
   for (const std::string& path : paths) {
     const std::string name = short_name(path);
     const bool alone = std::ranges::count(paths, name, short_name) == 1;
-    std::error_code ignored;
-    sources.push_back({alone ? name : path, fs::is_directory(path, ignored)
-                                                ? texts_in(path, *arguments.value("--output"))
-                                                : runtime::expand_patterns({path}, ".")});
+    sources.push_back({alone ? name : path, files_of(path, *arguments.value("--output"))});
   }
   return sources;
 }

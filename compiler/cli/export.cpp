@@ -1,5 +1,5 @@
-// `hydrac export RUN -o FOLDER`: the model of a checkpoint as Hugging Face publishes models, without what
-// only training needs.
+// `hydrac export RUN -o FOLDER [--push OWNER/NAME]`: the model of a checkpoint as Hugging Face publishes
+// models, without what only training needs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "cli/checkpoint_source.h"
 #include "cli/model_folder.h"
 #include "cli/verb.h"
+#include "hub/hub.h"
 #include "runtime/base/folder_links.h"
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -54,6 +55,25 @@ void add_weights(const NewFolder& folder, const fs::path& from, const std::optio
   folder.add(kWeightsFile, [&](runtime::FileWriter& out) { write_safetensors(out, std::move(tensors)); });
 }
 
+// Whatever keeps it from being pushed is known before anything is written.
+void create(const std::string& repository) {
+  try {
+    hub::create(repository);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--push {}: {}", repository, error.what()));
+  }
+}
+
+void upload(const std::string& folder, const std::string& repository, bool quiet) {
+  try {
+    const std::string address = hub::upload(folder, repository);
+    if (!quiet) fmt::print("{}: {}\n", folder, address);
+  } catch (const runtime::RunError& error) {
+    throw runtime::RunError(
+        fmt::format("{} is written, but --push {}: {}", folder, repository, error.what()));
+  }
+}
+
 }  // namespace
 
 int export_verb(const Arguments& arguments) {
@@ -76,6 +96,8 @@ int export_verb(const Arguments& arguments) {
                                  checkpoint.string(),
                                  runtime::shell_quoted(runtime::spec_path(run).string())));
   if (format) config["torch_dtype"] = format->torch;
+  const std::optional<std::string> repository = arguments.value("--push");
+  if (repository) create(*repository);
   const NewFolder folder(to);
   add_weights(folder, checkpoint / kWeightsFile, format);
   folder.add("config.json", [&](runtime::FileWriter& out) { out.write(config.dump(2) + "\n"); });
@@ -86,6 +108,7 @@ int export_verb(const Arguments& arguments) {
                runtime::human_bytes(fs::file_size(folder.name() / kWeightsFile)),
                config["torch_dtype"].is_string() ? config["torch_dtype"].get<std::string>() : "their types",
                checkpoint.string());
+  if (repository) upload(folder.name().string(), *repository, arguments.has("--quiet"));
   return kFine;
 }
 

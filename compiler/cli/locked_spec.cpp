@@ -44,9 +44,17 @@ bool decides_time(const std::string& key) {
                                               "train.optimizer.weight_decay",
                                               "train.optimizer.momentum",
                                               "train.max_grad_norm"};
-  static constexpr std::string_view free_beginnings[] = {
-      "train.eval_", "train.save_", "train.lr_scheduler.", "model.rope_scaling.", "sample.", "tune.",
-      "profile.",    "output.",     "data.curriculum."};
+  static constexpr std::string_view free_beginnings[] = {"train.eval_",
+                                                         "train.save_",
+                                                         "train.lr_scheduler.",
+                                                         "model.rope_scaling.",
+                                                         "sample.",
+                                                         "tune.",
+                                                         "profile.",
+                                                         "output.",
+                                                         "data.curriculum.",
+                                                         "data.mix",
+                                                         "data.val"};
   return std::ranges::find(free, key) == std::end(free) &&
          std::ranges::none_of(free_beginnings,
                               [&](std::string_view start) { return key.starts_with(start); });

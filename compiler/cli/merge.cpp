@@ -28,6 +28,7 @@
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/next_logits.h"
+#include "runtime/train/program_tensors.h"
 #include "runtime/train/run_files.h"
 #include "spec/batch.h"
 #include "spec/hf_config.h"

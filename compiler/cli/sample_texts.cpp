@@ -20,6 +20,7 @@
 #include "runtime/json/json_input.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
+#include "runtime/text/documents.h"
 
 namespace hydrac::cli {
 
@@ -40,9 +41,23 @@ std::string prompt_of_line(const std::string& line, const std::string& where) {
   return record["prompt"].get<std::string>();
 }
 
+// Of a table, a JSON array or a file that is packed.
+std::vector<SamplePrompt> prompts_of_records(const std::string& path) {
+  std::vector<SamplePrompt> prompts;
+  runtime::for_each_document({{path, path}}, "prompt", [&](const runtime::Document& prompt) {
+    prompts.push_back({std::string(prompt.text), {}, place_of(prompt.file, prompt.kind, prompt.line)});
+  });
+  if (prompts.empty()) throw InputError(fmt::format("{} has no prompt", path));
+  return prompts;
+}
+
 std::vector<SamplePrompt> prompts_of_file(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw InputError(fmt::format("{} is a folder: --file is one of lines {{\"prompt\": \"...\"}}", path));
+  const runtime::SourceKind kind = runtime::source_kind(path);
+  const bool is_plain = runtime::packing(path) == runtime::Packing::none &&
+                        kind != runtime::SourceKind::json && kind != runtime::SourceKind::table;
+  if (!is_plain && has_records(kind)) return prompts_of_records(path);
   std::ifstream file(path);
   if (!file) throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   std::vector<SamplePrompt> prompts;

@@ -51,7 +51,7 @@ nlohmann::json config_of(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw InputError(
-        fmt::format("--model: there is no folder {}; `huggingface-cli download --local-dir FOLDER` makes one",
+        fmt::format("--model: there is no folder {}; `hf download NAME --local-dir FOLDER` makes one",
                     diag::printable(folder.string())));
   if (!fs::exists(folder / "config.json", ignored))
     throw InputError(fmt::format("--model: {} has no config.json: it is no model's folder", folder.string()));

@@ -178,6 +178,12 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   Assignments set(out, "data");
   set.list("path", d.path);
   set.list("val_path", d.val_path);
+  for (const runtime::DataSource& source : d.mix)
+    out.line(fmt::format("data.mix.push_back({{{}, {}, {}, {}}});", string_literal(source.name),
+                         list_literal(source.path), number_text(source.weight), number_text(source.epochs)));
+  for (const runtime::DataSet& val : d.val)
+    out.line(
+        fmt::format("data.val.push_back({{{}, {}}});", string_literal(val.name), list_literal(val.path)));
   set.number("val_fraction", d.val_fraction, start.val_fraction);
   set.text("tokenizer", d.tokenizer, start.tokenizer);
   set.text("text_key", d.text_key, start.text_key);
@@ -280,9 +286,7 @@ DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec) {
   const auto is_shard = [](const std::string& pattern) {
     return runtime::source_kind(pattern) == runtime::SourceKind::tokens;
   };
-  const bool shards =
-      std::ranges::all_of(data.path, is_shard) && std::ranges::all_of(data.val_path, is_shard);
-  return shards ? DataKind::shards : DataKind::text;
+  return std::ranges::all_of(runtime::all_paths(data), is_shard) ? DataKind::shards : DataKind::text;
 }
 
 std::string corpus_header(DataKind kind) {

@@ -150,6 +150,7 @@ bool has_alternative(const Node& root, const KeyRow& row) {
   const auto written = [&](std::string_view name) {
     return find_entry(root, join_path(kGlobalBatch.section, name)) != nullptr;
   };
+  if (row.path == "data.path") return find_entry(root, "data.mix") != nullptr;
   return row.path == "train.micro_batch_size" && (written(kGlobalBatch.one) || written(kGlobalBatch.other));
 }
 

@@ -20,6 +20,7 @@ void check(Draft& draft) {
   check_model(draft);
   check_run(draft);
   check_curriculum(draft);
+  check_mix(draft);
   check_tensor(draft);
   check_fetched(draft);
   check_objective(draft);

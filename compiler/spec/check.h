@@ -17,6 +17,7 @@ void check_run(Draft& draft);               // check_run.cpp: schedule, data, fo
 void check_schedule(Draft& draft);          // a part of it, which waits for the data where train.epochs does
 void check_curriculum(Draft& draft);        // check_curriculum.cpp: easier data first
 void check_curriculum_steps(Draft& draft);  // a part of it, which waits as check_schedule() does
+void check_mix(Draft& draft);               // check_mix.cpp: several sources and validation sets
 void check_tensor(Draft& draft);            // check_tensor.cpp: ranks that share layers
 void check_fetched(Draft& draft);           // check_fetched.cpp: weights that layers fetch
 void check_objective(Draft& draft);         // check_objective.cpp: replies that are sampled

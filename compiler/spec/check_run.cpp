@@ -103,7 +103,7 @@ void check_best(Draft& draft) {
   const auto& spec = draft.spec;
   if (!draft.usable({"train.save_best", "train.eval_steps", "data.val_fraction"}) || !spec.train.save_best)
     return;
-  const bool has_data = spec.data.val_fraction > 0 || !spec.data.val_path.empty();
+  const bool has_data = spec.data.val_fraction > 0 || !spec.data.val_path.empty() || !spec.data.val.empty();
   if (spec.train.eval_steps > 0 && has_data) return;
   draft.report(Kind::best_needs_validation, {"train.save_best"},
                "the best checkpoint is the one with the least validation loss, and nothing is validated",

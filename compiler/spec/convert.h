@@ -22,6 +22,7 @@ bool convert(const Node& node, const KeyRow& key, Share& out, diag::Diagnostics&
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, Sources& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics);
 

@@ -5,7 +5,7 @@
 namespace hydrac::spec {
 
 void overlay_spec(Node& base, Node over) {
-  for (const Alternatives& two : {kLength, kGlobalBatch}) {
+  for (const Alternatives& two : {kLength, kGlobalBatch, kSources, kValidation}) {
     Entry* below = base.find(two.section);
     const Entry* above = over.find(two.section);
     if (below == nullptr || above == nullptr) continue;

@@ -10,6 +10,8 @@ struct Alternatives {
 };
 inline constexpr Alternatives kLength{"train", "max_steps", "epochs"};
 inline constexpr Alternatives kGlobalBatch{"train", "global_batch_size", "global_batch_tokens"};
+inline constexpr Alternatives kSources{"data", "path", "mix"};
+inline constexpr Alternatives kValidation{"data", "val_path", "val"};
 
 // Lays `over` onto `base`, as overlay() does; where `over` writes one of two alternatives, the other leaves
 // `base`.

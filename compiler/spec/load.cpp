@@ -190,7 +190,7 @@ std::optional<Spec> load(const std::string& file, const std::string& text,
   if (laid_over != nullptr) overlay_spec(root, *laid_over);
   apply_overrides(overrides, root, diagnostics);
   if (!tree) return std::nullopt;
-  resolve_paths(root, diagnostics);
+  whole &= resolve_paths(root, diagnostics);
   whole &= apply_model_from(root, diagnostics);
   whole &= apply_adapter_from(root, diagnostics);
   return finish(root, whole, diagnostics, machine);

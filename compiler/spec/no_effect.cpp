@@ -89,15 +89,18 @@ bool may_name_records(const std::string& pattern) {
 
 template <class Predicate>
 bool none_of_the_files(const SpecKeys& spec, Predicate predicate) {
-  return std::ranges::none_of(spec.data.path, predicate) &&
-         std::ranges::none_of(spec.data.val_path, predicate);
+  std::vector<std::string> files = train_paths(spec);
+  files.insert(files.end(), spec.data.val_path.begin(), spec.data.val_path.end());
+  for (const Source& set : spec.data.val) files.insert(files.end(), set.path.begin(), set.path.end());
+  return std::ranges::none_of(files, predicate);
 }
 
 std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
   const auto is_no_shard = [](const std::string& pattern) {
     return runtime::source_kind(pattern) != runtime::SourceKind::tokens;
   };
-  const bool no_validation = spec.data.val_fraction == 0 && spec.data.val_path.empty();
+  const bool has_val = !spec.data.val_path.empty() || !spec.data.val.empty();
+  const bool no_validation = spec.data.val_fraction == 0 && !has_val;
   return {
       {spec.data.format == DataFormat::uint16, "data.format is uint16", {"data.text_key"}},
       {spec.data.format != DataFormat::chat,
@@ -108,7 +111,9 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
        {"data.curriculum.start", "data.curriculum.by"}},
       {none_of_the_files(spec, may_name_records), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
-      {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
+      {has_val,
+       spec.data.val.empty() ? "data.val_path is given" : "data.val is given",
+       {"data.val_fraction"}},
       {no_validation,
        "val_fraction is 0 and there is no val_path",
        {"train.eval_steps", "train.eval_batches"}},

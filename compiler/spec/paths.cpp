@@ -6,6 +6,7 @@
 #include <span>
 
 #include "diag/render.h"
+#include "hub/hub.h"
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
 #include "spec/key_table.h"
@@ -36,23 +37,62 @@ std::string from_working_folder(const fs::path& path) {
   return below.empty() || *below.begin() == ".." ? path.string() : below.string();
 }
 
-void resolve_value(Node& value, const Rule& rule, diag::Diagnostics& diagnostics) {
-  const bool is_list = value.kind == Node::Kind::list;
-  for (Node& item : is_list ? std::span(value.items) : std::span(&value, 1)) {
-    if (item.kind != Node::Kind::scalar || !std::holds_alternative<std::string>(scalar_value(item))) continue;
-    if (!item.text.empty() && !is_word(rule, item.text))
-      item.text = path_from(item.where, item.text, diagnostics);
-  }
+// A key's need of a repository on Hugging Face's hub. `section`: the map that has the key.
+hub::Wanted wanted_by(const std::string& key, const Node& section) {
+  if (key == "data.tokenizer") return hub::Wanted::tokenizer;
+  if (key.starts_with("data.")) return hub::Wanted::dataset;
+  const bool has_weights = key.ends_with(".from") && section.find("weights") != nullptr;
+  return has_weights ? hub::Wanted::config : hub::Wanted::model;
 }
 
-void resolve_section(Node& map, const std::string& section, diag::Diagnostics& diagnostics) {
+bool resolve_value(Node& value, const KeyRow& row, const Node& section, diag::Diagnostics& diagnostics) {
+  if (value.kind == Node::Kind::map) {  // sources by name
+    bool good = true;
+    for (Entry& entry : value.entries) good &= resolve_value(entry.value, row, section, diagnostics);
+    return good;
+  }
+  const bool is_list = value.kind == Node::Kind::list;
+  std::vector<Node> paths;
+  bool has_names = false, good = true;
+  for (Node& item : is_list ? std::span(value.items) : std::span(&value, 1)) {
+    const bool is_text =
+        item.kind == Node::Kind::scalar && std::holds_alternative<std::string>(scalar_value(item));
+    if (is_text && hub::is_name(item.text)) {
+      has_names = true;
+      try {
+        for (std::string& path : hub::paths_of(item.text, wanted_by(row.path, section)))
+          paths.push_back({.kind = Node::Kind::scalar, .where = item.where, .text = path, .quoted = true});
+        continue;
+      } catch (const runtime::InputError& error) {
+        good = false;
+        diagnostics.report(diag::Kind::hub_name, item.where,
+                           fmt::format("{} {}", diag::printable(item.text), error.what()));
+        if (row.rule.text == Rule::Text::any) item.text.clear();  // nobody looks for it
+      }
+    } else if (is_text && !item.text.empty() && !is_word(row.rule, item.text)) {
+      item.text = path_from(item.where, item.text, diagnostics);
+    }
+    paths.push_back(item);
+  }
+  if (is_list || (has_names && paths.size() > 1)) {
+    value.kind = Node::Kind::list;
+    value.items = std::move(paths);
+  } else {
+    value = std::move(paths.front());
+  }
+  return good;
+}
+
+bool resolve_section(Node& map, const std::string& section, diag::Diagnostics& diagnostics) {
+  bool good = true;
   for (Entry& entry : map.entries) {
     const std::string path = join_path(section, entry.key);
     if (find_section(path) != nullptr)
-      resolve_section(entry.value, path, diagnostics);
+      good &= resolve_section(entry.value, path, diagnostics);
     else if (const KeyRow* row = find_key(path); row != nullptr && row->rule.is_path)
-      resolve_value(entry.value, row->rule, diagnostics);
+      good &= resolve_value(entry.value, *row, map, diagnostics);
   }
+  return good;
 }
 
 }  // namespace
@@ -71,8 +111,8 @@ std::string path_from(const diag::Location& where, const std::string& path, diag
   return path;
 }
 
-void resolve_paths(Node& tree, diag::Diagnostics& diagnostics) {
-  resolve_section(tree, "", diagnostics);
+bool resolve_paths(Node& tree, diag::Diagnostics& diagnostics) {
+  return resolve_section(tree, "", diagnostics);
 }
 
 std::string path_in(const fs::path& folder, const std::string& path) {

@@ -14,8 +14,9 @@ namespace hydrac::spec {
 // there only from the working folder, as specs before 0.2 name data, is taken with a warning.
 std::string path_from(const diag::Location& where, const std::string& path, diag::Diagnostics& diagnostics);
 
-// The tree's paths as seen from the working folder.
-void resolve_paths(Node& tree, diag::Diagnostics& diagnostics);
+// The tree's paths as seen from the working folder; names on Hugging Face's hub (hub/hub.h) become paths of
+// its cache, fetched if need be. False if one cannot be had.
+bool resolve_paths(Node& tree, diag::Diagnostics& diagnostics);
 
 // `path`, as seen from the working folder, as a spec in `folder` says it.
 std::string path_in(const std::filesystem::path& folder, const std::string& path);

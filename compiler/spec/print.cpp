@@ -31,6 +31,9 @@ bool is_left_out(const KeyRow& row, const Spec& spec) {
   // A program is the same whatever the tuner may try.
   if (row.section == "tune") return spec.tune == Tune{};
   if (row.section == "profile") return spec.profile == Profile{};
+  if (row.path == "data.path") return !spec.data.mix.empty();
+  if (row.path == "data.mix") return spec.data.mix.empty();
+  if (row.path == "data.val") return spec.data.val.empty();
   if (row.section == "data.curriculum") return spec.data.curriculum.steps == 0;
   if (row.path == "optimizations.fit") return !waits_for_fit(spec);
   if (row.path == "train.epochs") return !waits_for_data(spec);
@@ -96,10 +99,26 @@ std::string yaml(const Betas& betas) {
   return fmt::format("[{}, {}]", yaml_number(betas[0]), yaml_number(betas[1]));
 }
 
+// Weight and epochs, unless they are the usual ones.
+std::string shares_text(const Source& source) {
+  std::string text;
+  if (source.weight != 1) text += ", weight: " + yaml_number(source.weight);
+  if (source.epochs != 0) text += ", epochs: " + yaml_number(source.epochs);
+  return text;
+}
+
 std::string yaml(const StringList& list) {
   std::vector<std::string> items;
   for (const std::string& item : list) items.push_back(yaml(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string yaml(const Sources& sources) {
+  std::vector<std::string> items;
+  for (const Source& source : sources)
+    items.push_back(
+        fmt::format("{}: {{path: {}{}}}", yaml(source.name), yaml(source.path), shares_text(source)));
+  return fmt::format("{{{}}}", fmt::join(items, ", "));
 }
 
 std::vector<std::string> parts_of(const Recompute& value) {
@@ -151,6 +170,13 @@ Json json(const Share& share) {
   return share == 0 || share == 1 ? Json(share == 1) : Json(share.value);
 }
 
+Json json(const Sources& sources) {
+  Json all = Json::object();
+  for (const Source& source : sources)
+    all[source.name] = {{"path", source.path}, {"weight", source.weight}, {"epochs", source.epochs}};
+  return all;
+}
+
 Json json(const CoreList& cores) {
   return cores.numbers.empty() ? Json("none") : Json(cores.numbers);
 }
@@ -180,6 +206,8 @@ void move_paths(T& field, const Rule& rule, const std::filesystem::path& folder)
     if (rule.is_path && !field.empty() && !is_word(rule, field)) field = path_in(folder, field);
   } else if constexpr (std::is_same_v<T, StringList>) {
     for (std::string& item : field) move_paths(item, rule, folder);
+  } else if constexpr (std::is_same_v<T, Sources>) {
+    for (Source& source : field) move_paths(source.path, rule, folder);
   }
 }
 

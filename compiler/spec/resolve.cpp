@@ -107,12 +107,13 @@ void Resolver::adapter() {
 void Resolver::data() {
   auto& data = spec_.data;
   derive("data.tokenizer", data.tokenizer, {}, [] { return "byte"; });
-  derive("data.document_mask", data.document_mask,
-         {"data.path", "data.format", "data.tokenizer", "model.input", "model.mod.capacity"}, [&] {
-           return spec_.model.input == Input::tokens && data.tokenizer != "char" && !routes_tokens(spec_) &&
-                  (data.format == DataFormat::chat ||
-                   (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, names_records)));
-         });
+  derive(
+      "data.document_mask", data.document_mask,
+      {"data.path", "data.mix", "data.format", "data.tokenizer", "model.input", "model.mod.capacity"}, [&] {
+        return spec_.model.input == Input::tokens && data.tokenizer != "char" && !routes_tokens(spec_) &&
+               (data.format == DataFormat::chat ||
+                (data.format == DataFormat::auto_ && std::ranges::all_of(train_paths(spec_), names_records)));
+      });
   derive("data.chat_template", data.chat_template, {"data.format", "data.tokenizer"}, [&] {
     const auto own = data.format == DataFormat::chat ? OwnChatTemplate::beside(data.tokenizer) : std::nullopt;
     return own ? own->same() : ChatFormat::none;

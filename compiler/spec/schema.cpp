@@ -81,6 +81,33 @@ Json recompute_type() {
             list_type({{"enum", {"norm", "act", "attn", "mlp", "qk_norm"}}}, 1)}}};
 }
 
+Json described(Json type, const char* description) {
+  type["description"] = description;
+  return type;
+}
+
+Json sources_type(bool weighted) {
+  const Json any = Json::object(), text = text_type(not_empty()),
+             paths = {{"anyOf", {text, list_type(text, 1)}}};
+  Json source = {{"type", "object"},
+                 {"additionalProperties", false},
+                 {"patternProperties", {{"^x-", any}}},
+                 {"properties", {{"path", described(paths, "Files or globs, as data.path.")}}},
+                 {"required", {"path"}}};
+  if (weighted) {
+    source["properties"]["weight"] = described(number_type("number", range_above(0, 1e6)),
+                                               "Its part of all weights; 1 where it is not said.");
+    source["properties"]["epochs"] =
+        described(number_type("number", range(0, 1e6)), "Passes over it at most; 0 = any number.");
+  }
+  const Json named = {{"anyOf", {text, list_type(text, 1), source}}};
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"minProperties", 1},
+          {"patternProperties", {{"^x-", any}, {"^(?!x-)[A-Za-z0-9_-]{1,64}$", named}}},
+          {"properties", any}};
+}
+
 template <class T>
 Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
@@ -104,6 +131,7 @@ Json type_of(const KeyRow& row) {
     return type;
   }
   if constexpr (std::is_same_v<T, CoreList>) return cores_type(row.rule);
+  if constexpr (std::is_same_v<T, Sources>) return sources_type(row.name == "mix");
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();
   if constexpr (std::is_enum_v<T>) return words_type(enum_values(T{}));
   if constexpr (is_word_or_function<T>)
@@ -118,6 +146,8 @@ Json default_of(const T& value) {
     return to_string(value.word);
   else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, CoreList>)
     return "none";
+  else if constexpr (std::is_same_v<T, Sources>)
+    return Json::object();
   else if constexpr (std::is_same_v<T, BatchSize>)
     return "auto";
   else if constexpr (std::is_same_v<T, LearningRate>)

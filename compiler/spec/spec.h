@@ -67,6 +67,14 @@ inline bool waits_for_data(const SpecKeys& spec) {
   return spec.train.epochs > 0;
 }
 
+// The files or globs that training reads.
+inline StringList train_paths(const SpecKeys& spec) {
+  StringList paths = spec.data.path;
+  for (const Source& source : spec.data.mix)
+    paths.insert(paths.end(), source.path.begin(), source.path.end());
+  return paths;
+}
+
 // True while planning has yet to choose train.micro_batch_size (driver/fit.h).
 inline bool waits_for_plan(const SpecKeys& spec) {
   return spec.train.micro_batch_size.automatic();

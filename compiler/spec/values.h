@@ -70,6 +70,17 @@ struct Recompute {
   bool operator==(const Recompute&) const = default;
 };
 
+// Data by a name of its own: a part of a mixture, or a set that validates.
+struct Source {
+  std::string name;
+  std::vector<std::string> path;
+  double weight = 1;  // of a mixture
+  double epochs = 0;
+
+  bool operator==(const Source&) const = default;
+};
+using Sources = std::vector<Source>;
+
 // A function in a C++ file, written as a map: {cpp: ops/quick_gelu.h, function: quick_gelu}. Resolved specs
 // carry the file's text too, so that they need no other file.
 struct CppFunction {

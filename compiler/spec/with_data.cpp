@@ -40,11 +40,24 @@ void advise_validation(Draft& draft, int64_t batches) {
       fmt::format("write {}", batches));
 }
 
+// A mixture whose sources may be read so many times lasts so long.
+void check_mixture(Draft& draft, int64_t most) {
+  const Train& train = draft.spec.train;
+  const int64_t steps = most / train.global_batch_size;
+  if (train.max_steps <= steps) return;
+  draft.report(
+      diag::Kind::mix_too_short, {"data.mix", "train.max_steps"},
+      fmt::format("max_steps is {}, and the epochs of data.mix allow {} sequences, which are {} steps",
+                  train.max_steps, most, steps),
+      fmt::format("write max_steps: {}, or more epochs for a source (0 = any number)", steps));
+}
+
 }  // namespace
 
 bool complete_with_data(Spec& spec, const DataFacts& facts, diag::Diagnostics& diagnostics) {
   Draft draft{.spec = std::move(spec), .diagnostics = diagnostics, .top = {}, .broken = {}, .usual = {}};
   if (waits_for_data(draft.spec)) settle_epochs(draft, facts.sequences);
+  check_mixture(draft, facts.most_sequences);
   advise_validation(draft, facts.validation_batches);
   spec = std::move(draft.spec);
   return !diagnostics.has_errors();

@@ -40,6 +40,17 @@ const char* describe(CurriculumOrder order) {
   return order == CurriculumOrder::length ? "short ones first" : "those of common tokens first";
 }
 
+void print_mixture(const std::vector<DataSource>& mix) {
+  double sum = 0;
+  for (const DataSource& source : mix) sum += source.weight;
+  for (const DataSource& source : mix)
+    print_text(
+        stdout,
+        fmt::format(
+            "{:.1f}% of the sequences are of {}{}\n", 100 * source.weight / sum, source.name,
+            source.epochs > 0 ? fmt::format(", until {:g} epochs of it are read", source.epochs) : ""));
+}
+
 void print_start(const TrainSettings& settings, StepProgram& program, const BatchLoader& loader,
                  const Ranks* ranks) {
   print_text(
@@ -56,6 +67,7 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
     print_text(stdout, fmt::format("curriculum: {} draw from the first {:g}% of these and ever more, {}\n",
                                    counted(curriculum.steps, "step"), 100 * curriculum.start,
                                    describe(curriculum.by)));
+  print_mixture(settings.data.mix);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace hydrac::runtime {
@@ -33,6 +34,19 @@ struct Batch {
   int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored
 };
 
+// Validation batches [first, first + batches) of a loader.
+struct EvalSet {
+  std::string name;  // "": there is one set
+  int64_t first = 0, batches = 0;
+};
+
+// The part of the training that a source of a mixture has had.
+struct SourceUse {
+  std::string name;
+  int64_t tokens = 0;
+  double epochs = 0;
+};
+
 // Random access to batches; what a sample is depends only on (dataset, seed, sample number). Const and
 // thread-safe.
 class BatchLoader {
@@ -44,7 +58,12 @@ class BatchLoader {
   // once; rows that a last batch does not need are ignored targets.
   virtual void fill_eval(int64_t index, Batch& out) const = 0;
   virtual int64_t eval_batches() const = 0;  // 0 without validation data
+  // The sets that these batches are of.
+  virtual std::vector<EvalSet> eval_sets() const { return {{"", 0, eval_batches()}}; }
   virtual int64_t samples_per_epoch() const = 0;
+  virtual int64_t most_samples() const { return int64_t{1} << 62; }  // that there are
+  // Use of each source by the first `samples` training samples; empty without a mixture.
+  virtual std::vector<SourceUse> uses(int64_t) const { return {}; }
   virtual int64_t batch_size() const = 0;  // B
 };
 

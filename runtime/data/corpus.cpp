@@ -7,8 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/data/epoch_windows.h"
 #include "runtime/data/input_files.h"
 #include "runtime/data/mapped_file.h"
+#include "runtime/data/mixed_loader.h"
 #include "runtime/data/read_end_tokens.h"
 #include "runtime/data/token_loader.h"
 #include "runtime/error.h"
@@ -61,10 +63,25 @@ int32_t document_end(const DataSettings& settings, std::optional<int32_t> end, c
 
 }  // namespace
 
+std::vector<std::string> all_paths(const DataSettings& settings) {
+  std::vector<std::string> all;
+  const auto add = [&](const std::vector<std::string>& paths) {
+    all.insert(all.end(), paths.begin(), paths.end());
+  };
+  add(settings.path);
+  for (const DataSource& source : settings.mix) add(source.path);
+  add(settings.val_path);
+  for (const DataSet& set : settings.val) add(set.path);
+  return all;
+}
+
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
                        std::optional<int32_t> end, const LoadTokens& load) {
   const std::shared_ptr<const TokenStore> train = load(settings.path);
-  const std::shared_ptr<const TokenStore> val = settings.val_path.empty() ? nullptr : load(settings.val_path);
+  const std::shared_ptr<const TokenStore> val = settings.val_path.empty() ? nullptr
+                                                : settings.val_path == settings.path
+                                                    ? train
+                                                    : load(settings.val_path);
   corpus.identity = {tokenizer_fingerprint, train->content(), std::nullopt};
   if (val) corpus.identity.val = val->content();
   TokenDataset dataset =
@@ -74,6 +91,64 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   if (settings.document_mask) options.document_end = document_end(settings, end, dataset.train);
   options.warmup = settings.sequence_warmup;
   corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
+}
+
+namespace {
+
+constexpr uint64_t kSource = 17;  // the purpose of a source's seed
+
+// The contents of several as those of one.
+DataContent together(const std::vector<DataContent>& parts) {
+  if (parts.size() == 1) return parts[0];
+  DataContent all;
+  Hash64 hash;
+  for (const DataContent& part : parts) {
+    all.size += (all.size.empty() ? "" : " and ") + part.size;
+    hash.add(part.hash);
+  }
+  all.hash = hash.value();
+  return all;
+}
+
+}  // namespace
+
+void fill_mixed_corpus(Corpus& corpus, const DataSettings& settings, const FillCorpus& fill) {
+  if (settings.mix.empty() && settings.val.empty()) return fill(corpus, settings);
+  const auto open = [&](const std::string& key, const DataSettings& one) {
+    try {
+      fill(corpus, one);
+    } catch (const InputError& error) {
+      throw InputError(key.empty() ? error.what() : fmt::format("{}: {}", key, error.what()));
+    }
+    return std::dynamic_pointer_cast<const RowLoader>(corpus.loader);
+  };
+  DataSettings one = settings;  // one.mix and one.val mean nothing to `fill`
+  std::vector<DataSource> sources = settings.mix;
+  if (sources.empty()) sources.push_back({.name = "", .path = settings.path});
+  std::vector<DataSet> sets = settings.val;
+  if (!settings.val_path.empty()) sets.push_back({"", settings.val_path});
+  if (!sets.empty()) one.val_path.clear(), one.val_fraction = 0;
+  std::vector<MixSource> train;
+  std::vector<ValidationSet> validation;
+  std::vector<DataContent> train_contents, val_contents;
+  for (const DataSource& source : sources) {
+    one.path = source.path;
+    const auto loader = open(source.name.empty() ? "" : "data.mix." + source.name, one);
+    train_contents.push_back(corpus.identity.train);
+    train.push_back({source.name, source.weight, source.epochs, loader});
+    if (loader->eval_batches() > 0) validation.push_back({source.name, loader});
+    one.seed = epoch_key(settings.seed, std::ssize(train), kSource);
+  }
+  for (const DataSet& set : sets) {
+    one.path = one.val_path = set.path;  // all of it validates
+    validation.push_back({set.name, open(set.name.empty() ? "data.val_path" : "data.val." + set.name, one)});
+    val_contents.push_back(*corpus.identity.val);
+  }
+  corpus.identity.train = together(train_contents);
+  corpus.identity.val = std::nullopt;
+  if (!sets.empty()) corpus.identity.val = together(val_contents);
+  corpus.loader = std::make_shared<MixedLoader>(std::move(train), std::move(validation),
+                                                settings.sequence_len, settings.seed);
 }
 
 void complete_vocabulary(DataSizes& sizes, Tokenizer& tokenizer) {
@@ -107,10 +182,12 @@ Corpus open_shards(const DataSettings& settings, bool) {
   }
   if (corpus.sizes.vocab_size == 0)
     throw InputError("model.vocab_size: token shards do not say it, so it must be given");
-  fill_token_corpus(corpus, settings, fingerprint, ends.document,
-                    [&](const std::vector<std::string>& patterns) {
-                      return open_tokens(settings, patterns, fingerprint, corpus.sizes.vocab_size);
-                    });
+  const LoadTokens load = [&](const std::vector<std::string>& patterns) {
+    return open_tokens(settings, patterns, fingerprint, corpus.sizes.vocab_size);
+  };
+  fill_mixed_corpus(corpus, settings, [&](Corpus& part, const DataSettings& one) {
+    fill_token_corpus(part, one, fingerprint, ends.document, load);
+  });
   return corpus;
 }
 

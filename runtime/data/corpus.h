@@ -28,11 +28,25 @@ struct DataSizes {
       false;  // vocab_size is that of weights in files, and may be smaller than the tokenizer's
 };
 
+// A source of a mixture, and a set that validates.
+struct DataSource {
+  std::string name;
+  std::vector<std::string> path;
+  double weight = 1;
+  double epochs = 0;  // passes at most; 0: any number
+};
+struct DataSet {
+  std::string name;
+  std::vector<std::string> path;
+};
+
 // Plain data; as the section `data` of a spec.
 struct DataSettings {
   std::vector<std::string> path;      // patterns, relative to the working directory
   std::vector<std::string> val_path;  // empty: the last val_fraction of `path` validates
   double val_fraction = 0;
+  std::vector<DataSource> mix = {};  // instead of `path`; val_fraction is of each source then
+  std::vector<DataSet> val = {};     // instead of val_path
 
   std::string tokenizer;  // tokens: "byte", "char", or the path of a tokenizer.json
   std::string text_key = "text";
@@ -64,6 +78,9 @@ struct DataSettings {
   uint64_t seed = 0;
 };
 
+// The patterns of all that is read.
+std::vector<std::string> all_paths(const DataSettings& settings);
+
 struct Corpus {
   std::unique_ptr<Tokenizer> tokenizer;  // null for series, and where nothing is linked that reads it
   std::shared_ptr<const BatchLoader> loader;
@@ -86,6 +103,11 @@ Corpus open_shards(const DataSettings& settings, bool quiet);
 using LoadTokens = std::function<std::shared_ptr<const TokenStore>(const std::vector<std::string>& patterns)>;
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
                        std::optional<int32_t> end, const LoadTokens& load);
+
+// Fills the loader and the identity of a corpus by `fill`, which opens settings with neither `mix` nor `val`:
+// of each source and each set where there are some. Its loaders must be RowLoaders.
+using FillCorpus = std::function<void(Corpus& corpus, const DataSettings& settings)>;
+void fill_mixed_corpus(Corpus& corpus, const DataSettings& settings, const FillCorpus& fill);
 
 // Sets sizes.vocab_size where it is 0. Where it is too small for the tokenizer, that is limited if weights
 // say it, and an InputError otherwise.

@@ -127,15 +127,15 @@ ItemLoader::ItemLoader(ItemDataset dataset, ItemLoaderOptions options)
                     "{} teach nothing; a larger train.sequence_len, or data.too_long: cut, keeps more",
                     counts.items, purpose, counts.too_long, options_.sequence_len, counts.untaught));
   };
-  require(train_, "train on");
   if (val_.counts().items > 0) require(val_, "validate with");
+  require(train_, "train on");
 }
 
 void ItemLoader::clear(Batch& out) const {
   const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
   out.tokens.assign(count, 0);
   out.targets.assign(count, kIgnoredTarget);
-  out.target_count = 0;
+  out.stage = {};
   if (!options_.with_documents) return;
   out.documents.resize(2 * count);
   out.positions.resize(count);
@@ -162,7 +162,6 @@ void ItemLoader::fill_row(const ItemRange& range, std::span<const int64_t> items
       out.tokens[at(begin + i)] = item[static_cast<size_t>(i)].id();
       if (next.is_context()) continue;
       out.targets[at(begin + i)] = next.id();
-      ++out.target_count;
     }
     add_document(begin, begin + positions);
     begin += positions;
@@ -179,11 +178,12 @@ int64_t ItemLoader::sequence_of(int64_t sample) const {
   return options_.shuffle ? shuffle(index) : index;
 }
 
-void ItemLoader::fill_train(int64_t first_sample, Batch& out) const {
-  clear(out);
-  for (int64_t row = 0; row < options_.batch_size; ++row)
-    fill_row(dataset_.train, train_.items_of(sequence_of(first_sample + row)), row, out);
-  out.stage.curriculum_share = options_.curriculum.share(first_sample);
+void ItemLoader::fill_train_row(int64_t sample, int64_t row, Batch& out) const {
+  fill_row(dataset_.train, train_.items_of(sequence_of(sample)), row, out);
+}
+
+BatchStage ItemLoader::stage(int64_t first_sample) const {
+  return {.curriculum_share = options_.curriculum.share(first_sample)};
 }
 
 int64_t ItemLoader::eval_batches() const {
@@ -197,6 +197,7 @@ void ItemLoader::fill_eval(int64_t index, Batch& out) const {
     const bool is_there = sequence < val_.sequences();
     fill_row(dataset_.val, is_there ? val_.items_of(sequence) : std::span<const int64_t>(), row, out);
   }
+  count_targets(out);
 }
 
 std::string ItemLoader::description() const {

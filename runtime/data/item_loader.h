@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/batch.h"
 #include "runtime/data/curriculum.h"
 #include "runtime/data/items.h"
+#include "runtime/data/row_loader.h"
 
 namespace hydrac::runtime {
 
@@ -78,12 +78,14 @@ class PackedItems {
 
 // Sequences are shuffled anew each epoch, or in order without shuffle; what is in one stays together. With a
 // curriculum epochs begin behind it.
-class ItemLoader final : public BatchLoader {
+class ItemLoader final : public RowLoader {
  public:
   // InputError where no item is left to train on, or of those that validate.
   ItemLoader(ItemDataset dataset, ItemLoaderOptions options);
 
-  void fill_train(int64_t first_sample, Batch& out) const override;
+  void clear(Batch& out) const override;
+  void fill_train_row(int64_t sample, int64_t row, Batch& out) const override;
+  BatchStage stage(int64_t first_sample) const override;
   void fill_eval(int64_t index, Batch& out) const override;
   int64_t eval_batches() const override;
   int64_t samples_per_epoch() const override { return train_.sequences(); }
@@ -95,7 +97,6 @@ class ItemLoader final : public BatchLoader {
 
  private:
   int64_t sequence_of(int64_t sample) const;  // that a training sample is
-  void clear(Batch& out) const;
   void fill_row(const ItemRange& range, std::span<const int64_t> items, int64_t row, Batch& out) const;
 
   ItemDataset dataset_;

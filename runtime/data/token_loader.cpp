@@ -17,12 +17,15 @@ namespace {
 
 enum Purpose : uint64_t { kShuffle, kStart, kDrawnStart };
 
-EpochWindows checked_windows(const TokenRange& train, int64_t sequence_len, bool shuffle) {
+EpochWindows checked_windows(const TokenDataset& dataset, int64_t sequence_len, bool shuffle) {
+  const TokenRange &train = dataset.train, &val = dataset.val;
   if (train.size() < sequence_len + 1) {
+    const bool is_set =
+        val.size() > 0 && val.store == train.store && val.begin == train.begin;  // fill_mixed_corpus()
     throw InputError(
-        fmt::format("the training data has {} tokens, but a sequence of {} needs {}; give more data or a "
+        fmt::format("the {} data has {} tokens, but a sequence of {} needs {}; give more data or a "
                     "shorter sequence",
-                    train.size(), sequence_len, sequence_len + 1));
+                    is_set ? "validation" : "training", train.size(), sequence_len, sequence_len + 1));
   }
   return shuffle ? EpochWindows(train.size() - 1, sequence_len, sequence_len)
                  : EpochWindows::alike(train.size() - 1, sequence_len, sequence_len);
@@ -43,10 +46,6 @@ std::string too_few_to_validate(const TokenDataset& dataset, int64_t sequence_le
       all[0], needs, fraction ? fmt::format("data.val_fraction: {} or more, or ", *fraction) : "");
 }
 
-int64_t count_targets(const std::vector<int32_t>& targets) {
-  return static_cast<int64_t>(targets.size()) - std::ranges::count(targets, kIgnoredTarget);
-}
-
 }  // namespace
 
 TokenDataset TokenDataset::split(std::shared_ptr<const TokenStore> store, double val_fraction) {
@@ -64,7 +63,7 @@ TokenDataset TokenDataset::separate(std::shared_ptr<const TokenStore> train,
 TokenLoader::TokenLoader(TokenDataset dataset, TokenLoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(options),
-      windows_(checked_windows(dataset_.train, options.sequence_len, options.shuffle)) {
+      windows_(checked_windows(dataset_, options.sequence_len, options.shuffle)) {
   const int64_t val = dataset_.val.size();
   if (val > 0 && val < options.sequence_len + 1)
     throw InputError(too_few_to_validate(dataset_, options.sequence_len));
@@ -124,17 +123,15 @@ void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t stret
   if (says_documents()) find_documents(stretch, row, out);
 }
 
-void TokenLoader::fill_train(int64_t first_sample, Batch& out) const {
-  clear(out);
+void TokenLoader::fill_train_row(int64_t sample, int64_t row, Batch& out) const {
   const SequenceWarmup& warmup = options_.warmup;
-  for (int64_t row = 0; row < options_.batch_size; ++row) {
-    const int64_t sample = first_sample + row;
-    const int64_t stretch = warmup.cuts_rows() ? warmup.length_of(sample) : options_.sequence_len;
-    fill_row(dataset_.train, window_begin(sample), stretch, row, out);
-  }
-  if (warmup.cuts_rows()) out.stage.sequence_len = warmup.length_of(first_sample);
-  out.stage.curriculum_share = options_.curriculum.share(first_sample);
-  out.target_count = count_targets(out.targets);
+  const int64_t stretch = warmup.cuts_rows() ? warmup.length_of(sample) : options_.sequence_len;
+  fill_row(dataset_.train, window_begin(sample), stretch, row, out);
+}
+
+BatchStage TokenLoader::stage(int64_t first_sample) const {
+  const SequenceWarmup& warmup = options_.warmup;
+  return {warmup.cuts_rows() ? warmup.length_of(first_sample) : 0, options_.curriculum.share(first_sample)};
 }
 
 int64_t TokenLoader::eval_batches() const {
@@ -159,7 +156,7 @@ void TokenLoader::fill_eval(int64_t index, Batch& out) const {
     fill_row(dataset_.val, dataset_.val.begin + begin, length, row, out);
     std::fill_n(out.targets.begin() + row * length, wanted - begin, kIgnoredTarget);
   }
-  out.target_count = count_targets(out.targets);
+  count_targets(out);
 }
 
 }  // namespace hydrac::runtime

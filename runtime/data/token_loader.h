@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/data/batch.h"
 #include "runtime/data/curriculum.h"
 #include "runtime/data/epoch_windows.h"
+#include "runtime/data/row_loader.h"
 #include "runtime/data/sequence_warmup.h"
 #include "runtime/data/token_store.h"
 
@@ -52,12 +52,14 @@ struct TokenLoaderOptions {
 // one for the model, beginning at position 0. The model learns to predict document_end, but not what follows
 // it, which is another document: that target is ignored. A warm-up's cut is of one text: the next token stays
 // the target of the last one before it.
-class TokenLoader final : public BatchLoader {
+class TokenLoader final : public RowLoader {
  public:
   // Throws InputError when the training or a non-empty validation range is shorter than T + 1 tokens.
   TokenLoader(TokenDataset dataset, TokenLoaderOptions options);
 
-  void fill_train(int64_t first_sample, Batch& out) const override;
+  void clear(Batch& out) const override;
+  void fill_train_row(int64_t sample, int64_t row, Batch& out) const override;
+  BatchStage stage(int64_t first_sample) const override;
   void fill_eval(int64_t index, Batch& out) const override;
   int64_t eval_batches() const override;
   int64_t samples_per_epoch() const override { return windows_.count(); }
@@ -67,8 +69,6 @@ class TokenLoader final : public BatchLoader {
   int64_t window_begin(int64_t sample) const;
 
  private:
-  // Makes room for a batch, whose tokens are 0 and without targets.
-  void clear(Batch& out) const;
   bool says_documents() const { return options_.document_end || options_.warmup.cuts_rows(); }
   // Row `row` of a batch from the store's tokens [begin, begin + T], cut every `stretch` tokens.
   void fill_row(const TokenRange& range, int64_t begin, int64_t stretch, int64_t row, Batch& out) const;

@@ -52,7 +52,9 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
     return load_items(options, format, *corpus.tokenizer);
   };
   const std::shared_ptr<const ItemStore> train = load(settings.path);
-  const std::shared_ptr<const ItemStore> val = settings.val_path.empty() ? nullptr : load(settings.val_path);
+  const std::shared_ptr<const ItemStore> val = settings.val_path.empty()            ? nullptr
+                                               : settings.val_path == settings.path ? train
+                                                                                    : load(settings.val_path);
   corpus.identity = {corpus.tokenizer->fingerprint(), content_of(*train), std::nullopt};
   if (val) corpus.identity.val = content_of(*val);
   ItemDataset dataset =
@@ -70,9 +72,7 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
 std::unique_ptr<Tokenizer> open_tokenizer(const DataSettings& settings) {
   if (settings.tokenizer == "byte") return make_byte_tokenizer();
   if (settings.tokenizer == "char") {
-    CorpusOptions options = corpus_options(settings, settings.path, true);
-    options.patterns.insert(options.patterns.end(), settings.val_path.begin(), settings.val_path.end());
-    return make_corpus_char_tokenizer(options);
+    return make_corpus_char_tokenizer(corpus_options(settings, all_paths(settings), true));
   }
   const bool has_turns = settings.items && settings.chat_template != "none";
   return load_tokenizer(
@@ -85,16 +85,15 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   corpus.tokenizer = open_tokenizer(settings);
   corpus.sizes = settings.sizes;
   complete_vocabulary(corpus.sizes, *corpus.tokenizer);
-  if (settings.items) {
-    fill_item_corpus(corpus, settings, quiet);
-  } else {
-    fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(), corpus.tokenizer->end_of_text(),
-                      [&](const std::vector<std::string>& patterns) {
-                        CorpusOptions options = corpus_options(settings, patterns, quiet);
-                        options.is_cut = &corpus.is_cut;
-                        return load_tokens(options, *corpus.tokenizer);
-                      });
-  }
+  const LoadTokens load = [&](const std::vector<std::string>& patterns) {
+    CorpusOptions options = corpus_options(settings, patterns, quiet);
+    options.is_cut = &corpus.is_cut;
+    return load_tokens(options, *corpus.tokenizer);
+  };
+  fill_mixed_corpus(corpus, settings, [&](Corpus& part, const DataSettings& one) {
+    if (settings.items) return fill_item_corpus(part, one, quiet);
+    fill_token_corpus(part, one, corpus.tokenizer->fingerprint(), corpus.tokenizer->end_of_text(), load);
+  });
   const bool is_ours = settings.tokenizer == "byte" || settings.tokenizer == "char";
   corpus.files = tokenizer_files(is_ours ? "" : settings.tokenizer, corpus.tokenizer->to_json(),
                                  corpus.tokenizer->end_tokens());

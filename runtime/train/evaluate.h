@@ -1,7 +1,9 @@
 // Loss and accuracy on held-out data.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "runtime/data/batch.h"
 #include "runtime/program/step_program.h"
@@ -11,13 +13,14 @@ namespace hydrac::runtime {
 class Ranks;
 
 struct Evaluation {
-  double loss = 0;                 // mean of the targets
-  std::optional<double> accuracy;  // share of the targets that the model predicts; of classes only
+  double loss = 0;                       // mean of the targets
+  std::optional<double> accuracy;        // share of the targets that the model predicts; of classes only
+  std::map<std::string, double> losses;  // of each set; empty where there is one without a name
 };
 
-// Over validation batches [0, min(max_batches, loader.eval_batches())): the same ones
-// each time, in order. nullopt without validation data. InputError when those batches have no targets. With
-// `ranks` each computes every so many-th batch, and the sum is that of one process, to the bit.
+// Over the first `max_batches` validation batches of each set: the same ones each time, in order. nullopt
+// without validation data. InputError when those batches of a set have no targets. With `ranks` each computes
+// every so many-th batch, and the sum is that of one process, to the bit.
 std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
                                    Ranks* ranks = nullptr);
 

@@ -319,6 +319,8 @@ void Trainer::validate(MetricsRecord& record) {
     if (!held_out) return;
     record.eval_loss = held_out->loss;
     record.eval_accuracy = held_out->accuracy;
+    for (const auto& [name, loss] : held_out->losses)
+      record.metrics.push_back({{.name = "eval_loss_" + name, .group = "eval"}, loss});
     if (program_.facts().generates)
       record.eval_perplexity = std::exp(held_out->loss);  // it is a language model
   } catch (const RunError& error) {
@@ -352,6 +354,13 @@ std::string Trainer::explain_divergence() {
 
 void Trainer::keep(MetricsRecord record) {
   if (!leads()) return;
+  // Batches of later steps may have been taken already.
+  const int64_t ahead = (pipeline_->begun() - step_) * options_.gradient_accumulation_steps * data_ranks();
+  for (const SourceUse& use : loader_->uses(source_->samples_seen() - ahead * loader_->batch_size())) {
+    record.metrics.push_back(
+        {{.name = "tokens_" + use.name, .group = "data"}, static_cast<double>(use.tokens)});
+    record.metrics.push_back({{.name = "epochs_" + use.name, .group = "data"}, use.epochs});
+  }
   records_.complete(record);
   output_.append(record);
 }

@@ -34,7 +34,7 @@ TEST(Check, SaysNoToDataThatARunRefuses) {
   spill(place / "cut.bin", "no shard");
   const std::pair<Words, const char*> cases[] = {
       {{"data.path=nowhere.txt"}, "nowhere.txt: there is no such file"},
-      {{"data.path=owner/name"}, "  help: hydrac reads files, and downloads nothing"},
+      {{"data.path=owner/name"}, "  help: a dataset of Hugging Face's hub is written hf:OWNER/NAME"},
       {{"data.path=tiny.txt"}, "has 9 tokens, but a sequence of 16 needs 17"},
       {{"data.path=chat.jsonl"}, "chat.jsonl:1: the object has no \"text\""},
       {{"data.path=chat.jsonl", "data.format=chat"}, "\"messages\" need a template"},

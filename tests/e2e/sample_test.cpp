@@ -310,6 +310,17 @@ TEST_F(SampleFile, EndsBeforeAStopString) {
   EXPECT_EQ(reply["end"], "stop");
 }
 
+TEST_F(SampleFile, PromptsOfAnArrayAreThoseOfLines) {
+  test::spill(elsewhere_ / "bad.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": \"bc\"}\n");
+  test::spill(elsewhere_ / "in.json", R"([{"prompt": "a", "id": 3}, {"prompt": ""}, {"prompt": "bc"}])");
+  const Outcome lines = outcome_of({}, "bad.jsonl"), array = outcome_of({}, "in.json");
+  EXPECT_EQ(array.code, 0) << array.err;
+  EXPECT_EQ(array.out, lines.out);
+  test::spill(elsewhere_ / "in.json", R"([{"prompt": "a"}, {"prompt": 3}])");
+  EXPECT_TRUE(outcome_of({}, "in.json").err.starts_with("hydrac: error: in.json"))
+      << outcome_of({}, "in.json").err;
+}
+
 TEST_F(SampleFile, BadLinesAreErrorsAtTheirPlace) {
   constexpr const char* wanted = "; a line is {\"prompt\": \"...\"}";
   expect_refused("[1]", std::string("bad.jsonl:2: this is no object") + wanted);

@@ -10,11 +10,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hydrac;
-  // The first line is an override, the rest the spec; file names in either must not lead to real files.
+  // The first line is an override, the rest the spec; file names in either must not lead to real files, nor
+  // to Hugging Face's hub.
   const std::string input(reinterpret_cast<const char*>(data), size);
   const size_t line = input.find('\n');
   const std::string text = line == std::string::npos ? input : input.substr(line + 1);
   if (input.find("extends") != std::string::npos || input.find("from") != std::string::npos) return 0;
+  if (input.find("hf:") != std::string::npos) return 0;
   if (input.find("cpp") != std::string::npos && input.find("text") == std::string::npos) return 0;
 
   diag::Diagnostics diagnostics;

@@ -13,6 +13,7 @@ it prints is compared with what the page shows:
   ```text varies           not compared
 """
 
+import atexit
 import os
 import pathlib
 import re
@@ -32,6 +33,7 @@ NOT_RUN = {
     r"hydrac (bench|tune) (bench/)?specs/.*": "takes a GPU",
     r"hydrac bench SPEC (optimizations.precision=fp8|.*--combine optimizer_state\+recompute,.*)": "of a spec for GPUs",
     r"hydrac bench SPEC --ablate \[.*": "a synopsis, whose options other pages show",
+    r"hydrac data prepare hf:OWNER/NAME .*": "a synopsis; hub_test prepares a dataset by its name",
     r"hydrac init --task finetune --model FOLDER .*": "a synopsis; docs/starting.md has a command",
 }
 # What is made shorter, or possible without a GPU: a regular expression, and what takes its place.
@@ -81,6 +83,13 @@ optimizations: {memory_limit: 4}
 data: {path: mytext.txt, tokenizer: byte}
 train: {micro_batch_size: 32, gradient_accumulation_steps: 1}
 """
+STORIES = """
+name: stories
+model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64}
+data: {path: "hf:roneneldan/TinyStories", val_path: "hf:roneneldan/TinyStories:validation", tokenizer: byte}
+train: {sequence_len: 16, micro_batch_size: 1, max_steps: 4, eval_batches: 1, lr_scheduler: {warmup_steps: 0}}
+sample: {max_new_tokens: 4}
+"""
 REWARD = """#!/usr/bin/env python3
 import json, sys
 for line in sys.stdin:
@@ -90,6 +99,7 @@ FILES = {
     **dict.fromkeys(("spec.yaml", "model.yaml"), SPEC),
     **dict.fromkeys(("mytext.txt", "shakespeare.txt", "TEXT", "PATH"), "".join(f"{a} + {a * 7 % 40} = ?\n" for a in range(400))),
     "objective.yaml": OBJECTIVE,
+    "stories.yaml": STORIES,
     "gpt2.yaml": TOO_LARGE,
     "mistake.yaml": "model: {hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 10}\n",
     "reward.py": REWARD,
@@ -109,6 +119,10 @@ hydrac emit model.yaml -o train
 hydrac bench spec.yaml --steps 1 --json >TABLE.json
 """
 
+# Pages that name repositories of Hugging Face's hub are run with one on loopback that has these, by the client that ./dev setup gets.
+HUB = {f"datasets/roneneldan/TinyStories/data/{split}-00000-of-00001.jsonl": '{"text": "Once upon a time there was a cat."}\n' * 40 for split in ("train", "validation")}
+WITH_HUB = r"hydrac .*\bstories\b.*"
+
 failures = []
 
 
@@ -122,6 +136,22 @@ def bash(script: str, folder: pathlib.Path, environment: dict) -> tuple:
     words = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(words, cwd=folder, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout.decode(errors="replace")
+
+
+def start_hub(folder: pathlib.Path, environment: dict):
+    """What leads there is added to the environment, where there is a client."""
+    packages = f"{ROOT}/.cache/huggingface_hub"
+    python = os.environ.get("HYDRAC_PYTHON", "python3")
+    if bash(f"PYTHONPATH={packages} {python} -c 'import huggingface_hub'", ROOT, {})[0] != 0:
+        print(f"NOT RUN: commands of stories.yaml, because {python} has no huggingface_hub; ./dev setup gets it")
+        NOT_RUN[WITH_HUB] = "needs huggingface_hub"
+        return
+    for name, text in HUB.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    server = subprocess.Popen([sys.executable, ROOT / "tests/e2e/hub_server.py", folder], stdout=subprocess.PIPE, text=True)
+    atexit.register(server.kill)
+    environment |= {"HF_ENDPOINT": server.stdout.readline().strip(), "HF_HOME": f"{folder}/home", "PYTHONPATH": packages}
 
 
 def read_pages() -> tuple:
@@ -269,6 +299,7 @@ def main(wanted: str = "") -> int:
         code, printed = bash(MAKE_RUNS, place, environment)
         if code != 0:
             sys.exit(f"{MAKE_RUNS}: exit code {code}\n{printed}")
+        start_hub(top / "hub", environment)
         groups, mentions = read_pages()
         run_groups(groups, place, environment, wanted)
         look_up(mentions, environment)

@@ -33,6 +33,7 @@ WORDS = {
     "objective.embed": ["model"], "objective.reward.command": [[]],
     "data.tokenizer": ["byte", "char"], "data.val_path": [[]], "data.text_key": ["text", "other"],
     "data.features": [[], ["a", "b"], ["a"]], "data.target": [["y"], ["y", "z"], ["c"]], "data.path": [],
+    "data.val": [{"one": "text.txt"}, {"one": "text.txt", "other": {"path": ["text.txt", "text.txt"]}}],
     "data.cache_dir": ["tokens"], "output.dir": ["runs/x"],
     "train.freeze": ["*.0.*", "model.embed_tokens.*", "*.bias", "*norm*", "model.layers.*", "*", "lm_head.*"],
     "train.cpu_affinity": [],
@@ -70,6 +71,7 @@ SOURCES = [
     {"data.path": "text.txt"},
     {"data.path": "text.txt", "data.tokenizer": "char"},
     {"data.path": "records.jsonl"},
+    {"data.mix": {"one": "text.txt", "other": {"path": "records.jsonl", "weight": 0.25, "epochs": 2}}},
     {"data.path": "tokens.bin", "data.format": "uint16", "model.vocab_size": 257},
     {"data.path": "chats.jsonl", "data.format": "chat", "train.sequence_len": 32},
     {"data.path": "chats.jsonl", "data.format": "chat", "train.sequence_len": 32, "objective.name": "polychromic", "objective.max_new_tokens": 4},
@@ -115,7 +117,7 @@ def a_value(path, schema, random):
     if "enum" in schema:
         return random.choice(schema["enum"])
     if schema["type"] == "object":
-        return a_function(path, random)
+        return random.choice(WORDS[path]) if path in WORDS else a_function(path, random)
     if schema["type"] == "array":
         count = random.randint(schema.get("minItems", 0), schema.get("maxItems", 2))
         return [a_value(path, schema["items"], random) for _ in range(count)]
@@ -132,7 +134,7 @@ def a_spec(table, random):
     spec.update({path: random.choice(values) for path, values in NEEDED.items()})
     likely = random.choice([0.02, 0.05, 0.1, 0.2, 0.4])
     for path, schema in table.items():
-        if path in ("target", "extends", "train.cpu_affinity", "data.path") or (path in NEEDED and random.random() < 0.95):
+        if path in ("target", "extends", "train.cpu_affinity", "data.path", "data.mix") or (path in NEEDED and random.random() < 0.95):
             continue
         if random.random() < likely:
             spec[path] = a_value(path, schema, random)
@@ -192,13 +194,13 @@ def refused_keys(text, said):
 
 def change(spec, refused, random):
     """Leaves out what is refused; where that is what every spec has, draws it again with what it must go with."""
-    for path in refused - NEEDED.keys() - {"data.path"}:
+    for path in refused - NEEDED.keys() - {"data.path", "data.mix"}:
         del spec[path]
     if refused & NEEDED.keys():
         spec.update({path: random.choice(values) for path, values in NEEDED.items()})
         if random.random() < 0.5:
             spec["model.head_dim"] = random.choice([8, 16, 24, 40, 64])
-    if "data.path" in refused:
+    if refused & {"data.path", "data.mix"}:
         for path in SOURCES[0].keys() | SOURCES[1].keys() | {key for source in SOURCES for key in source}:
             spec.pop(path, None)
         spec.update(SOURCES[0])

@@ -30,6 +30,16 @@ const std::string kSeries =
     "train: {sequence_len: 8, micro_batch_size: 2, max_steps: 8}\n"
     "optimizations: {threads: 1}\n";
 
+const std::string kMixed =
+    "name: mixed\n"
+    "target: cpu\n"
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 4}\n"
+    "data: {mix: {one: a.txt, two: b.txt}, val_fraction: 0.1}\n"
+    "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 8, eval_steps: 4, eval_batches: 2, log_steps: "
+    "1}\n"
+    "optimizations: {threads: 1}\n"
+    "sample: {max_new_tokens: 0}\n";
+
 const std::string kHopper =
     "name: hopper\n"
     "target: h200\n"
@@ -221,6 +231,13 @@ const std::vector<Case> kCases = {
      {"objective.name=grpo", "objective.reward.command=true"},
      "out-of-range"},
     {"data.path", "b.txt", Shows::batches},
+    {"data.mix", "{one: {path: a.txt, weight: 3}, two: b.txt}", Shows::batches, kMixed},
+    {"data.mix", "{one: a.txt, two: {path: b.txt, epochs: 1}}", Shows::emitted, kMixed},
+    {"data.mix", "{one: a.txt, two: c.jsonl}", Shows::run, kMixed},
+    {"data.mix", "{one: a.txt}", Shows::refusal, kSeries, {}, "mix-unsupported"},
+    {"data.val", "{one: b.txt}", Shows::batches},
+    {"data.val", "{one: b.txt}", Shows::emitted},
+    {"data.val", "{one: b.txt}", Shows::run},
     {"data.format",
      "auto",
      Shows::refusal,

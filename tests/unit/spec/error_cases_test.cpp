@@ -67,6 +67,7 @@ TEST(ErrorCases, ProvokeEveryRegisteredKind) {
       diag::Kind::core_missing,         // of a machine: tests/e2e/affinity_test.cpp
       diag::Kind::output_not_writable,  // of a machine: tests/e2e/error_test.cpp
       diag::Kind::out_of_memory,        // found by compiling: tests/e2e/memory_test.cpp
+      diag::Kind::mix_too_short,        // found with the data: load_test.cpp
       diag::Kind::cache_too_small};     // found when texts are known: tests/e2e/sample_test.cpp
   for (const std::string& name : case_names()) {
     const Loaded loaded = run_case(name);

@@ -157,6 +157,34 @@ TEST(Epochs, AreCheckedWithTheData) {
   EXPECT_EQ(kinds({"data.curriculum.steps=20"}, 10), "curriculum-too-long");
 }
 
+const std::string kMixed =
+    "name: mixed\nmodel: {hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 2}\n"
+    "data: {mix: {web: web.txt, code: {path: [code.py, more.py], weight: 0.5, epochs: 2}}, val: {chat: "
+    "chat.txt}}\n"
+    "train: {sequence_len: 16, micro_batch_size: 4, max_steps: 10}\n";
+
+TEST(Mixture, HasSourcesByTheirNames) {
+  const Spec spec = good(kMixed, {"data.mix.web.path=[b.txt]", "data.mix.web.weight=3"});
+  EXPECT_EQ(spec.data.mix, (Sources{{"web", {"b.txt"}, 3, 0}, {"code", {"code.py", "more.py"}, 0.5, 2}}));
+  EXPECT_EQ(spec.data.val, (Sources{{"chat", {"chat.txt"}}}));
+  EXPECT_EQ(good(to_yaml(spec)), spec) << to_yaml(spec);
+  EXPECT_FALSE(spec.data.document_mask);
+  const Spec plain = good(kMixed, {"data.path=a.txt", "data.val_path=b.txt"});
+  EXPECT_TRUE(plain.data.mix.empty() && plain.data.val.empty()) << "what is laid over it replaces it";
+  EXPECT_TRUE(good(kMixed, {"data.mix.web=a.jsonl", "data.mix.code=b.parquet"}).data.document_mask);
+}
+
+TEST(Mixture, LastsNoLongerThanItsEpochs) {
+  Spec spec = good(kMixed);
+  diag::Diagnostics diagnostics;
+  EXPECT_TRUE(complete_with_data(spec, {1000, 0, 40}, diagnostics)) << diagnostics.render();
+  EXPECT_FALSE(complete_with_data(spec, {1000, 0, 39}, diagnostics));
+  EXPECT_EQ(diagnostics.all().at(0).message,
+            "max_steps is 10, and the epochs of data.mix allow 39 sequences, which are 9 steps");
+  EXPECT_EQ(diagnostics.all().at(0).suggestion,
+            "write max_steps: 9, or more epochs for a source (0 = any number)");
+}
+
 TEST(Epochs, AndStepsReplaceEachOtherWhereOneIsLaidOverTheOther) {
   EXPECT_EQ(good(kSmall, {"train.epochs=2"}).train.epochs, 2);
   EXPECT_EQ(good(kEpochs, {"train.max_steps=7"}).train.max_steps, 7);
