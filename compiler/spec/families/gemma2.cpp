@@ -20,23 +20,6 @@ void read_alternating_windows(HfKeys& keys, const FamilyRow& row) {
 }  // namespace
 
 Family gemma2() {
-  static constexpr ModuleName kModules[] = {
-      {"token_embedding", "model.embed_tokens"},
-      {"position_embedding", "model.embed_positions"},
-      {"attn_norm", "model.layers.{}.input_layernorm"},
-      {"attn.q", "model.layers.{}.self_attn.q_proj"},
-      {"attn.k", "model.layers.{}.self_attn.k_proj"},
-      {"attn.v", "model.layers.{}.self_attn.v_proj"},
-      {"attn.out", "model.layers.{}.self_attn.o_proj"},
-      {"attn_output_norm", "model.layers.{}.post_attention_layernorm"},
-      {"mlp_norm", "model.layers.{}.pre_feedforward_layernorm"},
-      {"mlp.gate", "model.layers.{}.mlp.gate_proj"},
-      {"mlp.up", "model.layers.{}.mlp.up_proj"},
-      {"mlp.down", "model.layers.{}.mlp.down_proj"},
-      {"mlp_output_norm", "model.layers.{}.post_feedforward_layernorm"},
-      {"final_norm", "model.norm"},
-      {"head", "lm_head"},
-  };
   const Rows own = {
       fixed("model.norm_placement", "both", "norms of a branch's input and of its output"),
       fixed("model.norm_offset", "1.0", "1"),
@@ -76,7 +59,9 @@ Family gemma2() {
                                      .activation_key = "hidden_activation",
                                      .activation = "geglu_tanh"}),
                           own, last_rows()}),
-          .modules = kModules,
+          .modules = llama_modules({{"attn_output_norm", "model.layers.{}.post_attention_layernorm"},
+                                    {"mlp_norm", "model.layers.{}.pre_feedforward_layernorm"},
+                                    {"mlp_output_norm", "model.layers.{}.post_feedforward_layernorm"}}),
           .biases = StoredBiases::attention_together};
 }
 

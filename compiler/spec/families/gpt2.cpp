@@ -4,14 +4,6 @@
 namespace hydrac::spec {
 
 Family gpt2() {
-  static constexpr ModuleName kModules[] = {
-      {"token_embedding", "transformer.wte"},       {"position_embedding", "transformer.wpe"},
-      {"attn_norm", "transformer.h.{}.ln_1"},       {"attn.q", "transformer.h.{}.attn.c_attn"},
-      {"attn.k", "transformer.h.{}.attn.c_attn"},   {"attn.v", "transformer.h.{}.attn.c_attn"},
-      {"attn.out", "transformer.h.{}.attn.c_proj"}, {"mlp_norm", "transformer.h.{}.ln_2"},
-      {"mlp.up", "transformer.h.{}.mlp.c_fc"},      {"mlp.down", "transformer.h.{}.mlp.c_proj"},
-      {"final_norm", "transformer.ln_f"},           {"head", "lm_head"},
-  };
   const Rows own = {
       written("architectures", R"(["GPT2LMHeadModel"])"),
       written("model_type", R"("gpt2")"),
@@ -57,7 +49,18 @@ Family gpt2() {
   return {.model_type = "gpt2",
           .name = "GPT-2",
           .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own}),
-          .modules = kModules,
+          .modules = {{"token_embedding", "transformer.wte"},
+                      {"position_embedding", "transformer.wpe"},
+                      {"attn_norm", "transformer.h.{}.ln_1"},
+                      {"attn.q", "transformer.h.{}.attn.c_attn"},
+                      {"attn.k", "transformer.h.{}.attn.c_attn"},
+                      {"attn.v", "transformer.h.{}.attn.c_attn"},
+                      {"attn.out", "transformer.h.{}.attn.c_proj"},
+                      {"mlp_norm", "transformer.h.{}.ln_2"},
+                      {"mlp.up", "transformer.h.{}.mlp.c_fc"},
+                      {"mlp.down", "transformer.h.{}.mlp.c_proj"},
+                      {"final_norm", "transformer.ln_f"},
+                      {"head", "lm_head"}},
           .biases = StoredBiases::always,
           .stores_in_out = true};
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "spec/hf_keys.h"
 #include "spec/print.h"
 
@@ -286,8 +288,8 @@ std::string layer_types(const Model& m) {
   return "[" + types + "]";
 }
 
-std::span<const ModuleName> llama_modules() {
-  static constexpr ModuleName kModules[] = {
+std::vector<ModuleName> llama_modules(std::initializer_list<ModuleName> changed) {
+  std::vector<ModuleName> modules = {
       {"token_embedding", "model.embed_tokens"},
       {"attn_norm", "model.layers.{}.input_layernorm"},
       {"attn.q", "model.layers.{}.self_attn.q_proj"},
@@ -307,7 +309,9 @@ std::span<const ModuleName> llama_modules() {
       {"attn_output_norm", "model.layers.{}.attn_output_norm"},
       {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},
   };
-  return kModules;
+  for (const ModuleName& change : changed)
+    std::ranges::find(modules, change.ours, &ModuleName::ours)->theirs = change.theirs;
+  return modules;
 }
 
 }  // namespace hydrac::spec

@@ -72,7 +72,8 @@ Rows switched_window_rows();
 // Read as those, but no model on its way out has a window.
 Rows no_window_rows();
 
-std::span<const ModuleName> llama_modules();
+// Llama's names of modules, but for those of `changed`.
+std::vector<ModuleName> llama_modules(std::initializer_list<ModuleName> changed = {});
 
 // layer_types as JSON.
 std::string layer_types(const Model&);
