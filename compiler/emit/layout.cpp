@@ -97,12 +97,21 @@ void LayoutText::rope() {
   out_.line(fmt::format("layout.rope->cos = place({}, {});", tensor(io.rope_cos), elements));
   out_.line(fmt::format("layout.rope->sin = place({}, {});", tensor(io.rope_sin), elements));
   out_.line("layout.rope->tokens = T;");
-  out_.line("layout.rope->head_dim = D;");
+  const int64_t width = spec::rope_width(m);
+  out_.line(fmt::format("layout.rope->head_dim = {};", width == m.head_dim ? "D" : std::to_string(width)));
   out_.line(fmt::format("layout.rope->theta = {};", number_text(m.rope_theta)));
+  if (m.rope_local_theta > 0)
+    out_.line(fmt::format("layout.rope->local_theta = {};", number_text(m.rope_local_theta)));
+  if (m.no_rope_pattern > 0) out_.line("layout.rope->has_still = true;");
   if (s.factor != 1) {
-    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor),
+    std::string kind;
+    if (s.rope_type != spec::RopeType::llama3)
+      kind = fmt::format(", RopeScaling::Kind::{}, {}, {}, {}, {}", spec::to_string(s.rope_type),
+                         number_text(s.attention_factor), number_text(s.beta_fast), number_text(s.beta_slow),
+                         s.truncate);
+    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}{}}};", number_text(s.factor),
                           number_text(s.low_freq_factor), number_text(s.high_freq_factor),
-                          s.original_max_position_embeddings));
+                          s.original_max_position_embeddings, kind));
   }
   out_.line("");
 }

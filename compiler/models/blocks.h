@@ -122,7 +122,7 @@ Use sum_of_ranks(ops::RegionBuilder&, const Build&, Use x, const std::string& na
 Use norm(ops::RegionBuilder&, const Build&, Use x, ir::Slot slot, const NormParameters&,
          const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
-// A branch's output on its way to the stream: its norm, where the model has one, and dropout.
+// A branch's output on its way to the stream: its norm and factor, where the model has them, and dropout.
 Use branch_output(ops::RegionBuilder&, const Build&, Use x, const NormParameters&, Site site,
                   const std::string& name);
 
@@ -133,7 +133,8 @@ Use attention_block(ops::RegionBuilder&, const Build&,
 Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 // The stream x [B,T,C] after attention -> after the mlp's passes, which goes into the stream's use `next`.
 Use add_recursions(ops::RegionBuilder&, const Build&, Use x, Use next);
-Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
+// Logits or predictions. `into`: an existing use for them, or none.
+Use head(ops::RegionBuilder&, const Build&, Use hidden, Use into = {});
 // Hidden states [..,T,C] of `segments` [..,T] are added to results.reply_embeddings, whose distances follow.
 void add_distances(ops::RegionBuilder&, const Model&, Use segments, Use hidden);
 Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);

@@ -20,10 +20,7 @@ Family gpt2() {
            [](const Spec& s, const FamilyRow&) {
              return s.model.num_key_value_heads == s.model.num_attention_heads;
            }),
-      rule("model.head_dim", "hidden_size / num_attention_heads",
-           [](const Spec& s, const FamilyRow&) {
-             return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
-           }),
+      heads_fill_width(),
       only("model.sliding_window", "0"),
       needed("vocab_size", "model.vocab_size"),
       needed("n_positions", "model.max_position_embeddings"),

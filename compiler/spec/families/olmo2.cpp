@@ -15,7 +15,7 @@ Family olmo2() {
   };
   return {.model_type = "olmo2",
           .name = "OLMo 2",
-          .rows = joined({plain_rows(), plain_stream_rows(),
+          .rows = joined({plain_rows(), plain_stream_rows(), same_rope_rows(),
                           rope_rows({.model_type = R"("olmo2")",
                                      .architectures = R"(["Olmo2ForCausalLM"])",
                                      .key_value_heads = "",

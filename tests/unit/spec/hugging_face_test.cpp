@@ -26,7 +26,7 @@ std::string_view family_of_model(const std::string& keys, const std::string& tok
   return family == nullptr ? "" : family->model_type;
 }
 
-TEST(HuggingFace, KnowsTheSevenFamilies) {
+TEST(HuggingFace, KnowsEveryFamily) {
   for (const char* keys :
        {"position: learned, hidden_act: gelu_tanh",
         "position: learned, hidden_act: gelu, tie_word_embeddings: false",
@@ -45,8 +45,8 @@ TEST(HuggingFace, KnowsTheSevenFamilies) {
   EXPECT_EQ(family_of_model("qk_norm: true, " + qwen2), "qwen3");
   EXPECT_EQ(family_of_model("sliding_window: 4"), "mistral");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection"), "olmo2");
-  EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, scale_embedding: true"), "gemma2");
-  EXPECT_EQ(family_of_model("norm_offset: 1, scale_embedding: true, hidden_act: geglu_tanh"), "gemma");
+  EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, embedding_scale: 11.3137085"), "gemma2");
+  EXPECT_EQ(family_of_model("norm_offset: 1, embedding_scale: 11.3137085, hidden_act: geglu_tanh"), "gemma");
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -63,6 +63,14 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, rope_scaling: {factor: 3, low_freq_factor: "
       "2, "
       "high_freq_factor: 5, original_max_position_embeddings: 50}";
+  const std::string linear =
+      "num_key_value_heads: 1, hidden_act: geglu_tanh, rope_theta: 77, rope_scaling: {rope_type: linear, "
+      "factor: 3}";
+  const std::string yarn =
+      "num_key_value_heads: 1, hidden_act: swiglu, rope_theta: 77, rope_scaling: {rope_type: yarn, factor: "
+      "3, "
+      "attention_factor: 1.5, beta_fast: 9, beta_slow: 2, truncate: false, original_max_position_embeddings: "
+      "50}";
   const std::string window = ", sliding_window: 7", alternating = window + ", sliding_window_pattern: 2";
   const std::pair<const char*, std::string> models[] = {
       {"gpt2", "norm: layernorm, position: learned, hidden_act: relu2, dropout: 0.5"},
@@ -72,12 +80,12 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"qwen3", rope + alternating + ", qk_norm: true, attention_bias: true"},
       {"olmo2",
        rope + ", norm_placement: output, qk_norm: true, qk_norm_scope: projection, attention_bias: true"},
-      {"gemma", rope + ", norm_offset: 1, scale_embedding: true, attention_bias: true"},
+      {"gemma", rope + ", norm_offset: 1, embedding_scale: 13.856406460551018, attention_bias: true"},
       {"arcee", rope_without_gate + ", attention_bias: true, mlp_bias: true"},
-      {"gemma2",
-       rope + alternating +
-           ", norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 9, "
-           "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
+      {"gemma2", rope + alternating +
+                     ", norm_placement: both, norm_offset: 1, embedding_scale: 13.856406460551018, "
+                     "attention_scale: 0.3333333333333333, "
+                     "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
@@ -141,23 +149,18 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {gpt2 + "hidden_act: gelu, head_dim: 48", "model.head_dim"},
       {"position: learned", "model.position"},
       {"position: none", "model.position"},
-      {"hidden_act: relu2, rope_interleave: true", "model.rope_interleave"},
       {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"attention_kind: ccgqa", "model.attention_kind"},
       {"mor: {recursions: 2}", "model.mor.recursions"},
-      {"rope_interleave: true", "model.rope_interleave"},
-      {"num_attention_heads: 3, head_dim: 24, attention_bias: true", "model.num_attention_heads"},
-      {"num_attention_heads: 3, head_dim: 24, attention_bias: true, attention_output_bias: false",
-       "data.tokenizer"},
-      {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
+      {"sliding_window: 4, attention_bias: true, attention_output_bias: false", "data.tokenizer"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
       {"norm_placement: output", "model.qk_norm"},
       {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
-      {"norm_placement: both, norm_offset: 1", "model.scale_embedding"},
+      {"norm_placement: both, norm_offset: 1", "model.embedding_scale"},
       {"qk_norm: true, qk_norm_scope: projection", "model.qk_norm_scope"},
-      {"scale_embedding: true", "model.scale_embedding"},
+      {"embedding_scale: 2, norm_offset: 1", "model.embedding_scale"},
       {"norm_offset: 0.5", "model.norm_offset"},
-      {"query_pre_attn_scalar: 5", "model.query_pre_attn_scalar"},
+      {"attention_scale: 5, norm_placement: output, qk_norm: true", "model.attention_scale"},
       {"attention_softcap: 5", "model.attention_softcap"},
   };
   for (const auto& [keys, key] : cases) {
