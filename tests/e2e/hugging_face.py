@@ -112,6 +112,8 @@ CASES = {
     "arcee-biases": ("arcee", {**ARCEE, **ALL_BIASES, "hidden_act": "gelu"}, "byte"),
     "gemma2-tied": ("gemma2", {**GEMMA2, **WINDOWS, "attention_softcap": 20, "logit_softcap": 10}, "prepared"),
     "gemma2-untied": ("gemma2", {**GEMMA2, **UNTIED, **WIDE_HEADS, "attention_scale": 0.25, "attention_bias": True}, "byte"),
+    "granite-tied": ("granite", GRANITE, "prepared"),
+    "granite-untied": ("granite", {**GRANITE, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -154,6 +156,11 @@ PUBLISHED = {
                                         "attn_logit_softcapping": None, "final_logit_softcapping": None,
                                         "sliding_window": 7, "layer_types": ["sliding_attention"] * 2},
                              torch.bfloat16, None),
+    "from-granite": ("granite", {**SMALL, **ODD, "embedding_multiplier": 3.5, "attention_multiplier": 0.3, "residual_multiplier": 0.22,
+                                 "logits_scaling": 7.0}, torch.float32, None),
+    "from-granite-tied": ("granite", {**SMALL, **SEVENS, "embedding_multiplier": 12.0, "attention_multiplier": 0.25,
+                                      "residual_multiplier": 0.5, "logits_scaling": 2.0, "attention_bias": True, "mlp_bias": True,
+                                      "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -172,6 +179,7 @@ ADAPTERS = {
     "lora-gemma": ("from-gemma", {"r": 4}),
     "lora-arcee": ("from-arcee", {"r": 4}),
     "lora-gemma2": ("from-gemma2", {"r": 4}),
+    "lora-granite": ("from-granite", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

@@ -14,6 +14,7 @@ Family olmo2();
 Family gemma();
 Family gemma2();
 Family arcee();
+Family granite();
 Family own_models();
 
 }  // namespace hydrac::spec
