@@ -114,6 +114,8 @@ CASES = {
     "gemma2-untied": ("gemma2", {**GEMMA2, **UNTIED, **WIDE_HEADS, "attention_scale": 0.25, "attention_bias": True}, "byte"),
     "granite-tied": ("granite", GRANITE, "prepared"),
     "granite-untied": ("granite", {**GRANITE, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
+    "smollm3-tied": ("smollm3", {**SMOLLM3, **ROPE_SCALING, "num_hidden_layers": 3}, "prepared"),
+    "smollm3-untied": ("smollm3", {**SMOLLM3, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -161,6 +163,9 @@ PUBLISHED = {
     "from-granite-tied": ("granite", {**SMALL, **SEVENS, "embedding_multiplier": 12.0, "attention_multiplier": 0.25,
                                       "residual_multiplier": 0.5, "logits_scaling": 2.0, "attention_bias": True, "mlp_bias": True,
                                       "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-smollm3": ("smollm3", {**SMALL, **ODD, **TOKENS, "no_rope_layer_interval": 2}, torch.float32, None),
+    "from-smollm3-untied": ("smollm3", {**SMALL, **SEVENS, **TOKENS, "no_rope_layers": [1, 0, 1, 0], "num_hidden_layers": 4, "attention_bias": True,
+                                        "mlp_bias": True, "tie_word_embeddings": False}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -180,6 +185,7 @@ ADAPTERS = {
     "lora-arcee": ("from-arcee", {"r": 4}),
     "lora-gemma2": ("from-gemma2", {"r": 4}),
     "lora-granite": ("from-granite", {"r": 4}),
+    "lora-smollm3": ("from-smollm3", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

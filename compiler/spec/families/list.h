@@ -15,6 +15,7 @@ Family gemma();
 Family gemma2();
 Family arcee();
 Family granite();
+Family smollm3();
 Family own_models();
 
 }  // namespace hydrac::spec

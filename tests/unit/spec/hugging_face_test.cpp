@@ -49,6 +49,7 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("norm_offset: 1, embedding_scale: 11.3137085, hidden_act: geglu_tanh"), "gemma");
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
   EXPECT_EQ(family_of_model("residual_scale: 0.22"), "granite");
+  EXPECT_EQ(family_of_model("no_rope_pattern: 4"), "smollm3");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -90,6 +91,7 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
                      "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
       {"granite", rope + ", embedding_scale: 3.5, attention_scale: 0.0625, residual_scale: 0.22, "
                          "logit_scale: 0.125, attention_bias: true, mlp_bias: true"},
+      {"smollm3", rope + ", no_rope_pattern: 2, attention_bias: true, mlp_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
