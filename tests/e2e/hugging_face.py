@@ -116,6 +116,9 @@ CASES = {
     "granite-untied": ("granite", {**GRANITE, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
     "smollm3-tied": ("smollm3", {**SMOLLM3, **ROPE_SCALING, "num_hidden_layers": 3}, "prepared"),
     "smollm3-untied": ("smollm3", {**SMOLLM3, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
+    "olmo3-untied": ("olmo3", {**OLMO2, **UNTIED, **WINDOWS}, "prepared"),
+    "olmo3-yarn": ("olmo3", {**OLMO2, **WINDOWS, **WIDE_HEADS, "rope_theta": 77, "rope_local_theta": 55, "rope_scaling": YARN,
+                             "attention_bias": True}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -166,6 +169,11 @@ PUBLISHED = {
     "from-smollm3": ("smollm3", {**SMALL, **ODD, **TOKENS, "no_rope_layer_interval": 2}, torch.float32, None),
     "from-smollm3-untied": ("smollm3", {**SMALL, **SEVENS, **TOKENS, "no_rope_layers": [1, 0, 1, 0], "num_hidden_layers": 4, "attention_bias": True,
                                         "mlp_bias": True, "tie_word_embeddings": False}, torch.bfloat16, None),
+    "from-olmo3": ("olmo3", {**SMALL, **ODD, "num_hidden_layers": 4, "sliding_window": 5}, torch.float32, None),
+    "from-olmo3-yarn": ("olmo3", {**SMALL, **SEVENS, "sliding_window": 7, "layer_types": ["sliding_attention", "full_attention"],
+                                  "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16,
+                                                   "beta_fast": 8, "beta_slow": 2, "attention_factor": 1.5},
+                                  "attention_bias": True, "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -186,6 +194,7 @@ ADAPTERS = {
     "lora-gemma2": ("from-gemma2", {"r": 4}),
     "lora-granite": ("from-granite", {"r": 4}),
     "lora-smollm3": ("from-smollm3", {"r": 4}),
+    "lora-olmo3": ("from-olmo3", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

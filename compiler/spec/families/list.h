@@ -16,6 +16,7 @@ Family gemma2();
 Family arcee();
 Family granite();
 Family smollm3();
+Family olmo3();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -41,6 +41,7 @@ TEST(HuggingFace, KnowsEveryFamily) {
   const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
   EXPECT_EQ(family_of_model(qwen2, kQwen2Tokenizer), "qwen2");
   EXPECT_EQ(family_of_model(qwen2 + ", head_dim: 48", kQwen2Tokenizer), "qwen2");
+  const std::string windows = "sliding_window: 4, sliding_window_pattern: 2";
   EXPECT_EQ(family_of_model("qk_norm: true"), "qwen3");
   EXPECT_EQ(family_of_model("qk_norm: true, " + qwen2), "qwen3");
   EXPECT_EQ(family_of_model("sliding_window: 4"), "mistral");
@@ -50,6 +51,8 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
   EXPECT_EQ(family_of_model("residual_scale: 0.22"), "granite");
   EXPECT_EQ(family_of_model("no_rope_pattern: 4"), "smollm3");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection, " + windows),
+            "olmo3");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -92,6 +95,9 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"granite", rope + ", embedding_scale: 3.5, attention_scale: 0.0625, residual_scale: 0.22, "
                          "logit_scale: 0.125, attention_bias: true, mlp_bias: true"},
       {"smollm3", rope + ", no_rope_pattern: 2, attention_bias: true, mlp_bias: true"},
+      {"olmo3", yarn + alternating +
+                    ", rope_local_theta: 55, norm_placement: output, qk_norm: true, "
+                    "qk_norm_scope: projection, attention_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
