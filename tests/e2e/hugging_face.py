@@ -119,6 +119,8 @@ CASES = {
     "olmo3-untied": ("olmo3", {**OLMO2, **UNTIED, **WINDOWS}, "prepared"),
     "olmo3-yarn": ("olmo3", {**OLMO2, **WINDOWS, **WIDE_HEADS, "rope_theta": 77, "rope_local_theta": 55, "rope_scaling": YARN,
                              "attention_bias": True}, "byte"),
+    "exaone4-tied": ("exaone4", {**EXAONE4, **ROPE_SCALING}, "prepared"),
+    "exaone4-hybrid": ("exaone4", {**EXAONE4, **UNTIED, **WINDOWS, **WIDE_HEADS, "no_rope_pattern": 2}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -174,6 +176,9 @@ PUBLISHED = {
                                   "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16,
                                                    "beta_fast": 8, "beta_slow": 2, "attention_factor": 1.5},
                                   "attention_bias": True, "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-exaone4": ("exaone4", {**SMALL, **ODD, "num_hidden_layers": 4, "sliding_window": 5}, torch.float32, None),
+    "from-exaone4-global": ("exaone4", {**SMALL, **SEVENS, "sliding_window": None, "layer_types": ["full_attention"] * 2,
+                                        "rope_scaling": LLAMA3_ROPE, "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -195,6 +200,7 @@ ADAPTERS = {
     "lora-granite": ("from-granite", {"r": 4}),
     "lora-smollm3": ("from-smollm3", {"r": 4}),
     "lora-olmo3": ("from-olmo3", {"r": 4}),
+    "lora-exaone4": ("from-exaone4", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

@@ -17,6 +17,7 @@ Family arcee();
 Family granite();
 Family smollm3();
 Family olmo3();
+Family exaone4();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -53,6 +53,9 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("no_rope_pattern: 4"), "smollm3");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection, " + windows),
             "olmo3");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true"), "exaone4");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, no_rope_pattern: 2, " + windows),
+            "exaone4");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -98,6 +101,7 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"olmo3", yarn + alternating +
                     ", rope_local_theta: 55, norm_placement: output, qk_norm: true, "
                     "qk_norm_scope: projection, attention_bias: true"},
+      {"exaone4", rope + alternating + ", no_rope_pattern: 2, norm_placement: output, qk_norm: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
@@ -167,7 +171,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"sliding_window: 4, attention_bias: true, attention_output_bias: false", "data.tokenizer"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
       {"norm_placement: output", "model.qk_norm"},
-      {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
+      {"norm_placement: output, qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"norm_placement: both, norm_offset: 1", "model.embedding_scale"},
       {"qk_norm: true, qk_norm_scope: projection", "model.qk_norm_scope"},
       {"embedding_scale: 2, norm_offset: 1", "model.embedding_scale"},
