@@ -121,6 +121,8 @@ CASES = {
                              "attention_bias": True}, "byte"),
     "exaone4-tied": ("exaone4", {**EXAONE4, **ROPE_SCALING}, "prepared"),
     "exaone4-hybrid": ("exaone4", {**EXAONE4, **UNTIED, **WINDOWS, **WIDE_HEADS, "no_rope_pattern": 2}, "byte"),
+    "ministral": ("ministral", {**LLAMA, **WINDOWS, **WIDE_HEADS, "num_hidden_layers": 3}, "prepared"),
+    "ministral-untied": ("ministral", {**LLAMA, **WINDOWS, **UNTIED, **ROPE_SCALING}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -179,6 +181,10 @@ PUBLISHED = {
     "from-exaone4": ("exaone4", {**SMALL, **ODD, "num_hidden_layers": 4, "sliding_window": 5}, torch.float32, None),
     "from-exaone4-global": ("exaone4", {**SMALL, **SEVENS, "sliding_window": None, "layer_types": ["full_attention"] * 2,
                                         "rope_scaling": LLAMA3_ROPE, "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-ministral": ("ministral", {**SMALL, **ODD, "head_dim": 24, "sliding_window": 5, "layer_types": ["sliding_attention", "sliding_attention",
+                                                                                          "full_attention"]}, torch.float32, None),
+    "from-ministral-tied": ("ministral", {**SMALL, **SEVENS, "head_dim": 16, "sliding_window": 7, "tie_word_embeddings": True},
+                            torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -201,6 +207,7 @@ ADAPTERS = {
     "lora-smollm3": ("from-smollm3", {"r": 4}),
     "lora-olmo3": ("from-olmo3", {"r": 4}),
     "lora-exaone4": ("from-exaone4", {"r": 4}),
+    "lora-ministral": ("from-ministral", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

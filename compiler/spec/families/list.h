@@ -18,6 +18,7 @@ Family granite();
 Family smollm3();
 Family olmo3();
 Family exaone4();
+Family ministral();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -51,6 +51,7 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
   EXPECT_EQ(family_of_model("residual_scale: 0.22"), "granite");
   EXPECT_EQ(family_of_model("no_rope_pattern: 4"), "smollm3");
+  EXPECT_EQ(family_of_model("sliding_window: 4, sliding_window_pattern: 2"), "ministral");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection, " + windows),
             "olmo3");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true"), "exaone4");
@@ -102,6 +103,7 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
                     ", rope_local_theta: 55, norm_placement: output, qk_norm: true, "
                     "qk_norm_scope: projection, attention_bias: true"},
       {"exaone4", rope + alternating + ", no_rope_pattern: 2, norm_placement: output, qk_norm: true"},
+      {"ministral", rope + alternating},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
