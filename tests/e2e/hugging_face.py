@@ -123,6 +123,10 @@ CASES = {
     "exaone4-hybrid": ("exaone4", {**EXAONE4, **UNTIED, **WINDOWS, **WIDE_HEADS, "no_rope_pattern": 2}, "byte"),
     "ministral": ("ministral", {**LLAMA, **WINDOWS, **WIDE_HEADS, "num_hidden_layers": 3}, "prepared"),
     "ministral-untied": ("ministral", {**LLAMA, **WINDOWS, **UNTIED, **ROPE_SCALING}, "byte"),
+    "gemma3-tied": ("gemma3_text", {**GEMMA3, **WINDOWS, "rope_local_theta": 99, "num_hidden_layers": 3,
+                                    "rope_scaling": {"rope_type": "linear", "factor": 8}}, "prepared"),
+    "gemma3-untied": ("gemma3_text", {**GEMMA3, **UNTIED, **WIDE_HEADS, "attention_scale": 0.25, "attention_bias": True,
+                                      "logit_softcap": 10}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -185,6 +189,12 @@ PUBLISHED = {
                                                                                           "full_attention"]}, torch.float32, None),
     "from-ministral-tied": ("ministral", {**SMALL, **SEVENS, "head_dim": 16, "sliding_window": 7, "tie_word_embeddings": True},
                             torch.bfloat16, None),
+    "from-gemma3": ("gemma3_text", {**SMALL, **ODD, "num_hidden_layers": 6, "head_dim": 24, "sliding_window": 5,
+                                    "query_pre_attn_scalar": 10, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+                    torch.float32, None),
+    "from-gemma3-untied": ("gemma3_text", {**SMALL, **SEVENS, "head_dim": 16, "attention_bias": True, "tie_word_embeddings": False,
+                                           "final_logit_softcapping": 20.0, "sliding_window": 7,
+                                           "layer_types": ["sliding_attention", "full_attention"]}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -208,6 +218,7 @@ ADAPTERS = {
     "lora-olmo3": ("from-olmo3", {"r": 4}),
     "lora-exaone4": ("from-exaone4", {"r": 4}),
     "lora-ministral": ("from-ministral", {"r": 4}),
+    "lora-gemma3": ("from-gemma3", {"r": 4}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

@@ -19,6 +19,7 @@ Family smollm3();
 Family olmo3();
 Family exaone4();
 Family ministral();
+Family gemma3();
 Family own_models();
 
 }  // namespace hydrac::spec

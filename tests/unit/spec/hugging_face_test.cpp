@@ -57,6 +57,9 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true"), "exaone4");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, no_rope_pattern: 2, " + windows),
             "exaone4");
+  EXPECT_EQ(
+      family_of_model("norm_placement: both, norm_offset: 1, embedding_scale: 11.3137085, qk_norm: true"),
+      "gemma3_text");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -104,6 +107,11 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
                     "qk_norm_scope: projection, attention_bias: true"},
       {"exaone4", rope + alternating + ", no_rope_pattern: 2, norm_placement: output, qk_norm: true"},
       {"ministral", rope + alternating},
+      {"gemma3_text",
+       linear + alternating +
+           ", rope_local_theta: 99, norm_placement: both, norm_offset: 1, embedding_scale: "
+           "13.856406460551018, "
+           "attention_scale: 0.3333333333333333, qk_norm: true, logit_softcap: 4, attention_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
