@@ -127,6 +127,8 @@ CASES = {
                                     "rope_scaling": {"rope_type": "linear", "factor": 8}}, "prepared"),
     "gemma3-untied": ("gemma3_text", {**GEMMA3, **UNTIED, **WIDE_HEADS, "attention_scale": 0.25, "attention_bias": True,
                                       "logit_softcap": 10}, "byte"),
+    "phi3-untied": ("phi3", {**PHI3, **UNTIED, "sliding_window": 5}, "prepared"),
+    "phi3-tied": ("phi3", {**PHI3, **WIDE_HEADS}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -195,6 +197,9 @@ PUBLISHED = {
     "from-gemma3-untied": ("gemma3_text", {**SMALL, **SEVENS, "head_dim": 16, "attention_bias": True, "tie_word_embeddings": False,
                                            "final_logit_softcapping": 20.0, "sliding_window": 7,
                                            "layer_types": ["sliding_attention", "full_attention"]}, torch.bfloat16, None),
+    "from-phi3": ("phi3", {**SMALL, **ODD, **TOKENS}, torch.float32, None),
+    "from-phi4": ("phi3", {**SMALL, **SEVENS, **TOKENS, "hidden_size": 112, "partial_rotary_factor": 0.75, "sliding_window": 7,
+                           "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -219,6 +224,8 @@ ADAPTERS = {
     "lora-exaone4": ("from-exaone4", {"r": 4}),
     "lora-ministral": ("from-ministral", {"r": 4}),
     "lora-gemma3": ("from-gemma3", {"r": 4}),
+    "lora-phi3": ("from-phi3", {"r": 4}),
+    "lora-phi4": ("from-phi4", {"r": 3, "target_modules": ["qkv_proj", "down_proj"]}),
 }
 
 # Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig, keys that are left out of its file)

@@ -20,6 +20,7 @@ Family olmo3();
 Family exaone4();
 Family ministral();
 Family gemma3();
+Family phi3();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -60,6 +60,8 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(
       family_of_model("norm_placement: both, norm_offset: 1, embedding_scale: 11.3137085, qk_norm: true"),
       "gemma3_text");
+  EXPECT_EQ(family_of_model("partial_rotary_factor: 0.75"), "phi3");
+  EXPECT_EQ(family_of_model("packed_weights: qkv_gate_up"), "phi3");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -112,6 +114,10 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
            ", rope_local_theta: 99, norm_placement: both, norm_offset: 1, embedding_scale: "
            "13.856406460551018, "
            "attention_scale: 0.3333333333333333, qk_norm: true, logit_softcap: 4, attention_bias: true"},
+      {"phi3",
+       "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, packed_weights: qkv_gate_up, "
+       "partial_rotary_factor: 0.75" +
+           window},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
