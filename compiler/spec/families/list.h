@@ -21,6 +21,7 @@ Family exaone4();
 Family ministral();
 Family gemma3();
 Family phi3();
+Family stablelm();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -62,6 +62,7 @@ TEST(HuggingFace, KnowsEveryFamily) {
       "gemma3_text");
   EXPECT_EQ(family_of_model("partial_rotary_factor: 0.75"), "phi3");
   EXPECT_EQ(family_of_model("packed_weights: qkv_gate_up"), "phi3");
+  EXPECT_EQ(family_of_model("norm: layernorm, hidden_act: swiglu, attention_bias: false"), "stablelm");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -118,6 +119,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
        "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, packed_weights: qkv_gate_up, "
        "partial_rotary_factor: 0.75" +
            window},
+      {"stablelm", rope + ", norm: layernorm, partial_rotary_factor: 0.75, attention_bias: true, "
+                          "attention_output_bias: false"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
@@ -174,7 +177,7 @@ TEST(HuggingFace, RulesAreThoseOfTheDocumentation) {
 TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
   const std::string gpt2 = "norm: layernorm, position: learned, ";
   const std::pair<std::string, const char*> cases[] = {
-      {"norm: layernorm, hidden_act: gelu", "model.position"},
+      {"norm: layernorm, hidden_act: gelu", "model.hidden_act"},
       {gpt2 + "hidden_act: swiglu", "model.hidden_act"},
       {gpt2 + "hidden_act: gelu, qk_norm: true", "model.qk_norm"},
       {gpt2 + "hidden_act: gelu, num_key_value_heads: 2", "model.num_key_value_heads"},
