@@ -22,6 +22,7 @@ Family ministral();
 Family gemma3();
 Family phi3();
 Family stablelm();
+Family helium();
 Family own_models();
 
 }  // namespace hydrac::spec

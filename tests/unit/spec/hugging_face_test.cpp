@@ -63,6 +63,7 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("partial_rotary_factor: 0.75"), "phi3");
   EXPECT_EQ(family_of_model("packed_weights: qkv_gate_up"), "phi3");
   EXPECT_EQ(family_of_model("norm: layernorm, hidden_act: swiglu, attention_bias: false"), "stablelm");
+  EXPECT_EQ(family_of_model("rope_interleave: true"), "helium");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -121,6 +122,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
            window},
       {"stablelm", rope + ", norm: layernorm, partial_rotary_factor: 0.75, attention_bias: true, "
                           "attention_output_bias: false"},
+      {"helium",
+       rope + ", rope_interleave: true, attention_bias: true, attention_output_bias: false, mlp_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
