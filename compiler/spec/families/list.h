@@ -23,6 +23,8 @@ Family gemma3();
 Family phi3();
 Family stablelm();
 Family helium();
+Family glm();
+Family glm4();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -64,6 +64,8 @@ TEST(HuggingFace, KnowsEveryFamily) {
   EXPECT_EQ(family_of_model("packed_weights: qkv_gate_up"), "phi3");
   EXPECT_EQ(family_of_model("norm: layernorm, hidden_act: swiglu, attention_bias: false"), "stablelm");
   EXPECT_EQ(family_of_model("rope_interleave: true"), "helium");
+  EXPECT_EQ(family_of_model("rope_interleave: true, partial_rotary_factor: 0.5"), "glm");
+  EXPECT_EQ(family_of_model("rope_interleave: true, norm_placement: both"), "glm4");
   EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   for (const char* refused : {"num_attention_heads: 3, head_dim: 24", "initializer_range: 1.5"})
     EXPECT_EQ(family_of_model(refused), "mistral") << "LlamaConfig refuses it";
@@ -124,6 +126,11 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
                           "attention_output_bias: false"},
       {"helium",
        rope + ", rope_interleave: true, attention_bias: true, attention_output_bias: false, mlp_bias: true"},
+      {"glm", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
+                     "attention_bias: false"},
+      {"glm4", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
+                      "norm_placement: both, "
+                      "attention_bias: true, attention_output_bias: false"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
