@@ -250,6 +250,11 @@ const std::vector<Verb>& verbs() {
        "what a key, or a section's keys, take and mean; without: all of them, as Markdown",
        {},
        keys_verb},
+      {"models",
+       "",
+       "the families of models that model.from reads, and what each can do, as Markdown",
+       {},
+       models_verb},
   };
   return table;
 }
