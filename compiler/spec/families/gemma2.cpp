@@ -4,18 +4,6 @@
 #include "spec/families/rows.h"
 
 namespace hydrac::spec {
-namespace {
-
-// Gemma2Config needs a window where no layer has it, too.
-FamilyRow window_anyway() {
-  return {
-      .theirs = "sliding_window", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
-        const Model& m = spec.model;
-        return std::to_string(m.sliding_window > 0 ? m.sliding_window : m.max_position_embeddings);
-      }};
-}
-
-}  // namespace
 
 Family gemma2() {
   const Rows own = {

@@ -34,6 +34,7 @@ Family gemma3() {
                           {root_of_width()},
                           own,
                           window_rows("4096", "6"),
+                          {window_anyway()},
                           local_rope_rows("10000"),
                           no_token_rows()}),
           .modules = gemma2().modules,

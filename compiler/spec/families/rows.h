@@ -101,6 +101,8 @@ Rows last_rows();
 Rows window_rows(std::string_view if_absent, std::string_view period_if_absent);
 // The first of these rows.
 FamilyRow window_row(std::string_view if_absent);
+// Behind these rows, for families whose configurations need a window where no layer has it, too.
+FamilyRow window_anyway();
 // A sliding window with the keys of Qwen, which must switch it on; on the way out in the layers of
 // sliding_window_pattern.
 Rows switched_window_rows();

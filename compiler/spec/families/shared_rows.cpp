@@ -190,6 +190,14 @@ Rows window_rows(std::string_view if_absent, std::string_view period_if_absent) 
           {"layer_types", "model.sliding_window_pattern", period_if_absent, read, write}};
 }
 
+FamilyRow window_anyway() {
+  return {
+      .theirs = "sliding_window", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
+        const Model& m = spec.model;
+        return std::to_string(m.sliding_window > 0 ? m.sliding_window : m.max_position_embeddings);
+      }};
+}
+
 bool has_alike_windows(const Spec& spec, const FamilyRow&) {
   return spec.model.sliding_window == 0 || spec.model.sliding_window_pattern == 0;
 }
