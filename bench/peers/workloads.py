@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
@@ -132,7 +133,7 @@ SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "specs/schema.json"
 # Keys, and whole sections, that may have any value: a step's work does not depend on them, or the mode decides instead.
 FREE = """
 name target extends data optimizations parallel sample profile tune output
-model.from model.weights model.num_features model.num_labels model.sliding_window_pattern
+model.from model.weights model.num_features model.num_labels model.sliding_window_pattern model.packed_weights
 train.max_steps train.epochs train.global_batch_size train.global_batch_tokens train.lr_scheduler train.seed train.cpu_affinity
 train.optimizer.learning_rate train.optimizer.betas train.optimizer.eps train.optimizer.weight_decay train.optimizer.momentum
 train.eval_steps train.eval_batches train.save_steps train.save_minutes train.save_best train.save_total_limit train.log_steps
@@ -142,7 +143,7 @@ adapter.weights adapter.alpha objective.prompt_tokens objective.seed objective.e
 # The one value of keys that the schema has no default for, and of a key in a free section; or what it is of a spec.
 NEEDED = {
     "model.head": "language_model",
-    "model.query_pre_attn_scalar": lambda spec: spec["model"]["head_dim"],
+    "model.attention_scale": lambda spec: 1 / math.sqrt(spec["model"]["head_dim"]),
     "data.document_mask": False,
     "train.gradient_accumulation_steps": 1,
     "train.loss": "cross_entropy",

@@ -1,5 +1,5 @@
-// `hydrac completion SHELL` prints a script for the shell, which asks `hydrac completion words` what may stand
-// at the cursor: verbs, a verb's options, keys of the spec, values of a key.
+// `hydrac completion SHELL` prints a script for the shell, which asks `hydrac completion words` what may
+// stand at the cursor: verbs, a verb's options, keys of the spec, values of a key.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,10 +117,10 @@ int completion_verb(const Arguments& arguments) {
     fmt::print("{}", shell == "bash" ? kBash : shell == "zsh" ? kZsh : kFish);
     return kFine;
   }
-  if (shell != "words")
-    throw runtime::InputError("completion takes a shell: bash, zsh or fish");
+  if (shell != "words") throw runtime::InputError("completion takes a shell: bash, zsh or fish");
   const std::string word = arguments.value("--word").value_or("");
-  for (const std::string& candidate : candidates({arguments.positional.begin() + 1, arguments.positional.end()}, word))
+  for (const std::string& candidate :
+       candidates({arguments.positional.begin() + 1, arguments.positional.end()}, word))
     if (candidate.starts_with(word)) fmt::print("{}\n", candidate);
   return kFine;
 }

@@ -257,6 +257,11 @@ const std::vector<Verb>& verbs() {
        "a script with which a shell completes verbs, options, keys and their values",
        {{"--word", "TEXT", "of `completion words`, which the script calls: the word at the cursor"}},
        completion_verb},
+      {"models",
+       "",
+       "the families of models that model.from reads, and what each can do, as Markdown",
+       {},
+       models_verb},
   };
   return table;
 }

@@ -92,12 +92,22 @@ void LayoutText::rope() {
   place("rope->cos", compiled_.interface.rope_cos);
   place("rope->sin", compiled_.interface.rope_sin);
   set("rope->tokens", layout_.rope->tokens, "T");
-  set("rope->head_dim", layout_.rope->head_dim, "D");
+  set("rope->head_dim", layout_.rope->head_dim,
+      layout_.rope->head_dim == compiled_.spec.model.head_dim ? "D" : "");
   out_.line(fmt::format("layout.rope->theta = {};", number_text(layout_.rope->theta)));
+  if (layout_.rope->local_theta > 0)
+    out_.line(fmt::format("layout.rope->local_theta = {};", number_text(layout_.rope->local_theta)));
+  if (layout_.rope->has_still) out_.line("layout.rope->has_still = true;");
   if (s.factor != 1) {
-    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", number_text(s.factor),
+    std::string kind;
+    using Kind = runtime::RopeScaling::Kind;
+    if (s.kind != Kind::llama3)
+      kind = fmt::format(", RopeScaling::Kind::{}, {}, {}, {}, {}", s.kind == Kind::yarn ? "yarn" : "linear",
+                         number_text(s.attention_factor), number_text(s.beta_fast), number_text(s.beta_slow),
+                         s.truncate);
+    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}{}}};", number_text(s.factor),
                           number_text(s.low_freq_factor), number_text(s.high_freq_factor),
-                          s.original_max_position_embeddings));
+                          s.original_max_position_embeddings, kind));
   }
   out_.line("");
 }

@@ -3,7 +3,6 @@
 #include "models/attention.h"
 
 #include <array>
-#include <cmath>
 
 #include "models/attention_kinds.h"
 
@@ -22,11 +21,26 @@ constexpr std::array kKinds = {
 };
 static_assert(spec::has_a_row_for_each_word(kKinds));
 
-std::optional<ops::RopeScaling> scaling_of(const spec::Model& m) {
+ir::Attributes angles_of(const spec::Model& m) {
   const spec::RopeScaling& s = m.rope_scaling;
-  if (s.factor == 1) return std::nullopt;
-  return ops::RopeScaling{s.factor, s.low_freq_factor, s.high_freq_factor,
-                          static_cast<double>(s.original_max_position_embeddings)};
+  ir::Attributes angles = {{"theta", m.rope_theta}};
+  if (m.rope_local_theta > 0) angles["local_theta"] = m.rope_local_theta;
+  if (s.factor == 1) return angles;
+  angles["factor"] = s.factor;
+  const auto context = static_cast<double>(s.original_max_position_embeddings);
+  if (s.rope_type == spec::RopeType::linear) angles["is_linear"] = true;
+  if (s.rope_type != spec::RopeType::linear) angles["original_max_position_embeddings"] = context;
+  if (s.rope_type == spec::RopeType::llama3) {
+    angles["low_freq_factor"] = s.low_freq_factor;
+    angles["high_freq_factor"] = s.high_freq_factor;
+  }
+  if (s.rope_type == spec::RopeType::yarn) {
+    angles["beta_fast"] = s.beta_fast;
+    angles["beta_slow"] = s.beta_slow;
+    angles["truncate"] = s.truncate;
+    angles["attention_factor"] = s.attention_factor;
+  }
+  return angles;
 }
 
 // A window that hides nothing is none, so that the kernels are those of the causal mask.
@@ -65,8 +79,8 @@ Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string&
   b.enter("rope", "model.position");
   const Interface& io = build.model.interface;
   const auto pairs = m.rope_interleave ? ops::RopePairs::neighbours : ops::RopePairs::halves;
-  return ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m),
-                   pairs, name, build.positions());
+  return ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin),
+                   {pairs, spec::rope_period(m), angles_of(m)}, name, build.positions());
 }
 
 Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
@@ -75,15 +89,14 @@ Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
   const ir::InputPorts& inputs = build.model.graph.inputs;
   b.enter("attn", "optimizations.attention");
   const double dropout = build.trains() ? m.attention_dropout : 0;
-  const double scale = 1 / std::sqrt(static_cast<double>(m.query_pre_attn_scalar));
   const ops::KeyCache cache{build.layer(io.keys), build.layer(io.values), build.fixed(inputs.page_table)};
   if (build.phase == Phase::prefill) ops::cache_append(b, k, v, cache, build.fixed(inputs.prompt_rows));
   if (build.phase == Phase::decode)
     return ops::attention_decode(
         b, q, k, v, cache,
-        build.places_in_cache.value == ir::kNoValue ? build.positions() : build.places_in_cache, scale,
-        rules_of(build), "attn.mixed");
-  return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness_of_rank(),
+        build.places_in_cache.value == ir::kNoValue ? build.positions() : build.places_in_cache,
+        m.attention_scale, rules_of(build), "attn.mixed");
+  return ops::attention(b, q, k, v, m.attention_scale, rules_of(build), dropout, build.randomness_of_rank(),
                         build.site(kAttentionSite), "attn.mixed", build.documents());
 }
 

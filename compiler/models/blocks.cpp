@@ -80,6 +80,10 @@ Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site
 Use branch_output(ops::RegionBuilder& b, const Build& build, Use x, const NormParameters& p, Site site,
                   const std::string& name) {
   if (p.exists()) x = norm(b, build, x, build.of_layer(), p, name + ".normed");
+  if (const double scale = build.model.spec.model.residual_scale; scale != 1) {
+    b.enter("residual", "model.residual_scale");
+    x = ops::scale(b, x, scale, name + ".scaled");
+  }
   b.enter("residual", "model.dropout");
   return residual_dropout(b, build, x, site, name + ".dropped");
 }

@@ -119,7 +119,7 @@ Use whole_rows(ops::RegionBuilder&, const Build&, Use x, bool of_terms, const st
 Use own_rows(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 Use sum_of_ranks(ops::RegionBuilder&, const Build&, Use x, const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
-// A branch's output on its way to the stream: its norm, where the model has one, and dropout.
+// A branch's output on its way to the stream: its norm and factor, where the model has them, and dropout.
 Use branch_output(ops::RegionBuilder&, const Build&, Use x, const NormParameters&, Site site,
                   const std::string& name);
 

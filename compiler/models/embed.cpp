@@ -1,7 +1,5 @@
 #include "models/embed.h"
 
-#include <cmath>
-
 #include "models/blocks.h"
 #include "models/declarer.h"
 #include "runtime/checkpoint/float_formats.h"
@@ -36,14 +34,14 @@ Use look_up(ops::RegionBuilder& b, const Build& build, Use into, const std::stri
   const auto last = [&] {
     if (into.value != ir::kNoValue) b.into(into);
   };
-  if (!spec.model.scale_embedding) last();
-  const Use rows =
-      ops::embedding(b, build.ids(), table, spec.model.scale_embedding ? name + ".unscaled" : name);
-  if (!spec.model.scale_embedding) return rows;
-  auto factor = static_cast<float>(std::sqrt(static_cast<double>(spec.model.hidden_size)));
+  const bool is_scaled = spec.model.embedding_scale != 1;
+  if (!is_scaled) last();
+  const Use rows = ops::embedding(b, build.ids(), table, is_scaled ? name + ".unscaled" : name);
+  if (!is_scaled) return rows;
+  auto factor = static_cast<float>(spec.model.embedding_scale);
   if (spec.optimizations.weights == spec::WeightType::bf16)
     factor = runtime::bf16_to_f32(runtime::f32_to_bf16(factor));
-  b.enter("embedding", "model.scale_embedding");
+  b.enter("embedding", "model.embedding_scale");
   last();
   return ops::scale(b, rows, factor, name);
 }

@@ -16,12 +16,18 @@ HeadParameters declare_head(Declarer& d, const spec::Model& m, int64_t vocab, Va
                    {{d.named("head.weight"), 0, m.vocab_size}}, false, Declarer::Division::vocabulary)};
 }
 
-Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
+Use head(ops::RegionBuilder& b, const Build& build, Use hidden, Use into) {
   const HeadParameters& p = build.model.parameters.head;
   b.enter("head", "model.head");
   const bool has_parts = build.model.spec.model.head == spec::Head::language_model;
   hidden = whole_rows(b, build, hidden, has_parts, "head_input");
+  // The factor of narrow rows is cheaper than the factor of logits.
+  if (const double scale = build.model.spec.model.logit_scale; scale != 1) {
+    b.asked_for_by("model.logit_scale");
+    hidden = ops::scale(b, hidden, scale, "head_input.scaled");
+  }
   b.asked_for_by("model.head");
+  if (into.value != ir::kNoValue) b.into(into);
   return ops::linear(b, hidden, build.fixed(p.weight), optional(build.fixed(p.bias)), "logits",
                      has_parts && !build.divides_stream() ? build.tensor_ranks() : 1);
 }

@@ -10,7 +10,8 @@ struct HeadParameters {
 // `vocab`: rows of the matrix of a language model.
 HeadParameters declare_head(Declarer&, const spec::Model&, int64_t vocab, ValueId token_embedding);
 
-Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
+// Logits or predictions. `into`: an existing use for them, or none.
+Use head(ops::RegionBuilder&, const Build&, Use hidden, Use into = {});
 Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
 
 }  // namespace hydrac::models

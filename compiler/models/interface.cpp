@@ -84,7 +84,9 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   graph.state.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   graph.state.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {
-    const ir::Shape table = {T, {m.head_dim / 2, "D/2"}};
+    const int64_t half = spec::rope_width(m) / 2;
+    const ir::Shape table = {spec::rope_period(m) > 0 ? ir::Dim{2 * T.size, "2" + T.symbol} : T,
+                             {half, 2 * half == m.head_dim ? "D/2" : ""}};
     io.rope_cos = declare(graph, "rope_cos", table, DType::f32, Role::constant);
     io.rope_sin = declare(graph, "rope_sin", table, DType::f32, Role::constant);
   }

@@ -33,8 +33,7 @@ void add_logits(ops::RegionBuilder& b, const Build& build, Use hidden, ValueId i
   b.enter("head", "sample.max_new_tokens");
   const double softcap = build.model.spec.model.logit_softcap;
   const bool has_parts = build.tensor_ranks() > 1;
-  if (softcap == 0 && !has_parts) b.into(build.fixed(into));
-  Use logits = head(b, build, hidden);
+  Use logits = head(b, build, hidden, softcap == 0 && !has_parts ? build.fixed(into) : Use{});
   if (has_parts) logits = whole_logits(b, build, b.exact(logits), softcap == 0 ? into : ir::kNoValue);
   if (softcap == 0) return;
   b.enter("head", "model.logit_softcap");

@@ -54,7 +54,7 @@ inline const runtime::MetricText kAuxiliaryLoss{"aux_loss", "aux", 4};
 // Values outside the network that its functions share, besides the graph's ports.
 struct Interface {
   std::vector<LayerSum> layer_sums;                              // declared as blocks are built
-  ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
+  ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, R/2], or [2T, R/2]: ops::RopeForm
   // With model.mod, i32 [B,T], a slot for each routed layer: the choice of the last micro-batch,
   // ops::TokenChoice.
   ir::ValueId places = ir::kNoValue;

@@ -139,13 +139,18 @@ std::vector<Use> split_flat_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t 
                                 const std::string& scope);
 // and a view of such a one: [B,T,HD] -> [B,T,H,D].
 Use heads_of(RegionBuilder&, Use flat, int64_t head_dim, const std::string& symbol, const std::string& name);
-struct RopeScaling {  // Llama 3's
-  double factor, low_freq_factor, high_freq_factor, original_max_position_embeddings;
+enum class RopePairs { halves, neighbours };  // elements i and i + R/2 turn together, or 2i and 2i + 1
+// `angles`: how the tables were made, for who makes them anew. `period`: of layers, one in so many takes its
+// angles from the tables' second half; 0: the tables have one.
+struct RopeForm {
+  RopePairs pairs = RopePairs::halves;
+  int64_t period = 0;
+  ir::Attributes angles;
 };
-enum class RopePairs { halves, neighbours };  // elements i and i + D/2 turn together, or 2i and 2i + 1
-// Tables cos, sin [T, D/2]. `positions`: as for position_embedding.
-Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>&, RopePairs,
-         const std::string& name, Use positions = {});
+// Tables cos, sin [T, R/2] or [2T, R/2] turn the first R elements of each head. `positions`: as for
+// position_embedding.
+Use rope(RegionBuilder&, Use x, Use cos, Use sin, const RopeForm&, const std::string& name,
+         Use positions = {});
 // x / |x| over the last dimension, times `temperature` [1] where there is one.
 Use l2norm(RegionBuilder&, Use x, Use temperature, const std::string& name);
 // A grouped linear map's matrix: `blocks` [parts*groups*d, d] along the diagonals of [parts*groups*d,

@@ -1,4 +1,4 @@
-// y = x * factor, a number that all elements share: token embeddings of a model with model.scale_embedding.
+// y = x * factor, a number that all elements share: model.embedding_scale, residual_scale and logit_scale.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"

@@ -24,6 +24,12 @@ const Node* rope_of(const ir::Region& region, Use use) {
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
+// True if all layers turn whole heads by the same angles.
+bool is_plain(const ir::Graph& graph, const Node& rope) {
+  return !rope.attributes.contains("period") &&
+         2 * graph.value(rope.inputs[1]).shape[1].size == graph.value(rope.outputs[0]).shape[3].size;
+}
+
 // True if nothing but matmuls writes it, so that rope would be a kernel of its own.
 bool comes_from_matmuls(const ir::Graph& graph, const ir::Region& region, Use use) {
   return std::ranges::all_of(region.nodes, [&](const Node& node) {
@@ -33,7 +39,7 @@ bool comes_from_matmuls(const ir::Graph& graph, const ir::Region& region, Use us
 
 bool can_rotate(const ir::Graph& graph, const ir::Region& region, const Node& decode, const Node& rope) {
   const bool halves = !rope.optional_flag("interleaved");
-  return rope.inputs.size() == 4 && rope.inputs[3] == decode.inputs[3] &&
+  return is_plain(graph, rope) && rope.inputs.size() == 4 && rope.inputs[3] == decode.inputs[3] &&
          (!halves || graph.value(rope.outputs[0]).shape[3].size % (2 * kColumns) == 0) &&
          comes_from_matmuls(graph, region, rope.inputs[0]);
 }

@@ -90,6 +90,30 @@ void check_compressed_attention(Draft& draft) {
                  fmt::format("head_dim {} would fit", next_head_dim(m.head_dim)));
 }
 
+void check_rope(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (m.position != Position::rope) return;
+  if (draft.usable({"model.head_dim", "model.partial_rotary_factor"}) && m.head_dim % 2 == 0 &&
+      (rope_width(m) == 0 || rope_width(m) % 2 != 0))
+    draft.report(Kind::head_dim_odd, {"model.partial_rotary_factor", "model.head_dim"},
+                 fmt::format("rope would turn {} of a head's {} elements, which are no pairs", rope_width(m),
+                             m.head_dim),
+                 "0.5 turns half of them, 1 all");
+  if (!draft.usable({"model.rope_local_theta", "model.no_rope_pattern", "model.sliding_window",
+                     "model.sliding_window_pattern"}) ||
+      m.rope_local_theta == 0)
+    return;
+  if (m.no_rope_pattern > 0)
+    draft.report(Kind::rope_layers, {"model.no_rope_pattern", "model.rope_local_theta"},
+                 "layers differ in their base (rope_local_theta) or in having rope at all, not in both",
+                 "remove one of the keys");
+  if (m.sliding_window == 0 || m.sliding_window_pattern == 0)
+    draft.report(Kind::rope_layers, {"model.rope_local_theta", "model.sliding_window_pattern"},
+                 "rope_local_theta is the base of layers with a window beside others without, and all layers "
+                 "are alike",
+                 "write sliding_window and sliding_window_pattern, or the base as rope_theta");
+}
+
 void check_positions(Draft& draft) {
   const auto& m = draft.spec.model;
   if (draft.usable({"model.position", "model.head_dim"}) && m.position == Position::rope &&
@@ -267,6 +291,7 @@ void check_model(Draft& draft) {
   check_compressed_attention(draft);
   check_positions(draft);
   check_block(draft);
+  check_rope(draft);
   check_head(draft);
   check_masks(draft);
   check_columns(draft);

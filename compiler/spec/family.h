@@ -40,7 +40,7 @@ struct Family {
   std::string_view model_type;  // "qwen3"
   std::string_view name;        // "Qwen3"
   std::vector<FamilyRow> rows;  // in the order in which config.json is written
-  std::span<const ModuleName> modules;
+  std::vector<ModuleName> modules;
   StoredBiases biases = StoredBiases::as_modeled;
   bool stores_in_out = false;    // linear layers of blocks are [in, out] in files
   bool qwen2_tokenizer = false;  // transformers splits text as Qwen2 does, whatever tokenizer.json says

@@ -28,6 +28,45 @@ std::string known_types() {
   return fmt::format("{} and {} are", fmt::join(types, ", "), last);
 }
 
+// Everything in a config.json that a family's table does not understand.
+std::vector<diag::Diagnostic> differences(const Node& config, const Family& family) {
+  const Node nothing{.kind = Node::Kind::map};
+  diag::Diagnostics found;
+  HfKeys keys(config, nothing, found);
+  for (const FamilyRow& row : family.rows)
+    if (row.read != nullptr) row.read(keys, row);
+  keys.report_unknown();
+  return found.all();
+}
+
+// Names the family that understands the most, and the first key that it does not.
+void report_unknown_family(HfKeys& keys, const std::string& type) {
+  const Family* closest = nullptr;
+  std::vector<diag::Diagnostic> fewest;
+  for (const Family& family : families()) {
+    std::vector<diag::Diagnostic> found = differences(keys.config(), family);
+    if (closest != nullptr && found.size() >= fewest.size()) continue;
+    closest = &family;
+    fewest = std::move(found);
+  }
+  const std::vector<Entry>& entries = keys.config().entries;
+  const bool is_close = 2 * fewest.size() < entries.size();
+  keys.unsupported(keys.where(), fmt::format("models of type {} are not supported", diag::printable(type)),
+                   known_types() + (is_close ? fmt::format("; {} is closest", closest->model_type) : ""));
+  if (!is_close) return;
+  std::ranges::stable_sort(fewest, {},
+                           [](const diag::Diagnostic& d) { return std::pair(d.where.line, d.where.col); });
+  // Keys that are missing have the place of model_type.
+  const auto first =
+      std::ranges::find_if(fewest, [&](const diag::Diagnostic& d) { return d.where != keys.where(); });
+  if (first == fewest.end()) return;
+  const auto unknown = std::ranges::find(entries, first->where, &Entry::where);
+  const bool is_unknown = first->kind == diag::Kind::config_key_ignored && unknown != entries.end();
+  keys.unsupported(first->where,
+                   is_unknown ? fmt::format("{} has no {}", closest->name, diag::printable(unknown->key))
+                              : fmt::format("{} differs: {}", closest->name, first->message));
+}
+
 Node read_model(HfKeys& keys) {
   const Entry* type = keys.take("model_type");
   if (const Family* family = type == nullptr ? nullptr : find_family(type->value.text)) {
@@ -36,11 +75,10 @@ Node read_model(HfKeys& keys) {
     keys.report_unknown();
     return keys.take_model();
   }
-  keys.unsupported(keys.where(),
-                   type != nullptr
-                       ? fmt::format("models of type {} are not supported", diag::printable(type->value.text))
-                       : "this config.json has no model_type",
-                   known_types());
+  if (type == nullptr)
+    keys.unsupported(keys.where(), "this config.json has no model_type", known_types());
+  else
+    report_unknown_family(keys, type->value.text);
   return keys.take_model();
 }
 

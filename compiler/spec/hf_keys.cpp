@@ -10,6 +10,7 @@
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
+
 namespace {
 
 using diag::Kind;
@@ -75,6 +76,17 @@ std::string_view activation_there(const HiddenAct& act) {
   return std::ranges::find_if(kActivations, has_it)->theirs;
 }
 
+const Node* HfKeys::so_far(std::string_view ours) const {
+  const Entry* entry = written_.find(ours);
+  if (entry == nullptr) entry = model_.find(ours);
+  return entry != nullptr ? &entry->value : nullptr;
+}
+
+std::optional<double> HfKeys::number(std::string_view ours) const {
+  const Node* node = so_far(ours);
+  return node != nullptr ? number_of(*node) : std::nullopt;
+}
+
 HfKeys::HfKeys(const Node& config, const Node& written, diag::Diagnostics& diagnostics)
     : config_(config), written_(written), diagnostics_(diagnostics) {
   const Entry* family = take("model_type");
@@ -98,6 +110,22 @@ void HfKeys::set(std::string_view ours, const diag::Location& where, Node value)
 
 void HfKeys::constant(std::string_view ours, std::string_view text) {
   set(ours, family_, {.kind = Node::Kind::scalar, .where = family_, .text = std::string(text)});
+}
+
+void HfKeys::set_number(std::string_view ours, const diag::Location& where, size_t number) {
+  set(ours, where, {.kind = Node::Kind::scalar, .where = where, .text = std::to_string(number)});
+}
+
+void HfKeys::computed(std::string_view theirs, std::string_view ours, std::string_view if_absent,
+                      double (*compute)(double)) {
+  const Entry* entry = take(theirs);
+  const Node absent{.kind = Node::Kind::scalar, .where = family_, .text = std::string(if_absent)};
+  const Node& value = entry != nullptr ? entry->value : absent;
+  const std::optional<double> number = number_of(value);
+  set(ours, value.where,
+      {.kind = Node::Kind::scalar,
+       .where = value.where,
+       .text = number ? yaml_number(compute(*number)) : value.text});
 }
 
 void HfKeys::map(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
@@ -140,105 +168,12 @@ void HfKeys::must_be(std::string_view theirs, std::string_view wanted, std::stri
     unsupported(entry->value.where, std::string(otherwise));
 }
 
-void HfKeys::windows(bool needs_switch) {
-  const Entry* window = take("sliding_window");
-  const Entry* used = take("use_sliding_window");
-  const Entry* first = take("max_window_layers");
-  const Entry* types = take("layer_types");
-  const bool is_on = used != nullptr ? used->value.text == "true" : !needs_switch;
-  if (is_written("sliding_window")) return;
-  if (types != nullptr) return layer_types(*types, window);
-  if (!is_on || window == nullptr) return;
-  // Qwen's layers before max_window_layers see everything.
-  const Entry* layers = config_.find("num_hidden_layers");
-  const auto number = [](const Entry* entry) {
-    const Scalar value = scalar_value(entry->value);
-    const auto* whole = std::get_if<int64_t>(&value);
-    return whole != nullptr ? *whole : -1;
-  };
-  if (needs_switch && (first == nullptr || number(first) != 0)) {
-    if (first != nullptr && layers != nullptr && number(first) >= number(layers)) return;
-    return unsupported(
-        first != nullptr ? first->where : window->where,
-        "a sliding window of the last layers only is not supported",
-        "write model.sliding_window in the spec, or max_window_layers: 0 or num_hidden_layers");
-  }
-  set("sliding_window", window->where, window->value);
-}
-
-// A list of full_attention and sliding_attention: all of one kind, or every n-th layer full.
-void HfKeys::layer_types(const Entry& types, const Entry* window) {
-  const std::vector<Node>& items = types.value.items;
-  size_t period = 0;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].text != "full_attention" && items[i].text != "sliding_attention")
-      return unsupported(items[i].where,
-                         fmt::format("layers of type {} are not supported", diag::printable(items[i].text)));
-    if (period == 0 && items[i].text == "full_attention") period = i + 1;
-  }
-  if (period == 1 && std::ranges::all_of(items, [](const Node& n) { return n.text == "full_attention"; }))
-    return;
-  for (size_t i = 0; i < items.size(); ++i)
-    if ((items[i].text == "full_attention") != (period > 0 && (i + 1) % period == 0))
-      return unsupported(items[i].where, "these layer_types are no pattern that hydrac has",
-                         "it has windows in all layers, and in all but every n-th one");
-  if (window == nullptr)
-    return unsupported(types.where, "this config.json has sliding_attention and no sliding_window",
-                       "write model.sliding_window in the spec");
-  set("sliding_window", window->where, window->value);
-  if (period > 0)
-    set("sliding_window_pattern", types.where,
-        {.kind = Node::Kind::scalar, .where = types.where, .text = std::to_string(period)});
-}
-
-bool HfKeys::refuses_part_of_head(const Entry* partial) {
-  if (partial == nullptr || partial->value.text == "1.0" || partial->value.text == "1") return false;
-  unsupported(partial->value.where, "rope on a part of a head is not supported");
-  return true;
-}
-
-void HfKeys::rope(const Node& parameters) {
-  if (parameters.kind != Node::Kind::map)
-    return unsupported(parameters.where, fmt::format("rope_scaling is {}, not a map", describe(parameters)));
-  const Entry* type = parameters.find("rope_type");
-  if (type == nullptr) type = parameters.find("type");
-  if (const Entry* theta = parameters.find("rope_theta")) set("rope_theta", theta->where, theta->value);
-  if (is_written("rope_scaling")) return;
-  if (type == nullptr && parameters.find("factor") != nullptr)
-    return unsupported(parameters.where, "this rope_scaling has a factor and no rope_type",
-                       "llama3 is known, and model.rope_scaling: {factor: 1} turns it off");
-  if (refuses_part_of_head(parameters.find("partial_rotary_factor"))) return;
-  if (type == nullptr || type->value.text == "default") return;
-  if (type->value.text != "llama3")
-    return unsupported(
-        type->value.where,
-        fmt::format("rope scaling of type {} is not supported", diag::printable(type->value.text)),
-        "llama3 is, and model.rope_scaling: {factor: 1} turns it off");
-  Node scaling{.kind = Node::Kind::map, .where = parameters.where};
-  scaling.entries.push_back({"rope_type", type->where, type->value});
-  for (const std::string_view key :
-       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
-    const Entry* entry = parameters.find(key);
-    if (entry != nullptr)
-      scaling.entries.push_back(*entry);
-    else
-      unsupported(parameters.where, fmt::format("this rope_scaling has no {}", key));
-  }
-  set("rope_scaling", parameters.where, std::move(scaling));
-}
-
 void HfKeys::same_dropouts() {
   const Entry* residual = take("resid_pdrop");
   const Entry* embedding = take("embd_pdrop");
-  const auto number = [](const Entry* entry) {
-    const Scalar value = scalar_value(entry->value);
-    if (const auto* real = std::get_if<double>(&value)) return *real;
-    const auto* whole = std::get_if<int64_t>(&value);
-    return whole != nullptr ? static_cast<double>(*whole) : -1.0;
-  };
   constexpr double kHuggingFaceDefault = 0.1;
-  const double a = residual != nullptr ? number(residual) : kHuggingFaceDefault;
-  const double b = embedding != nullptr ? number(embedding) : kHuggingFaceDefault;
+  const double a = residual != nullptr ? number_of(residual->value).value_or(-1) : kHuggingFaceDefault;
+  const double b = embedding != nullptr ? number_of(embedding->value).value_or(-1) : kHuggingFaceDefault;
   if (a != b && !is_written("dropout"))
     unsupported(residual != nullptr ? residual->where : embedding->where,
                 "resid_pdrop and embd_pdrop differ; hydrac has one dropout for both",

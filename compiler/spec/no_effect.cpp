@@ -25,12 +25,14 @@ struct Vain {
 std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
   const auto& m = spec.model;
   const bool series = m.input == Input::series;
+  const auto scales = [&](RopeType type) {
+    return m.position == Position::rope && m.rope_scaling.factor != 1 && m.rope_scaling.rope_type == type;
+  };
   return {
       {m.position != Position::rope,
        fmt::format("position is {}", to_string(m.position)),
-       {"model.rope_theta", "model.rope_scaling.factor", "model.rope_scaling.low_freq_factor",
-        "model.rope_scaling.high_freq_factor", "model.rope_scaling.original_max_position_embeddings",
-        "model.rope_interleave"}},
+       {"model.rope_theta", "model.rope_local_theta", "model.no_rope_pattern", "model.partial_rotary_factor",
+        "model.rope_interleave", "model.rope_scaling.factor"}},
       {m.attention_kind != AttentionKind::ccgqa,
        fmt::format("attention_kind is {}", to_string(m.attention_kind)),
        {"model.ccgqa.compression", "model.ccgqa.conv_kernel", "model.ccgqa.head_conv",
@@ -62,13 +64,22 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        {"objective.reward.command", "objective.reward.timeout"}},
       {m.rope_scaling.factor == 1,
        "rope_scaling.factor is 1",
-       {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",
-        "model.rope_scaling.original_max_position_embeddings"}},
+       {"model.rope_scaling.original_max_position_embeddings"}},
+      {!scales(RopeType::llama3),
+       "there is no rope_scaling of type llama3",
+       {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}},
+      {!scales(RopeType::yarn),
+       "there is no rope_scaling of type yarn",
+       {"model.rope_scaling.attention_factor", "model.rope_scaling.beta_fast", "model.rope_scaling.beta_slow",
+        "model.rope_scaling.truncate"}},
+      {scales(RopeType::linear),
+       "rope_type is linear",
+       {"model.rope_scaling.original_max_position_embeddings"}},
       {!m.qk_norm, "qk_norm is false", {"model.qk_norm_scope"}},
       {m.sliding_window == 0, "there is no sliding_window", {"model.sliding_window_pattern"}},
       {series,
        "the input is series",
-       {"model.vocab_size", "model.scale_embedding", "model.tie_word_embeddings", "data.tokenizer",
+       {"model.vocab_size", "model.embedding_scale", "model.tie_word_embeddings", "data.tokenizer",
         "data.format", "data.text_key", "data.cache_dir", "sample.prompt", "sample.max_new_tokens",
         "sample.temperature", "sample.top_k", "sample.top_p", "sample.min_p", "sample.repetition_penalty",
         "sample.stop", "sample.seed"}},

@@ -1,6 +1,7 @@
 #include "spec/resolve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "runtime/data/source_kind.h"
@@ -76,8 +77,12 @@ void Resolver::model() {
   derive("model.num_key_value_heads", m.num_key_value_heads, {"model.num_attention_heads"},
          [&] { return m.num_attention_heads; });
   attention_widths();
-  derive("model.query_pre_attn_scalar", m.query_pre_attn_scalar, {"model.head_dim"},
-         [&] { return m.head_dim; });
+  auto& scaling = m.rope_scaling;
+  derive("model.rope_scaling.attention_factor", scaling.attention_factor,
+         {"model.rope_scaling.rope_type", "model.rope_scaling.factor"},
+         [&] { return scaling.rope_type == RopeType::yarn ? 0.1 * std::log(scaling.factor) + 1 : 1.0; });
+  derive("model.attention_scale", m.attention_scale, {"model.head_dim"},
+         [&] { return 1 / std::sqrt(static_cast<double>(m.head_dim)); });
   derive("model.intermediate_size", m.intermediate_size, {"model.hidden_size", "model.hidden_act"}, [&] {
     // 8/3 keeps a gated mlp's three matrices as large as a plain one's two.
     return is_gated(m.hidden_act) ? (m.hidden_size * 8 + 191) / 192 * 64 : 4 * m.hidden_size;

@@ -108,6 +108,13 @@ Scalar scalar_value(const Node& node) {
   return whole ? parse_int(text, 10) : parse_double(text);
 }
 
+std::optional<double> number_of(const Node& node) {
+  const Scalar value = scalar_value(node);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  const auto* whole = std::get_if<int64_t>(&value);
+  return whole != nullptr ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+}
+
 bool looks_like_number(std::string_view text) {
   size_t at = skip_sign(text, 0);
   if (at < text.size() && text[at] == '.') ++at;

@@ -1,6 +1,7 @@
 // Scalars of YAML 1.2's core schema, and replacements for things that only look like numbers.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +22,9 @@ using Scalar = std::variant<Null, bool, int64_t, Overflow, Underflow, double, st
 
 // The value of a scalar (or null) node. Quoted scalars are strings.
 Scalar scalar_value(const Node& node);
+
+// nullopt where it is no number that fits.
+std::optional<double> number_of(const Node& node);
 
 // True if `text` begins like a number; when it is none, somebody meant one.
 bool looks_like_number(std::string_view text);

@@ -151,6 +151,16 @@ inline bool has_windows(const SpecKeys& spec) {
   return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
 }
 
+// Elements of a head that rope turns.
+inline int64_t rope_width(const Model& m) {
+  return static_cast<int64_t>(static_cast<double>(m.head_dim) * m.partial_rotary_factor);
+}
+
+// Every so many layers, one has other angles than the rest; 0: all have the same.
+inline int64_t rope_period(const Model& m) {
+  return m.rope_local_theta > 0 ? m.sliding_window_pattern : m.no_rope_pattern;
+}
+
 // True if rows are cut into shorter sequences during the first steps.
 inline bool warms_sequences_up(const SpecKeys& spec) {
   return spec.train.sequence_warmup.steps > 0;

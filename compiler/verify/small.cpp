@@ -101,6 +101,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   // So that there are layers of both kinds, and tokens that the window hides.
   overrides.shrink("optimizations.recompute_layers", spec.optimizations.recompute_layers, 1);
   overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);
+  overrides.shrink("model.no_rope_pattern", m.no_rope_pattern, kLayers);
   overrides.shrink("model.sliding_window", m.sliding_window, kWindow);
   shrink_widths(m, overrides);
   shrink_vocabulary(spec, overrides);

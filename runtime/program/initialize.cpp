@@ -52,8 +52,7 @@ void initialize_parameter(std::span<float> out, int64_t first, const ParameterSt
 namespace {
 
 // Llama 3: long wavelengths are divided by factor, short ones kept, those between blended.
-double scaled_frequency(const RopeScaling& s, double frequency) {
-  if (s.factor == 1) return frequency;
+double llama3_frequency(const RopeScaling& s, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency,
                length = static_cast<double>(s.original_max_position_embeddings);
   if (wavelength < length / s.high_freq_factor) return frequency;
@@ -62,19 +61,63 @@ double scaled_frequency(const RopeScaling& s, double frequency) {
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 
+// YaRN: the same over pairs, from the one that turns beta_fast times within the original length to the one
+// that turns beta_slow times.
+double yarn_frequency(const RopeTables& rope, int64_t pair, double frequency) {
+  const RopeScaling& s = rope.scaling;
+  const auto width = static_cast<double>(rope.head_dim);
+  const auto pair_with_turns = [&](double turns) {
+    const double length = static_cast<double>(s.original_max_position_embeddings);
+    return width * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+  };
+  double first = pair_with_turns(s.beta_fast), last = pair_with_turns(s.beta_slow);
+  if (s.truncate) first = std::floor(first), last = std::ceil(last);
+  first = std::max(first, 0.0), last = std::min(last, width - 1);
+  if (first == last) last += 0.001;
+  const double scaled = std::clamp((static_cast<double>(pair) - first) / (last - first), 0.0, 1.0);
+  return frequency / s.factor * scaled + frequency * (1 - scaled);
+}
+
+double scaled_frequency(const RopeTables& rope, int64_t pair, double frequency) {
+  using Kind = RopeScaling::Kind;
+  const RopeScaling& s = rope.scaling;
+  if (s.factor == 1) return frequency;
+  if (s.kind == Kind::linear) return frequency / s.factor;
+  return s.kind == Kind::yarn ? yarn_frequency(rope, pair, frequency) : llama3_frequency(s, frequency);
+}
+
+// tokens * head_dim / 2 elements of each table from `first` on.
+void fill_angles(const RopeTables& rope, int64_t first, std::span<float> cos, std::span<float> sin) {
+  const int64_t half = rope.head_dim / 2;
+  const bool is_yarn = rope.scaling.kind == RopeScaling::Kind::yarn && rope.scaling.factor != 1;
+  const double factor = is_yarn ? rope.scaling.attention_factor : 1;
+  for (int64_t i = 0; i < half; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope.head_dim);
+    const double frequency = scaled_frequency(rope, i, std::pow(rope.theta, exponent));
+    for (int64_t t = 0; t < rope.tokens; ++t) {
+      const double angle = static_cast<double>(t) * frequency;
+      cos[first + t * half + i] = static_cast<float>(factor * std::cos(angle));
+      sin[first + t * half + i] = static_cast<float>(factor * std::sin(angle));
+    }
+  }
+}
+
 }  // namespace
 
 void fill_rope_tables(const RopeTables& rope, std::span<float> cos, std::span<float> sin) {
-  const int64_t half = rope.head_dim / 2;
-  for (int64_t i = 0; i < half; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope.head_dim);
-    const double frequency = scaled_frequency(rope.scaling, std::pow(rope.theta, exponent));
-    for (int64_t t = 0; t < rope.tokens; ++t) {
-      const double angle = static_cast<double>(t) * frequency;
-      cos[t * half + i] = static_cast<float>(std::cos(angle));
-      sin[t * half + i] = static_cast<float>(std::sin(angle));
-    }
+  int64_t filled = 0;
+  if (rope.local_theta > 0) {
+    RopeTables local = rope;
+    local.theta = rope.local_theta;
+    local.scaling = {};
+    fill_angles(local, 0, cos, sin);
+    filled = rope.tokens * rope.head_dim / 2;
   }
+  fill_angles(rope, filled, cos, sin);
+  if (!rope.has_still) return;
+  filled += rope.tokens * rope.head_dim / 2;
+  std::ranges::fill(cos.subspan(filled), 1.0f);
+  std::ranges::fill(sin.subspan(filled), 0.0f);
 }
 
 }  // namespace hydrac::runtime

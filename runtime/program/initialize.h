@@ -12,7 +12,7 @@ namespace hydrac::runtime {
 void initialize_parameter(std::span<float> out, int64_t first, const ParameterStart& start, uint32_t seed,
                           uint32_t stream);
 
-// cos and sin of position t times rope's frequency i, [T, D/2], computed in float64; with Llama 3's scaling.
+// cos and sin of position t times rope's frequency i, [T, R/2], computed in float64; with rope's scaling.
 void fill_rope_tables(const RopeTables& rope, std::span<float> cos, std::span<float> sin);
 
 }  // namespace hydrac::runtime

@@ -37,17 +37,24 @@ struct GradientPlace {
   SafetensorsDtype parameter_dtype = SafetensorsDtype::f32, dtype = SafetensorsDtype::f32;
 };
 
-// Llama 3's; factor 1: none.
+// factor 1: none.
 struct RopeScaling {
+  enum class Kind { llama3, linear, yarn };
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_max_position_embeddings = 8192;
+  Kind kind = Kind::llama3;
+  double attention_factor = 1;  // of all cosines and sines with yarn
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;
 };
 
 struct RopeTables {
-  Place cos, sin;  // f32 [tokens, head_dim / 2]
-  int64_t tokens = 0, head_dim = 0;
+  Place cos, sin;                    // f32 [tokens, head_dim / 2], twice with one of the last two
+  int64_t tokens = 0, head_dim = 0;  // head_dim: elements of a head that turn
   double theta = 10000;
   RopeScaling scaling;
+  double local_theta = 0;  // > 0: in front of these are angles with this base, unscaled
+  bool has_still = false;  // behind them are angles of 0
 };
 
 // How the ranks of a run on GPUs that share micro-batches exchange numbers, and memory of the arena for it.

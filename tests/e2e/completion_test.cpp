@@ -38,11 +38,13 @@ TEST(Completion, RefusesOtherShells) {
 
 // Sets what bash sets when Tab is pressed at the end of `line`, of which `words` are readline's.
 std::string bash_completes(const Workplace& place, const std::string& line, const std::string& words) {
-  const std::string program = std::getenv("HYDRAC_PROGRAM") ? std::getenv("HYDRAC_PROGRAM") : HYDRAC_BUILT_PROGRAM;
+  const std::string program =
+      std::getenv("HYDRAC_PROGRAM") ? std::getenv("HYDRAC_PROGRAM") : HYDRAC_BUILT_PROGRAM;
   const auto [code, said] = test::run_command(
-      "cd '" + place.path().string() + "' && bash -c 'hydrac() { " + program + " \"$@\"; }; compopt() { printf nospace:; }\n" +
-      "eval \"$(hydrac completion bash)\"; COMP_LINE=\"" + line + "\" COMP_POINT=" + std::to_string(line.size()) +
-      "\nCOMP_WORDS=(" + words + ") COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _hydrac; echo \"${COMPREPLY[*]}\"' 2>&1");
+      "cd '" + place.path().string() + "' && bash -c 'hydrac() { " + program +
+      " \"$@\"; }; compopt() { printf nospace:; }\n" + "eval \"$(hydrac completion bash)\"; COMP_LINE=\"" +
+      line + "\" COMP_POINT=" + std::to_string(line.size()) + "\nCOMP_WORDS=(" + words +
+      ") COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _hydrac; echo \"${COMPREPLY[*]}\"' 2>&1");
   EXPECT_EQ(code, 0) << said;
   return said;
 }

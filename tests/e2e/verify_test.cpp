@@ -80,7 +80,7 @@ const Case kCases[] = {
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
     {"Gemma2TheNormsRecomputed",
      "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 32, intermediate_size: 128, vocab_size: 256, "
-     "norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 3, hidden_act: geglu_tanh, attention_softcap: 50, logit_softcap: 30, "
+     "norm_placement: both, norm_offset: 1, embedding_scale: 2.5, residual_scale: 0.5, logit_scale: 0.75, attention_scale: 0.6, hidden_act: geglu_tanh, attention_softcap: 50, logit_softcap: 30, "
      "sliding_window: 5, sliding_window_pattern: 2",
      "sequence_len: 16, micro_batch_size: 2"},
     {"ParallelAccumulated",
@@ -97,6 +97,16 @@ const Case kCases[] = {
      "low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 32}",
      "sequence_len: 64, micro_batch_size: 2, optimizer: {name: sgd, weight_decay: 0.01}, "
      "lr_scheduler: {name: constant, warmup_steps: 2}, max_grad_norm: 0"},
+    {"YarnOfHalfAHeadInSomeLayers",
+     "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, no_rope_pattern: 2, "
+     "partial_rotary_factor: 0.5, rope_theta: 500, rope_scaling: {rope_type: yarn, factor: 8, beta_fast: 8, "
+     "original_max_position_embeddings: 16}",
+     "sequence_len: 64, micro_batch_size: 2"},
+    {"TwoBasesOfInterleavedRopeAmongDocuments",
+     "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, sliding_window: 9, "
+     "sliding_window_pattern: 2, rope_theta: 500, rope_local_theta: 50, rope_scaling: {rope_type: linear, factor: 4}, "
+     "rope_interleave: true, partial_rotary_factor: 0.75",
+     "sequence_len: 64, micro_batch_size: 2", ", document_mask: true"},
     {"MultiQueryRelu2UntiedWithoutPositions",
      "num_attention_heads: 4, num_key_value_heads: 1, intermediate_size: 128, vocab_size: 256, hidden_act: relu2, "
      "tie_word_embeddings: false, position: none",

@@ -14,7 +14,7 @@ Family arcee() {
   };
   return {.model_type = "arcee",
           .name = "Arcee",
-          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(),
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), same_rope_rows(),
                           rope_rows({.model_type = R"("arcee")",
                                      .architectures = R"(["ArceeForCausalLM"])",
                                      .key_value_heads = "",

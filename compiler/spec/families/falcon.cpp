@@ -21,13 +21,6 @@ FamilyRow biases() {
   return {"bias", "model.attention_bias", "false", read, write, are_equal, "all biases or none"};
 }
 
-// A key that says nothing where the other ones are as they must be.
-FamilyRow meaningless(std::string_view theirs) {
-  return {.theirs = theirs, .ours = "", .value = "", .read = [](HfKeys& keys, const FamilyRow& row) {
-            keys.take(row.theirs);
-          }};
-}
-
 }  // namespace
 
 Family falcon() {
@@ -54,10 +47,9 @@ Family falcon() {
       only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
       only("model.qk_norm", "false"),
       only("model.sliding_window", "0"),
-      rule("model.head_dim", "hidden_size / num_attention_heads",
-           [](const Spec& s, const FamilyRow&) {
-             return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
-           }),
+      heads_fill_width(),
+      only("model.partial_rotary_factor", "1.0", "rope of whole heads"),
+      only("model.packed_weights", "none", "a tensor for each projection"),
       needed("vocab_size", "model.vocab_size"),
       needed("hidden_size", "model.hidden_size"),
       needed("num_hidden_layers", "model.num_hidden_layers"),
@@ -77,12 +69,13 @@ Family falcon() {
       refused_unless("multi_query", "true", "Falcon's packed heads of keys and values are not supported"),
       refused_unless("new_decoder_architecture", "false", "Falcon-40B's blocks are not supported"),
       refused_unless("alibi", "false", "alibi is not supported"),
-      meaningless("num_kv_heads"),
-      meaningless("num_ln_in_parallel_attn"),
+      ignored("num_kv_heads"),
+      ignored("num_ln_in_parallel_attn"),
   };
   return {.model_type = "falcon",
           .name = "Falcon",
-          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own, last_rows()}),
+          .rows = joined(
+              {plain_rows(), input_norm_rows(), plain_stream_rows(), same_rope_rows(), own, last_rows()}),
           .modules = kModules};
 }
 

@@ -7,7 +7,6 @@ namespace hydrac::spec {
 Family gemma() {
   const Rows own = {
       fixed("model.norm_offset", "1.0", "1"),
-      fixed("model.scale_embedding", "true"),
       only("model.qk_norm", "false"),
       only("model.sliding_window", "0"),
       attention_biases(),
@@ -17,14 +16,19 @@ Family gemma() {
   };
   return {.model_type = "gemma",
           .name = "Gemma",
-          .rows = joined({plain_rows(), input_norm_rows(), plain_score_rows(),
+          .rows = joined({plain_rows(),
+                          input_norm_rows(),
+                          plain_score_rows(),
+                          same_rope_rows(),
                           rope_rows({.model_type = R"("gemma")",
                                      .architectures = R"(["GemmaForCausalLM"])",
                                      .key_value_heads = "16",
                                      .head_dim = "256",
                                      .tied = "true",
                                      .activation = "geglu_tanh"}),
-                          own, last_rows()}),
+                          {root_of_width()},
+                          own,
+                          last_rows()}),
           .modules = llama_modules(),
           .biases = StoredBiases::attention_together};
 }

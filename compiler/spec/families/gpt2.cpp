@@ -4,14 +4,6 @@
 namespace hydrac::spec {
 
 Family gpt2() {
-  static constexpr ModuleName kModules[] = {
-      {"token_embedding", "transformer.wte"},       {"position_embedding", "transformer.wpe"},
-      {"attn_norm", "transformer.h.{}.ln_1"},       {"attn.q", "transformer.h.{}.attn.c_attn"},
-      {"attn.k", "transformer.h.{}.attn.c_attn"},   {"attn.v", "transformer.h.{}.attn.c_attn"},
-      {"attn.out", "transformer.h.{}.attn.c_proj"}, {"mlp_norm", "transformer.h.{}.ln_2"},
-      {"mlp.up", "transformer.h.{}.mlp.c_fc"},      {"mlp.down", "transformer.h.{}.mlp.c_proj"},
-      {"final_norm", "transformer.ln_f"},           {"head", "lm_head"},
-  };
   const Rows own = {
       written("architectures", R"(["GPT2LMHeadModel"])"),
       written("model_type", R"("gpt2")"),
@@ -29,10 +21,7 @@ Family gpt2() {
            [](const Spec& s, const FamilyRow&) {
              return s.model.num_key_value_heads == s.model.num_attention_heads;
            }),
-      rule("model.head_dim", "hidden_size / num_attention_heads",
-           [](const Spec& s, const FamilyRow&) {
-             return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
-           }),
+      heads_fill_width(),
       only("model.sliding_window", "0"),
       needed("vocab_size", "model.vocab_size"),
       needed("n_positions", "model.max_position_embeddings"),
@@ -58,7 +47,18 @@ Family gpt2() {
   return {.model_type = "gpt2",
           .name = "GPT-2",
           .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own}),
-          .modules = kModules,
+          .modules = {{"token_embedding", "transformer.wte"},
+                      {"position_embedding", "transformer.wpe"},
+                      {"attn_norm", "transformer.h.{}.ln_1"},
+                      {"attn.q", "transformer.h.{}.attn.c_attn"},
+                      {"attn.k", "transformer.h.{}.attn.c_attn"},
+                      {"attn.v", "transformer.h.{}.attn.c_attn"},
+                      {"attn.out", "transformer.h.{}.attn.c_proj"},
+                      {"mlp_norm", "transformer.h.{}.ln_2"},
+                      {"mlp.up", "transformer.h.{}.mlp.c_fc"},
+                      {"mlp.down", "transformer.h.{}.mlp.c_proj"},
+                      {"final_norm", "transformer.ln_f"},
+                      {"head", "lm_head"}},
           .biases = StoredBiases::always,
           .stores_in_out = true};
 }

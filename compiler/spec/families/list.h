@@ -14,6 +14,17 @@ Family olmo2();
 Family gemma();
 Family gemma2();
 Family arcee();
+Family granite();
+Family smollm3();
+Family olmo3();
+Family exaone4();
+Family ministral();
+Family gemma3();
+Family phi3();
+Family stablelm();
+Family helium();
+Family glm();
+Family glm4();
 Family falcon();
 Family own_models();
 

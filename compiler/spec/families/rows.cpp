@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "spec/hf_keys.h"
 #include "spec/print.h"
+#include "spec/scalar.h"
 
 namespace hydrac::spec {
 namespace {
@@ -39,33 +43,9 @@ std::string write_value(const Spec&, const FamilyRow& row) {
   return std::string(row.value);
 }
 
-std::string write_window(const Spec& spec, const FamilyRow& row) {
-  return spec.model.sliding_window > 0 ? key_json(spec, row.ours) : "";
-}
-
-std::string write_with_window(const Spec& spec, const FamilyRow& row) {
-  return spec.model.sliding_window > 0 ? std::string(row.value) : "";
-}
-
-void read_switched_window(HfKeys& keys, const FamilyRow&) {
-  keys.windows(true);
-}
-
-std::string write_rope_scaling(const Spec& spec, const FamilyRow&) {
-  if (spec.model.rope_scaling.factor == 1) return "";
-  const auto value = [&](const char* key) {
-    return fmt::format("\"{}\": {}", key, key_json(spec, fmt::format("model.rope_scaling.{}", key)));
-  };
-  return fmt::format("{{{}, {}, {}, {}, {}}}", value("rope_type"), value("factor"), value("low_freq_factor"),
-                     value("high_freq_factor"), value("original_max_position_embeddings"));
-}
-
-void read_rope(HfKeys& keys, const FamilyRow& row) {
-  if (const Entry* entry = keys.take(row.theirs)) keys.rope(entry->value);
-}
-
-bool is_without_function(const Spec& spec, const FamilyRow&) {
-  return !spec.model.hidden_act.function;
+// Without the digits that rounding leaves behind: 9 for 9.000000000000002.
+std::string short_number(double number) {
+  return fmt::format("{:.14g}", number);
 }
 
 }  // namespace
@@ -167,99 +147,46 @@ FamilyRow key_value_heads(std::string_view if_absent) {
   return {"num_key_value_heads", "model.num_key_value_heads", if_absent, read, write_ours};
 }
 
-Rows joined(std::initializer_list<Rows> parts) {
-  Rows rows;
-  for (const Rows& part : parts) rows.insert(rows.end(), part.begin(), part.end());
-  return rows;
-}
-
-Rows plain_rows() {
-  return {only("model.input", "tokens"),
-          only("model.head", "language_model", "the head of a language model"),
-          rule("model.hidden_act", "activations by name alone, no function of your own", is_without_function),
-          only("model.attention_kind", "gqa", "queries and keys that are neither compressed nor convolved"),
-          only("model.mor.recursions", "1", "one pass through an mlp"),
-          only("model.mod.capacity", "0.0", "layers that all tokens pass")};
-}
-
 FamilyRow heads_divide_width() {
   return rule(
       "model.num_attention_heads", "a divisor of hidden_size, whatever head_dim is",
       [](const Spec& s, const FamilyRow&) { return s.model.hidden_size % s.model.num_attention_heads == 0; });
 }
 
-Rows plain_score_rows() {
-  return {
-      rule("model.query_pre_attn_scalar", "head_dim",
-           [](const Spec& s, const FamilyRow&) { return s.model.query_pre_attn_scalar == s.model.head_dim; }),
-      only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
+FamilyRow heads_fill_width() {
+  return rule("model.head_dim", "hidden_size / num_attention_heads", [](const Spec& s, const FamilyRow&) {
+    return s.model.head_dim * s.model.num_attention_heads == s.model.hidden_size;
+  });
 }
 
-Rows plain_stream_rows() {
-  return joined(
-      {{only("model.norm_offset", "0.0"), only("model.scale_embedding", "false")}, plain_score_rows()});
+FamilyRow reciprocal(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    keys.computed(row.theirs, in_model(row.ours), row.value, [](double theirs) { return 1 / theirs; });
+  };
+  const auto write = [](const Spec& spec, const FamilyRow& row) {
+    return short_number(1 / std::stod(key_json(spec, row.ours)));
+  };
+  return {theirs, ours, if_absent, read, write};
 }
 
-Rows input_norm_rows() {
-  return {only("model.norm_placement", "input", "norms of a branch's input alone")};
+FamilyRow inverse_square(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    keys.computed(row.theirs, in_model(row.ours), row.value,
+                  [](double theirs) { return 1 / std::sqrt(theirs); });
+  };
+  const auto write = [](const Spec& spec, const FamilyRow& row) {
+    return short_number(std::pow(std::stod(key_json(spec, row.ours)), -2));
+  };
+  return {theirs, ours, if_absent, read, write};
 }
 
-Rows rope_rows(const RopeFamily& family) {
-  return {
-      written("model_type", family.model_type),
-      only("model.block", "sequential", "attention first, and then the mlp of the sum"),
-      fixed("model.norm", "rmsnorm"),
-      zeros_if_missing("model.norm_bias", "false"),
-      fixed("model.position", "rope"),
-      only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
-      needed("vocab_size", "model.vocab_size"),
-      needed("hidden_size", "model.hidden_size"),
-      needed("num_hidden_layers", "model.num_hidden_layers"),
-      needed("num_attention_heads", "model.num_attention_heads"),
-      key_value_heads(family.key_value_heads),
-      optional("head_dim", "model.head_dim", family.head_dim),
-      needed("intermediate_size", "model.intermediate_size"),
-      needed("max_position_embeddings", "model.max_position_embeddings"),
-      activation(family.activation_key, family.is_gated, family.activation),
-      optional("rms_norm_eps", "model.norm_eps", family.norm_eps),
-      optional("rope_theta", "model.rope_theta", "10000"),
-      optional("attention_dropout", "model.attention_dropout", "0"),
-      optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
-      optional("initializer_range", "model.initializer_range", "0.02"),
-      stored_type(),
-      written("architectures", family.architectures),
-      refused_unless("use_mrope", "false", "multimodal rope is not supported"),
-      {.theirs = "partial_rotary_factor",
-       .ours = "",
-       .value = "",
-       .read = [](HfKeys& keys, const FamilyRow& row) { keys.refuses_part_of_head(keys.take(row.theirs)); }}};
+FamilyRow no_padding() {
+  return written("pad_token_id", "null");
 }
 
-Rows llama_rows(const RopeFamily& family) {
-  return joined({plain_rows(),
-                 input_norm_rows(),
-                 plain_stream_rows(),
-                 {read_only("attn_logit_softcapping", "model.attention_softcap"),
-                  read_only("final_logit_softcapping", "model.logit_softcap")},
-                 rope_rows(family)});
-}
-
-Rows last_rows() {
-  return {{"rope_scaling", "model.rope_scaling.factor", "", read_rope, write_rope_scaling},
-          {.theirs = "rope_parameters", .ours = "", .value = "", .read = read_rope},
-          // The tokens that begin and end texts are in generation_config.json; without a word here,
-          // transformers would take the ids that the family's own tokenizer has.
-          written("bos_token_id", "null"),
-          written("eos_token_id", "null")};
-}
-
-Rows switched_window_rows() {
-  return {{"sliding_window", "model.sliding_window", "", read_switched_window, write_window},
-          {.theirs = "use_sliding_window", .ours = "", .value = "true", .write = write_with_window},
-          {.theirs = "max_window_layers", .ours = "", .value = "0", .write = write_with_window},
-          {.theirs = "layer_types", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
-             return spec.model.sliding_window > 0 ? layer_types(spec.model) : "";
-           }}};
+FamilyRow ignored(std::string_view theirs) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) { keys.take(row.theirs); };
+  return {.theirs = theirs, .ours = "", .value = "", .read = read};
 }
 
 FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
@@ -271,44 +198,6 @@ FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_v
     return value == "0" || value == "0.0" ? "null" : value;
   };
   return {theirs, ours, if_absent, read, write};
-}
-
-Rows no_window_rows() {
-  return {{"sliding_window", "model.sliding_window", "0", read_switched_window, nullptr, has_value, "none"}};
-}
-
-std::string layer_types(const Model& m) {
-  std::string types;
-  for (int64_t layer = 1; layer <= m.num_hidden_layers; ++layer) {
-    const bool is_full =
-        m.sliding_window == 0 || (m.sliding_window_pattern > 0 && layer % m.sliding_window_pattern == 0);
-    types += fmt::format("{}\"{}\"", layer > 1 ? ", " : "", is_full ? "full_attention" : "sliding_attention");
-  }
-  return "[" + types + "]";
-}
-
-std::span<const ModuleName> llama_modules() {
-  static constexpr ModuleName kModules[] = {
-      {"token_embedding", "model.embed_tokens"},
-      {"attn_norm", "model.layers.{}.input_layernorm"},
-      {"attn.q", "model.layers.{}.self_attn.q_proj"},
-      {"attn.k", "model.layers.{}.self_attn.k_proj"},
-      {"attn.v", "model.layers.{}.self_attn.v_proj"},
-      {"attn.q_norm", "model.layers.{}.self_attn.q_norm"},
-      {"attn.k_norm", "model.layers.{}.self_attn.k_norm"},
-      {"attn.out", "model.layers.{}.self_attn.o_proj"},
-      {"mlp_norm", "model.layers.{}.post_attention_layernorm"},
-      {"mlp.gate", "model.layers.{}.mlp.gate_proj"},
-      {"mlp.up", "model.layers.{}.mlp.up_proj"},
-      {"mlp.down", "model.layers.{}.mlp.down_proj"},
-      {"final_norm", "model.norm"},
-      {"head", "lm_head"},
-      // These are of models that no family has.
-      {"position_embedding", "model.embed_positions"},
-      {"attn_output_norm", "model.layers.{}.attn_output_norm"},
-      {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},
-  };
-  return kModules;
 }
 
 }  // namespace hydrac::spec

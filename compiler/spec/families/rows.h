@@ -16,7 +16,8 @@ FamilyRow read_only(std::string_view theirs, std::string_view ours, std::string_
 FamilyRow fixed(std::string_view ours, std::string_view value, std::string_view has = "");
 // Likewise, for a value that reading leaves to our default.
 FamilyRow only(std::string_view ours, std::string_view value, std::string_view has = "");
-// Likewise on the way in; a model on its way out may lack it, and its checkpoint then has zeros.
+// Likewise on the way in; a model on its way out may lack it: its checkpoint then has zeros, or is packed all
+// the same.
 FamilyRow zeros_if_missing(std::string_view ours, std::string_view value);
 // config.json must not say anything but `value`, if it has the key.
 FamilyRow refused_unless(std::string_view theirs, std::string_view value, std::string_view otherwise);
@@ -45,10 +46,26 @@ Rows joined(std::initializer_list<Rows> parts);
 Rows plain_rows();
 // Norms of a branch's input alone.
 Rows input_norm_rows();
-// Attention scores and logits as they are: no factor or softcap.
+// Branches' outputs and logits as they are: no factor.
+Rows unscaled_rows();
+// Those, and attention scores as they are: no factor or softcap.
 Rows plain_score_rows();
+// All layers have rope, of one base.
+Rows same_rope_rows();
 // Those, and norms' weights and embeddings as they are: no offset or factor.
 Rows plain_stream_rows();
+// All heads are together as wide as the stream.
+FamilyRow heads_fill_width();
+// A key that is one over ours.
+FamilyRow reciprocal(std::string_view theirs, std::string_view ours, std::string_view if_absent);
+// One over our key's square.
+FamilyRow inverse_square(std::string_view theirs, std::string_view ours, std::string_view if_absent);
+// For families whose own token of padding may be beyond the vocabulary.
+FamilyRow no_padding();
+// A key that says nothing.
+FamilyRow ignored(std::string_view theirs);
+// Embeddings are multiplied by sqrt(hidden_size); read behind hidden_size.
+FamilyRow root_of_width();
 // Some configurations refuse others, whatever head_dim is.
 FamilyRow heads_divide_width();
 
@@ -59,20 +76,45 @@ struct RopeFamily {
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
   std::string_view activation_key = "hidden_act", activation = "swiglu";
   bool is_gated = true;  // the mlp
+  std::string_view theta = "10000";
+  std::string_view partial = "";  // partial_rotary_factor, of families that have it
+  bool interleaves = false;       // rope
+  bool has_layernorm = false;     // with biases
+  std::string_view packed = "";   // packed_weights of families that have some
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
 // no model on its way out has any.
 Rows llama_rows(const RopeFamily&);
-// Those that come last: rope's scaling, and no tokens that begin or end texts.
+// Rope's scaling.
+Rows rope_scaling_rows();
+// rope_scaling, or null without scaling.
+std::string rope_scaling(const Spec&);
+// No tokens that begin or end texts: those are in generation_config.json; without a word here, transformers
+// would take the ids that the family's own tokenizer has.
+Rows no_token_rows();
+// Both, which come last.
 Rows last_rows();
+// Windows in all layers, in none or in all but every n-th one; a null is none. `if_absent`: the window of a
+// config.json that has no such key, and `period_if_absent`: every how many layers one is without, where
+// it has no layer_types.
+Rows window_rows(std::string_view if_absent, std::string_view period_if_absent);
+// The first of these rows.
+FamilyRow window_row(std::string_view if_absent);
+// Behind these rows, for families whose configurations need a window where no layer has it, too.
+FamilyRow window_anyway();
 // A sliding window with the keys of Qwen, which must switch it on; on the way out in the layers of
 // sliding_window_pattern.
 Rows switched_window_rows();
+bool has_alike_windows(const Spec&, const FamilyRow&);
+// Rope of layers with a window beside others without: the base `theta`, which is the others' where it is
+// empty, and no scaling. Behind the windows' rows.
+Rows local_rope_rows(std::string_view theta);
 // Read as those, but no model on its way out has a window.
 Rows no_window_rows();
 
-std::span<const ModuleName> llama_modules();
+// Llama's names of modules, but for those of `changed`.
+std::vector<ModuleName> llama_modules(std::initializer_list<ModuleName> changed = {});
 
 // layer_types as JSON.
 std::string layer_types(const Model&);

@@ -167,15 +167,24 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
   return starts;
 }
 
+runtime::RopeScaling::Kind kind_of(spec::RopeType type) {
+  using Kind = runtime::RopeScaling::Kind;
+  if (type == spec::RopeType::llama3) return Kind::llama3;
+  return type == spec::RopeType::yarn ? Kind::yarn : Kind::linear;
+}
+
 runtime::RopeTables LayoutMaker::rope() const {
   const spec::Model& m = compiled_.spec.model;
   const spec::RopeScaling& s = m.rope_scaling;
   return {place(compiled_.interface.rope_cos),
           place(compiled_.interface.rope_sin),
           compiled_.spec.train.sequence_len,
-          m.head_dim,
+          spec::rope_width(m),
           m.rope_theta,
-          {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
+          {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings,
+           kind_of(s.rope_type), s.attention_factor, s.beta_fast, s.beta_slow, s.truncate},
+          m.rope_local_theta,
+          m.no_rope_pattern > 0};
 }
 
 std::vector<runtime::GradientPlace> LayoutMaker::gradients() const {

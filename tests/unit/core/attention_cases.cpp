@@ -8,26 +8,42 @@ namespace {
 void add_attention(std::vector<OpCase>& cases) {
   const CaseInput cos = given({3, 2}, {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}),
                   sin = given({3, 2}, {0.9, -0.8, 0.7, 0.6, -0.5, 0.4});
-  const auto emit_rope = [](RegionBuilder& b, const Uses& in) {
-    ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::halves, "y");
-  };
+  const auto emit_rope = [](RegionBuilder& b, const Uses& in) { ops::rope(b, in[0], in[1], in[2], {}, "y"); };
   cases.push_back({"rope", {x({2, 3, 2, 4}), cos, sin}, emit_rope});
   cases.push_back({"ropeOneHead", {x({2, 3, 1, 4}), cos, sin}, emit_rope});
-  cases.push_back({"ropePositions",
-                   {x({2, 3, 2, 4}), cos, sin, ids({2, 3}, {0, 1, 0, 0, 0, 2})},
-                   [](RegionBuilder& b, const Uses& in) {
-                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::halves, "y",
-                               in[3]);
-                   }});
+  cases.push_back(
+      {"ropePositions",
+       {x({2, 3, 2, 4}), cos, sin, ids({2, 3}, {0, 1, 0, 0, 0, 2})},
+       [](RegionBuilder& b, const Uses& in) { ops::rope(b, in[0], in[1], in[2], {}, "y", in[3]); }});
   cases.push_back({"ropeInverse",
                    {x({2, 3, 2, 4}), cos, sin},
                    [](RegionBuilder& b, const Uses& in) {
-                     b.emit(ir::Op::rope, in, "y", b.shape(in[0]), {{"inverse", true}, {"theta", 10000.0}});
+                     b.emit(ir::Op::rope, in, "y", b.shape(in[0]), {{"inverse", true}});
                    },
                    false});
   cases.push_back({"ropeInterleaved", {x({2, 3, 2, 4}), cos, sin}, [](RegionBuilder& b, const Uses& in) {
-                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::neighbours, "y");
+                     ops::rope(b, in[0], in[1], in[2], {ops::RopePairs::neighbours}, "y");
                    }});
+  cases.push_back({"ropePartOfHead", {x({2, 3, 2, 7}), cos, sin}, emit_rope});
+  cases.push_back(
+      {"ropePartOfHeadInterleaved", {x({2, 3, 2, 6}), cos, sin}, [](RegionBuilder& b, const Uses& in) {
+         ops::rope(b, in[0], in[1], in[2], {ops::RopePairs::neighbours}, "y");
+       }});
+  // Tables of two tokens, twice; layer 0 is one of period 1 and none of period 2.
+  const CaseInput cos_twice = given({4, 2}, {0.1, 0.2, 0.3, -0.4, 0.5, 0.6, 0.7, 0.8}),
+                  sin_twice = given({4, 2}, {0.9, -0.8, 0.7, 0.6, -0.5, 0.4, 0.3, -0.2});
+  for (const int64_t period : {1, 2}) {
+    cases.push_back({"ropeEvery" + std::to_string(period),
+                     {x({2, 2, 2, 4}), cos_twice, sin_twice},
+                     [period](RegionBuilder& b, const Uses& in) {
+                       ops::rope(b, in[0], in[1], in[2], {ops::RopePairs::halves, period}, "y");
+                     }});
+    cases.push_back({"ropePositionsEvery" + std::to_string(period),
+                     {x({2, 2, 2, 4}), cos_twice, sin_twice, ids({2, 2}, {1, 0, 0, 1})},
+                     [period](RegionBuilder& b, const Uses& in) {
+                       ops::rope(b, in[0], in[1], in[2], {ops::RopePairs::halves, period}, "y", in[3]);
+                     }});
+  }
   cases.push_back({"split_qkv",
                    {x({2, 3, 24})},
                    [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 2, 2, 4, "attn"); },

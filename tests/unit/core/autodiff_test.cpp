@@ -150,7 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"Gemma2",
                MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, norm_placement: both, "
                      "norm_offset: 1, "
-                     "scale_embedding: true, query_pre_attn_scalar: 3, hidden_act: geglu_tanh, dropout: 0.2"),
+                     "embedding_scale: 2.5, residual_scale: 0.5, logit_scale: 0.75, attention_scale: 0.6, "
+                     "hidden_act: geglu_tanh, dropout: 0.2"),
                kTrain},
         Config{"LayernormOfBothSides",
                MODEL("norm: layernorm, position: learned, norm_placement: both, hidden_act: gelu"), kTrain},

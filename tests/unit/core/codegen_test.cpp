@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
                "intermediate_size: 17, vocab_size: 31, hidden_act: geglu_tanh, norm_placement: both, "
                "norm_offset: 1, "
-               "scale_embedding: true, query_pre_attn_scalar: 3",
+               "embedding_scale: 2.5, residual_scale: 0.5, logit_scale: 0.75, attention_scale: 0.6",
                "sequence_len: 37, micro_batch_size: 2"},
         Config{"Parallel",
                "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1, "

@@ -38,8 +38,9 @@ constexpr const char* kOlmo2 =
     "norm_placement: output, qk_norm: true, qk_norm_scope: projection, dropout: 0.2";
 constexpr const char* kGemma2 =
     "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, num_key_value_heads: 2, "
-    "vocab_size: 11, intermediate_size: 6, norm_placement: both, norm_offset: 1, scale_embedding: true, "
-    "query_pre_attn_scalar: 3, hidden_act: geglu_tanh, sliding_window: 3, sliding_window_pattern: 2";
+    "vocab_size: 11, intermediate_size: 6, norm_placement: both, norm_offset: 1, embedding_scale: 2.5, "
+    "residual_scale: 0.5, logit_scale: 0.75, "
+    "attention_scale: 0.6, hidden_act: geglu_tanh, sliding_window: 3, sliding_window_pattern: 2";
 constexpr const char* kTrain = "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1";
 constexpr const char* kModels[] = {kLlama, kGpt2, kQwen3, kSeries, kNoBias, kOlmo2, kGemma2};
 const std::string kNames[] = {"Llama", "Gpt2", "Qwen3", "Series", "NoBias", "Olmo2", "Gemma2"};

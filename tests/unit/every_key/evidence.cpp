@@ -62,7 +62,7 @@ std::string starting_values(const runtime::ProgramLayout& layout) {
     text += fmt::format("{}\n", values);
   }
   if (!layout.rope) return text;
-  const auto elements = static_cast<size_t>(layout.rope->tokens * layout.rope->head_dim / 2);
+  const auto elements = static_cast<size_t>(layout.rope->cos.elements);
   std::vector<float> cos(elements), sin(elements);
   runtime::fill_rope_tables(*layout.rope, cos, sin);
   return text + fmt::format("{}\n{}\n", cos, sin);

@@ -193,15 +193,17 @@ TEST(HfConfig, GemmaAndArceeDefaultsAreHuggingFaces) {
   const auto gemma = model(R"({"model_type": "gemma", )" + kSizes + "}");
   EXPECT_EQ(gemma.num_key_value_heads, 16);
   EXPECT_EQ(gemma.head_dim, 256);
-  EXPECT_EQ(gemma.query_pre_attn_scalar, 256);
+  EXPECT_EQ(gemma.attention_scale, 1.0 / 16);
+  EXPECT_EQ(gemma.embedding_scale, 11.313708498984761);
   EXPECT_EQ(gemma.hidden_act, Activation::geglu_tanh);
   EXPECT_EQ(gemma.norm_placement, NormPlacement::input);
   EXPECT_EQ(gemma.norm_offset, 1);
-  EXPECT_TRUE(gemma.scale_embedding && gemma.tie_word_embeddings);
+  EXPECT_TRUE(gemma.tie_word_embeddings);
   const auto arcee = model(R"({"model_type": "arcee", )" + kSizes + "}");
   EXPECT_EQ(arcee.hidden_act, Activation::relu2);
   EXPECT_EQ(arcee.norm_eps, 1e-5);
-  EXPECT_FALSE(arcee.scale_embedding || arcee.tie_word_embeddings || arcee.mlp_bias);
+  EXPECT_EQ(arcee.embedding_scale, 1);
+  EXPECT_FALSE(arcee.tie_word_embeddings || arcee.mlp_bias);
 }
 
 TEST(HfConfig, FalconDefaultsAreHuggingFacesAndOtherFalconsAreRefused) {
@@ -226,7 +228,7 @@ TEST(HfConfig, Gemma2DefaultsAreHuggingFaces) {
   const auto m = model(R"({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", )" + kSizes + "}");
   EXPECT_EQ(m.num_key_value_heads, 4);
   EXPECT_EQ(m.head_dim, 256);
-  EXPECT_EQ(m.query_pre_attn_scalar, 256);
+  EXPECT_EQ(m.attention_scale, 1.0 / 16);
   EXPECT_EQ(m.hidden_act, Activation::geglu_tanh);
   EXPECT_EQ(m.attention_softcap, 50);
   EXPECT_EQ(m.logit_softcap, 30);
@@ -234,7 +236,8 @@ TEST(HfConfig, Gemma2DefaultsAreHuggingFaces) {
   EXPECT_EQ(m.sliding_window_pattern, 2);
   EXPECT_EQ(m.norm_placement, NormPlacement::both);
   EXPECT_EQ(m.norm_offset, 1);
-  EXPECT_TRUE(m.scale_embedding && m.tie_word_embeddings);
+  EXPECT_EQ(m.embedding_scale, 11.313708498984761);
+  EXPECT_TRUE(m.tie_word_embeddings);
   EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias || m.qk_norm);
   const auto uncapped = model(R"({"model_type": "gemma2", "attn_logit_softcapping": null,
     "final_logit_softcapping": null, "sliding_window": null, )" +

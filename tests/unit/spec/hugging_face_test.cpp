@@ -26,7 +26,7 @@ std::string_view family_of_model(const std::string& keys, const std::string& tok
   return family == nullptr ? "" : family->model_type;
 }
 
-TEST(HuggingFace, KnowsTheSevenFamilies) {
+TEST(HuggingFace, KnowsEveryFamily) {
   for (const char* keys :
        {"position: learned, hidden_act: gelu_tanh",
         "position: learned, hidden_act: gelu, tie_word_embeddings: false",
@@ -41,13 +41,32 @@ TEST(HuggingFace, KnowsTheSevenFamilies) {
   const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
   EXPECT_EQ(family_of_model(qwen2, kQwen2Tokenizer), "qwen2");
   EXPECT_EQ(family_of_model(qwen2 + ", head_dim: 48", kQwen2Tokenizer), "qwen2");
+  const std::string windows = "sliding_window: 4, sliding_window_pattern: 2";
   EXPECT_EQ(family_of_model("qk_norm: true"), "qwen3");
   EXPECT_EQ(family_of_model("qk_norm: true, " + qwen2), "qwen3");
   EXPECT_EQ(family_of_model("sliding_window: 4"), "mistral");
   EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection"), "olmo2");
-  EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, scale_embedding: true"), "gemma2");
-  EXPECT_EQ(family_of_model("norm_offset: 1, scale_embedding: true, hidden_act: geglu_tanh"), "gemma");
+  EXPECT_EQ(family_of_model("norm_placement: both, norm_offset: 1, embedding_scale: 11.3137085"), "gemma2");
+  EXPECT_EQ(family_of_model("norm_offset: 1, embedding_scale: 11.3137085, hidden_act: geglu_tanh"), "gemma");
   EXPECT_EQ(family_of_model("hidden_act: relu2"), "arcee");
+  EXPECT_EQ(family_of_model("residual_scale: 0.22"), "granite");
+  EXPECT_EQ(family_of_model("no_rope_pattern: 4"), "smollm3");
+  EXPECT_EQ(family_of_model("sliding_window: 4, sliding_window_pattern: 2"), "ministral");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, qk_norm_scope: projection, " + windows),
+            "olmo3");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true"), "exaone4");
+  EXPECT_EQ(family_of_model("norm_placement: output, qk_norm: true, no_rope_pattern: 2, " + windows),
+            "exaone4");
+  EXPECT_EQ(
+      family_of_model("norm_placement: both, norm_offset: 1, embedding_scale: 11.3137085, qk_norm: true"),
+      "gemma3_text");
+  EXPECT_EQ(family_of_model("partial_rotary_factor: 0.75"), "phi3");
+  EXPECT_EQ(family_of_model("packed_weights: qkv_gate_up"), "phi3");
+  EXPECT_EQ(family_of_model("norm: layernorm, hidden_act: swiglu, attention_bias: false"), "stablelm");
+  EXPECT_EQ(family_of_model("rope_interleave: true"), "helium");
+  EXPECT_EQ(family_of_model("rope_interleave: true, partial_rotary_factor: 0.5"), "glm");
+  EXPECT_EQ(family_of_model("rope_interleave: true, norm_placement: both"), "glm4");
+  EXPECT_EQ(family_of_model("num_attention_heads: 3, head_dim: 24, attention_bias: true"), "granite");
   const std::string falcon = "norm: layernorm, hidden_act: gelu, num_key_value_heads: 1, ";
   EXPECT_EQ(family_of_model(falcon + "block: parallel_one_norm"), "falcon");
   EXPECT_EQ(family_of_model(falcon + "block: parallel_one_norm, attention_bias: false, mlp_bias: false"),
@@ -69,6 +88,14 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, rope_scaling: {factor: 3, low_freq_factor: "
       "2, "
       "high_freq_factor: 5, original_max_position_embeddings: 50}";
+  const std::string linear =
+      "num_key_value_heads: 1, hidden_act: geglu_tanh, rope_theta: 77, rope_scaling: {rope_type: linear, "
+      "factor: 3}";
+  const std::string yarn =
+      "num_key_value_heads: 1, hidden_act: swiglu, rope_theta: 77, rope_scaling: {rope_type: yarn, factor: "
+      "3, "
+      "attention_factor: 1.5, beta_fast: 9, beta_slow: 2, truncate: false, original_max_position_embeddings: "
+      "50}";
   const std::string window = ", sliding_window: 7", alternating = window + ", sliding_window_pattern: 2";
   const std::pair<const char*, std::string> models[] = {
       {"gpt2", "norm: layernorm, position: learned, hidden_act: relu2, dropout: 0.5"},
@@ -78,15 +105,38 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"qwen3", rope + alternating + ", qk_norm: true, attention_bias: true"},
       {"olmo2",
        rope + ", norm_placement: output, qk_norm: true, qk_norm_scope: projection, attention_bias: true"},
-      {"gemma", rope + ", norm_offset: 1, scale_embedding: true, attention_bias: true"},
+      {"gemma", rope + ", norm_offset: 1, embedding_scale: 13.856406460551018, attention_bias: true"},
       {"arcee", rope_without_gate + ", attention_bias: true, mlp_bias: true"},
-      {"falcon",
-       "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
-       "rope_theta: 77"},
-      {"gemma2",
-       rope + alternating +
-           ", norm_placement: both, norm_offset: 1, scale_embedding: true, query_pre_attn_scalar: 9, "
-           "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
+      {"gemma2", rope + alternating +
+                     ", norm_placement: both, norm_offset: 1, embedding_scale: 13.856406460551018, "
+                     "attention_scale: 0.3333333333333333, "
+                     "attention_softcap: 3, logit_softcap: 4, attention_bias: true"},
+      {"granite", rope + ", embedding_scale: 3.5, attention_scale: 0.0625, residual_scale: 0.22, "
+                         "logit_scale: 0.125, attention_bias: true, mlp_bias: true"},
+      {"smollm3", rope + ", no_rope_pattern: 2, attention_bias: true, mlp_bias: true"},
+      {"olmo3", yarn + alternating +
+                    ", rope_local_theta: 55, norm_placement: output, qk_norm: true, "
+                    "qk_norm_scope: projection, attention_bias: true"},
+      {"exaone4", rope + alternating + ", no_rope_pattern: 2, norm_placement: output, qk_norm: true"},
+      {"ministral", rope + alternating},
+      {"gemma3_text",
+       linear + alternating +
+           ", rope_local_theta: 99, norm_placement: both, norm_offset: 1, embedding_scale: "
+           "13.856406460551018, "
+           "attention_scale: 0.3333333333333333, qk_norm: true, logit_softcap: 4, attention_bias: true"},
+      {"phi3",
+       "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, packed_weights: qkv_gate_up, "
+       "partial_rotary_factor: 0.75" +
+           window},
+      {"stablelm", rope + ", norm: layernorm, partial_rotary_factor: 0.75, attention_bias: true, "
+                          "attention_output_bias: false"},
+      {"helium",
+       rope + ", rope_interleave: true, attention_bias: true, attention_output_bias: false, mlp_bias: true"},
+      {"glm", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
+                     "attention_bias: false"},
+      {"glm4", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
+                      "norm_placement: both, "
+                      "attention_bias: true, attention_output_bias: false"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
@@ -143,31 +193,26 @@ TEST(HuggingFace, RulesAreThoseOfTheDocumentation) {
 TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
   const std::string gpt2 = "norm: layernorm, position: learned, ";
   const std::pair<std::string, const char*> cases[] = {
-      {"norm: layernorm, hidden_act: gelu", "model.position"},
+      {"norm: layernorm, hidden_act: gelu", "model.hidden_act"},
       {gpt2 + "hidden_act: swiglu", "model.hidden_act"},
       {gpt2 + "hidden_act: gelu, qk_norm: true", "model.qk_norm"},
       {gpt2 + "hidden_act: gelu, num_key_value_heads: 2", "model.num_key_value_heads"},
       {gpt2 + "hidden_act: gelu, head_dim: 48", "model.head_dim"},
       {"position: learned", "model.position"},
       {"position: none", "model.position"},
-      {"hidden_act: relu2, rope_interleave: true", "model.rope_interleave"},
       {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"attention_kind: ccgqa", "model.attention_kind"},
       {"mor: {recursions: 2}", "model.mor.recursions"},
-      {"rope_interleave: true", "model.rope_interleave"},
-      {"num_attention_heads: 3, head_dim: 24, attention_bias: true", "model.num_attention_heads"},
-      {"num_attention_heads: 3, head_dim: 24, attention_bias: true, attention_output_bias: false",
-       "data.tokenizer"},
-      {"sliding_window: 4, sliding_window_pattern: 2", "model.sliding_window_pattern"},
+      {"sliding_window: 4, attention_bias: true, attention_output_bias: false", "data.tokenizer"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
       {"block: parallel", "model.block"},
       {"norm_placement: output", "model.qk_norm"},
-      {"norm_placement: output, qk_norm: true", "model.qk_norm_scope"},
-      {"norm_placement: both, norm_offset: 1", "model.scale_embedding"},
+      {"norm_placement: output, qk_norm: true, mlp_bias: true", "model.mlp_bias"},
+      {"norm_placement: both, norm_offset: 1", "model.embedding_scale"},
       {"qk_norm: true, qk_norm_scope: projection", "model.qk_norm_scope"},
-      {"scale_embedding: true", "model.scale_embedding"},
+      {"embedding_scale: 2, norm_offset: 1", "model.embedding_scale"},
       {"norm_offset: 0.5", "model.norm_offset"},
-      {"query_pre_attn_scalar: 5", "model.query_pre_attn_scalar"},
+      {"attention_scale: 5, norm_placement: output, qk_norm: true", "model.attention_scale"},
       {"attention_softcap: 5", "model.attention_softcap"},
   };
   for (const auto& [keys, key] : cases) {

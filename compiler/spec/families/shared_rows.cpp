@@ -1,0 +1,283 @@
+// Rows that families share.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "spec/families/rows.h"
+#include "spec/hf_keys.h"
+#include "spec/print.h"
+#include "spec/scalar.h"
+
+namespace hydrac::spec {
+namespace {
+
+std::string write_window(const Spec& spec, const FamilyRow& row) {
+  return spec.model.sliding_window > 0 ? key_json(spec, row.ours) : "";
+}
+
+std::string write_with_window(const Spec& spec, const FamilyRow& row) {
+  return spec.model.sliding_window > 0 ? std::string(row.value) : "";
+}
+
+void read_switched_window(HfKeys& keys, const FamilyRow&) {
+  keys.windows(true);
+}
+
+std::string write_rope_scaling(const Spec& spec, const FamilyRow&) {
+  return spec.model.rope_scaling.factor == 1 ? "" : rope_scaling(spec);
+}
+
+void read_rope(HfKeys& keys, const FamilyRow& row) {
+  if (const Entry* entry = keys.take(row.theirs)) keys.rope(entry->value);
+}
+
+// Some families turn whole heads, whatever config.json says.
+FamilyRow whole_head() {
+  FamilyRow row = only("model.partial_rotary_factor", "1.0", "rope of whole heads");
+  row.theirs = "partial_rotary_factor";
+  row.read = [](HfKeys& keys, const FamilyRow& row) { keys.refuses_part_of_head(keys.take(row.theirs)); };
+  return row;
+}
+
+FamilyRow part_of_head(std::string_view if_absent) {
+  FamilyRow row = optional("partial_rotary_factor", "model.partial_rotary_factor", if_absent);
+  row.read = [](HfKeys& keys, const FamilyRow& row) { keys.part_of_head(row.value); };
+  return row;
+}
+
+bool is_without_function(const Spec& spec, const FamilyRow&) {
+  return !spec.model.hidden_act.function;
+}
+
+}  // namespace
+
+Rows joined(std::initializer_list<Rows> parts) {
+  Rows rows;
+  for (const Rows& part : parts) rows.insert(rows.end(), part.begin(), part.end());
+  return rows;
+}
+
+Rows plain_rows() {
+  return {only("model.input", "tokens"),
+          only("model.head", "language_model", "the head of a language model"),
+          rule("model.hidden_act", "activations by name alone, no function of your own", is_without_function),
+          only("model.attention_kind", "gqa", "queries and keys that are neither compressed nor convolved"),
+          only("model.mor.recursions", "1", "one pass through an mlp"),
+          only("model.mod.capacity", "0.0", "layers that all tokens pass")};
+}
+
+FamilyRow root_of_width() {
+  const auto read = [](HfKeys& keys, const FamilyRow&) {
+    keys.constant("embedding_scale", yaml_number(std::sqrt(keys.number("hidden_size").value_or(1))));
+  };
+  const auto holds = [](const Spec& spec, const FamilyRow&) {
+    constexpr double kRounding = 1e-6;
+    const double root = std::sqrt(static_cast<double>(spec.model.hidden_size));
+    return std::abs(spec.model.embedding_scale / root - 1) < kRounding;
+  };
+  return {"", "model.embedding_scale", "", read, nullptr, holds, "sqrt(hidden_size)"};
+}
+
+Rows unscaled_rows() {
+  return {only("model.residual_scale", "1.0", "1"), only("model.logit_scale", "1.0", "1")};
+}
+
+Rows plain_score_rows() {
+  const auto is_usual = [](const Spec& s, const FamilyRow&) {
+    return s.model.attention_scale == 1 / std::sqrt(static_cast<double>(s.model.head_dim));
+  };
+  return joined({unscaled_rows(),
+                 {rule("model.attention_scale", "1 / sqrt(head_dim)", is_usual),
+                  only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")}});
+}
+
+Rows same_rope_rows() {
+  return {only("model.no_rope_pattern", "0", "rope in all layers"),
+          only("model.rope_local_theta", "0.0", "one base of rope")};
+}
+
+Rows plain_stream_rows() {
+  return joined(
+      {{only("model.norm_offset", "0.0"), only("model.embedding_scale", "1.0", "1")}, plain_score_rows()});
+}
+
+Rows input_norm_rows() {
+  return {only("model.norm_placement", "input", "norms of a branch's input alone")};
+}
+
+Rows rope_rows(const RopeFamily& family) {
+  return {
+      written("model_type", family.model_type),
+      only("model.block", "sequential", "attention first, and then the mlp of the sum"),
+      fixed("model.norm", family.has_layernorm ? "layernorm" : "rmsnorm"),
+      family.has_layernorm ? fixed("model.norm_bias", "true") : zeros_if_missing("model.norm_bias", "false"),
+      fixed("model.position", "rope"),
+      family.interleaves
+          ? fixed("model.rope_interleave", "true", "rope that turns neighbours of a head together")
+          : only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
+      family.partial.empty() ? whole_head() : part_of_head(family.partial),
+      family.packed.empty() ? only("model.packed_weights", "none", "a tensor for each projection")
+                            : zeros_if_missing("model.packed_weights", family.packed),
+      needed("vocab_size", "model.vocab_size"),
+      needed("hidden_size", "model.hidden_size"),
+      needed("num_hidden_layers", "model.num_hidden_layers"),
+      needed("num_attention_heads", "model.num_attention_heads"),
+      key_value_heads(family.key_value_heads),
+      optional("head_dim", "model.head_dim", family.head_dim),
+      needed("intermediate_size", "model.intermediate_size"),
+      needed("max_position_embeddings", "model.max_position_embeddings"),
+      activation(family.activation_key, family.is_gated, family.activation),
+      optional(family.has_layernorm ? "layer_norm_eps" : "rms_norm_eps", "model.norm_eps", family.norm_eps),
+      optional("rope_theta", "model.rope_theta", family.theta),
+      optional("attention_dropout", "model.attention_dropout", "0"),
+      optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
+      optional("initializer_range", "model.initializer_range", "0.02"),
+      stored_type(),
+      written("architectures", family.architectures),
+      refused_unless("use_mrope", "false", "multimodal rope is not supported")};
+}
+
+Rows llama_rows(const RopeFamily& family) {
+  return joined({plain_rows(),
+                 input_norm_rows(),
+                 plain_stream_rows(),
+                 same_rope_rows(),
+                 {read_only("attn_logit_softcapping", "model.attention_softcap"),
+                  read_only("final_logit_softcapping", "model.logit_softcap")},
+                 rope_rows(family)});
+}
+
+std::string rope_scaling(const Spec& spec) {
+  const RopeScaling& scaling = spec.model.rope_scaling;
+  if (scaling.factor == 1) return "null";
+  std::vector<std::string_view> keys = {"rope_type", "factor"};
+  if (scaling.rope_type == RopeType::llama3) keys.insert(keys.end(), {"low_freq_factor", "high_freq_factor"});
+  if (scaling.rope_type == RopeType::yarn)
+    keys.insert(keys.end(), {"attention_factor", "beta_fast", "beta_slow", "truncate"});
+  if (scaling.rope_type != RopeType::linear) keys.emplace_back("original_max_position_embeddings");
+  std::string text;
+  for (const std::string_view key : keys)
+    text += fmt::format("{}\"{}\": {}", text.empty() ? "" : ", ", key,
+                        key_json(spec, fmt::format("model.rope_scaling.{}", key)));
+  return "{" + text + "}";
+}
+
+Rows rope_scaling_rows() {
+  return {{"rope_scaling", "model.rope_scaling.factor", "", read_rope, write_rope_scaling},
+          {.theirs = "rope_parameters", .ours = "", .value = "", .read = read_rope}};
+}
+
+Rows no_token_rows() {
+  return {written("bos_token_id", "null"), written("eos_token_id", "null")};
+}
+
+Rows last_rows() {
+  return joined({rope_scaling_rows(), no_token_rows()});
+}
+
+FamilyRow window_row(std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) { keys.windows_or(row.value); };
+  const auto write = [](const Spec& spec, const FamilyRow&) {
+    return spec.model.sliding_window > 0 ? std::to_string(spec.model.sliding_window) : "null";
+  };
+  return {"sliding_window", "model.sliding_window", if_absent, read, write};
+}
+
+Rows window_rows(std::string_view if_absent, std::string_view period_if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) { keys.window_period(row.value); };
+  const auto write = [](const Spec& spec, const FamilyRow&) { return layer_types(spec.model); };
+  return {window_row(if_absent),
+          {"layer_types", "model.sliding_window_pattern", period_if_absent, read, write}};
+}
+
+FamilyRow window_anyway() {
+  return {
+      .theirs = "sliding_window", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
+        const Model& m = spec.model;
+        return std::to_string(m.sliding_window > 0 ? m.sliding_window : m.max_position_embeddings);
+      }};
+}
+
+bool has_alike_windows(const Spec& spec, const FamilyRow&) {
+  return spec.model.sliding_window == 0 || spec.model.sliding_window_pattern == 0;
+}
+
+Rows local_rope_rows(std::string_view theta) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    for (const char* key : {"rope_scaling", "rope_parameters"})
+      if (const Entry* entry = keys.take(key)) keys.rope_by_layer(entry->value);
+    keys.settle_local_theta(row.value);
+  };
+  const auto write = [](const Spec& spec, const FamilyRow&) {
+    const Model& m = spec.model;
+    const std::string theta = key_json(spec, "model.rope_theta"), scaling = rope_scaling(spec);
+    const std::string full =
+        scaling == "null" ? R"({"rope_type": "default")" : scaling.substr(0, scaling.size() - 1);
+    return fmt::format(
+        R"({{"full_attention": {}, "rope_theta": {}}}, "sliding_attention": {{"rope_type": "default", "rope_theta": {}}}}})",
+        full, theta, m.rope_local_theta > 0 ? key_json(spec, "model.rope_local_theta") : theta);
+  };
+  const auto holds = [](const Spec& spec, const FamilyRow&) {
+    const Model& m = spec.model;
+    return m.rope_local_theta > 0 || m.rope_scaling.factor == 1 || m.sliding_window == 0;
+  };
+  return {only("model.no_rope_pattern", "0", "rope in all layers"),
+          read_only("rope_local_base_freq", "model.rope_local_theta"),
+          {"rope_parameters", "model.rope_local_theta", theta, read, write, holds,
+           "rope without scaling in layers with a window"}};
+}
+
+Rows switched_window_rows() {
+  return {{"sliding_window", "model.sliding_window", "", read_switched_window, write_window},
+          {.theirs = "use_sliding_window", .ours = "", .value = "true", .write = write_with_window},
+          {.theirs = "max_window_layers", .ours = "", .value = "0", .write = write_with_window},
+          {.theirs = "layer_types", .ours = "", .value = "", .write = [](const Spec& spec, const FamilyRow&) {
+             return spec.model.sliding_window > 0 ? layer_types(spec.model) : "";
+           }}};
+}
+
+Rows no_window_rows() {
+  FamilyRow row = only("model.sliding_window", "0");
+  row.theirs = "sliding_window";
+  row.read = read_switched_window;
+  return {row};
+}
+
+std::string layer_types(const Model& m) {
+  std::string types;
+  for (int64_t layer = 1; layer <= m.num_hidden_layers; ++layer) {
+    const bool is_full =
+        m.sliding_window == 0 || (m.sliding_window_pattern > 0 && layer % m.sliding_window_pattern == 0);
+    types += fmt::format("{}\"{}\"", layer > 1 ? ", " : "", is_full ? "full_attention" : "sliding_attention");
+  }
+  return "[" + types + "]";
+}
+
+std::vector<ModuleName> llama_modules(std::initializer_list<ModuleName> changed) {
+  std::vector<ModuleName> modules = {
+      {"token_embedding", "model.embed_tokens"},
+      {"attn_norm", "model.layers.{}.input_layernorm"},
+      {"attn.q", "model.layers.{}.self_attn.q_proj"},
+      {"attn.k", "model.layers.{}.self_attn.k_proj"},
+      {"attn.v", "model.layers.{}.self_attn.v_proj"},
+      {"attn.q_norm", "model.layers.{}.self_attn.q_norm"},
+      {"attn.k_norm", "model.layers.{}.self_attn.k_norm"},
+      {"attn.out", "model.layers.{}.self_attn.o_proj"},
+      {"mlp_norm", "model.layers.{}.post_attention_layernorm"},
+      {"mlp.gate", "model.layers.{}.mlp.gate_proj"},
+      {"mlp.up", "model.layers.{}.mlp.up_proj"},
+      {"mlp.down", "model.layers.{}.mlp.down_proj"},
+      {"final_norm", "model.norm"},
+      {"head", "lm_head"},
+      // These are of models that no family has.
+      {"position_embedding", "model.embed_positions"},
+      {"attn_output_norm", "model.layers.{}.attn_output_norm"},
+      {"mlp_output_norm", "model.layers.{}.mlp_output_norm"},
+  };
+  for (const ModuleName& change : changed)
+    std::ranges::find(modules, change.ours, &ModuleName::ours)->theirs = change.theirs;
+  return modules;
+}
+
+}  // namespace hydrac::spec
