@@ -65,6 +65,7 @@ TEST(Comments, WhatTheModelHasNotIsNotSpokenOf) {
             kBegin + "kernels/block.cu: \"// On Hopper heads are grouped.\" names Hopper\n  " +
                 "kernels/block.cu: \"// On Hopper heads are grouped.\" names grouped");
   EXPECT_EQ(refusal({{"kernels/block.cu", hopper + "int wgmma, kv_heads;\n"}}), "");
+  EXPECT_EQ(refusal({{"kernels/block.cu", "}  // namespace hydrac::hopper_program\n"}}), "");
 }
 
 }  // namespace
