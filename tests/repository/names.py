@@ -50,6 +50,7 @@ def is_known(word: str) -> bool:
     """Placeholders (FOLDER, NAME_0) are; so are beginnings and ends (cuda_*, _p95) of words that there are."""
     if word in WORDS or len(word) < 3 or word[0].isdigit() or re.fullmatch(r"[A-Z]+|NAME_\w+", word):
         return True
+    word = word.removesuffix("NAME")  # eval_loss_NAME is a beginning
     if word.startswith("_") or word.endswith("_"):
         return any(other.startswith(word) or other.endswith(word) for other in WORDS)
     return False

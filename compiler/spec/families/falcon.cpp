@@ -24,7 +24,7 @@ FamilyRow biases() {
 }  // namespace
 
 Family falcon() {
-  static constexpr ModuleName kModules[] = {
+  const std::vector<ModuleName> modules = {
       {"token_embedding", "transformer.word_embeddings"},
       {"attn_norm", "transformer.h.{}.input_layernorm"},
       {"attn.q", "transformer.h.{}.self_attention.query_key_value"},
@@ -76,7 +76,7 @@ Family falcon() {
           .name = "Falcon",
           .rows = joined(
               {plain_rows(), input_norm_rows(), plain_stream_rows(), same_rope_rows(), own, last_rows()}),
-          .modules = kModules};
+          .modules = modules};
 }
 
 }  // namespace hydrac::spec

@@ -102,7 +102,7 @@ struct QueryBlock {
   __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
 };
 
-// ---- What the spec makes of a fragment of scores before the softmax: its score rule and its mask
+// ---- Score rule and mask of the spec, applied to a fragment of scores before the softmax
 
 // Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
 // and key of row 0 and column 0 are given; rows are keys if `transposed`.

@@ -22,7 +22,7 @@ HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int fi
   return {CausalMask::queries_of(shape, first_key).first, CausalMask::queries_of(shape, last_key).end};
 }
 
-// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+// True if each query of a tile sees each of its keys: then no element needs to be tested.
 HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
   const TokenRange seen = keys_of_all(queries.first, queries.end - 1);
   return keys.end <= seen.end;
@@ -30,7 +30,7 @@ HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
 
 }  // namespace
 
-// What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
+// Steps between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
 namespace {

@@ -23,13 +23,13 @@ HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int fi
   return {CausalMask::queries_of(shape, first_key).first, CausalMask::queries_of(shape, last_key).end};
 }
 
-// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+// True if each query of a tile sees each of its keys: then no element needs to be tested.
 HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
   const TokenRange seen = keys_of_all(queries.first, queries.end - 1);
   return keys.end <= seen.end;
 }
 
-// Whether any query of a tile sees any of its keys.
+// True if any query of a tile sees any of its keys.
 HYDRAC_FN constexpr bool sees_any(TokenRange queries, TokenRange keys) {
   const TokenRange seen = keys_of_any(queries.first, queries.end - 1);
   return keys.first < seen.end;
@@ -113,7 +113,7 @@ struct GradientPiece {
 
 namespace {
 
-// Where a block's warps find what they share.
+// Places of what a block's warps share.
 struct GradientTypes {
   using Shared = GradientShared<kRows, kAttentionTileColumns, kHeadDim, kStages, kWarps>;
 };
@@ -236,7 +236,7 @@ __device__ __forceinline__ void pass_turns_on(const AttentionShape& shape,
 
 }  // namespace
 
-// What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
+// Steps between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
 namespace {
@@ -289,7 +289,7 @@ struct TransposedTile {
 
 namespace {
 
-// What gradients writes.
+// Outputs of gradients.
 struct GradientOutputs {
   Heads<bf16> d_q, d_k, d_v;
   float* query_sums;  // GradientWorkspace::sums
@@ -371,11 +371,11 @@ class GradientWarpgroup {
   using Terms = ColumnTerms<kAttentionTileColumns>;
   static constexpr int kMyMatmuls = 2;  // and 3: the block's barriers at which warpgroups wait for their turn
 
-  // What masks and score rules read.
+  // Inputs of masks and score rules.
   __device__ __forceinline__ const SequenceShape& sequence() const { return shape_; }
 
-  // Where there is no tile, the matmuls of what lies there are not used: the first tile of a piece
-  // overwrites its sums.
+  // Without a tile there, the matmuls of that place are not used: the first tile of a piece overwrites its
+  // sums.
   __device__ __forceinline__ void begin_matmuls(int count, const TileInWork& now, const TileInWork& before,
                                                 const TileInWork& oldest) {
     Matmul::fence_operands(value_sums_);

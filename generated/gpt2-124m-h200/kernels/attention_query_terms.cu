@@ -13,7 +13,7 @@ namespace attention_code {
 constexpr int kRows = 128;
 constexpr int kThreads = 256;
 
-// ---- What the gradients of attention need of each query other than q and d_out
+// ---- Terms of each query that the gradients of attention need beside q and d_out
 
 namespace {
 

@@ -32,7 +32,7 @@ struct Heads {
 using ConstHeads = Heads<const float>;
 using MutableHeads = Heads<float>;
 
-// What does not change while a program runs: one constant of this type per attention op.
+// Settings that do not change while a program runs: one constant of this type per attention op.
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads;
   float scale;              // scores are scale * q . k
@@ -75,7 +75,7 @@ HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
   return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
 }
 
-// What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
+// Shared by the forward and the backward of attention. A tile of scores lies transposed, [keys, queries]:
 // then only the queries are ever rearranged, keys and values are read where they lie, and the softmax runs
 // down columns.
 
@@ -88,7 +88,7 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Where a tile lies: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
+// Place of a tile: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
 struct Tile {
   std::int64_t batch, head, first_query, first_key;
   int queries, keys;
@@ -145,13 +145,13 @@ inline void mask_scores(const Tile& tile, float value, float* scores) {
   }
 }
 
-// What the queries are multiplied with before the matmuls, so that linear scores need no pass of their own.
+// Factor of the queries before the matmuls, so that linear scores need no pass of their own.
 inline float query_factor(const AttentionShape& shape) {
   return shape.scale;
 }
 
-// What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
-// vector v: 0 or keep_scale.
+// Dropout's factor of the probabilities of one key (counted from first_key), for the queries of vector v: 0
+// or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
                             int v, int key, float (&factors)[simd::kLanes]) {
   const std::int64_t head = tile.batch * shape.heads + tile.head;

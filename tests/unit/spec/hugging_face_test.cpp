@@ -137,6 +137,9 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"glm4", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
                       "norm_placement: both, "
                       "attention_bias: true, attention_output_bias: false"},
+      {"falcon",
+       "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
+       "rope_theta: 77"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
