@@ -137,7 +137,7 @@ model.from model.weights model.num_features model.num_labels model.sliding_windo
 train.max_steps train.epochs train.global_batch_size train.global_batch_tokens train.lr_scheduler train.seed train.cpu_affinity
 train.optimizer.learning_rate train.optimizer.betas train.optimizer.eps train.optimizer.weight_decay train.optimizer.momentum
 train.eval_steps train.eval_batches train.save_steps train.save_minutes train.save_best train.save_total_limit train.log_steps
-adapter.weights adapter.alpha objective.prompt_tokens objective.seed objective.embed_layer
+adapter.weights adapter.alpha model.rope_scaling.attention_factor objective.prompt_tokens objective.seed objective.embed_layer
 """.split()
 
 # The one value of keys that the schema has no default for, and of a key in a free section; or what it is of a spec.
