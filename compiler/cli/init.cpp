@@ -132,7 +132,8 @@ int init_verb(const Arguments& arguments) {
   request.for_this_machine = target == "auto";
   const bool finetunes = request.task == StarterTask::finetune;
   if (finetunes)
-    request.model = answers.get("--model", "The model: a folder as Hugging Face publishes them");
+    request.model =
+        answers.get("--model", "The model: hf:OWNER/NAME, or a folder as Hugging Face publishes them");
   else if (arguments.has("--model"))
     throw InputError(fmt::format("--model is for --task finetune, not for {}", task));
   request.data = answers.get("--data", series ? "Data: a CSV file, or a pattern as data/*.csv"

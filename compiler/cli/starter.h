@@ -22,7 +22,7 @@ struct StarterRequest {
   bool for_this_machine = false;     // which the target is: the spec says auto
   std::string data;                  // a file or a glob
   std::string tokenizer;             // language: byte, or a tokenizer.json
-  std::string model;                 // finetune: a folder as Hugging Face publishes models
+  std::string model;                 // finetune: a folder as Hugging Face publishes models, or hf:OWNER/NAME
   std::vector<std::string> predict;  // series: columns; empty: the last one
   int64_t classes = 0;               // series: > 0 makes it a classification
   std::string file;                  // where the spec will lie; its name is the run's

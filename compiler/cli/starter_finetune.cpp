@@ -10,6 +10,7 @@
 #include "cli/spec_input.h"
 #include "cli/starter_text.h"
 #include "diag/render.h"
+#include "hub/hub.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
@@ -47,11 +48,21 @@ std::string text_of_file(const fs::path& path) {
   return fs::exists(path, ignored) ? runtime::read_file(path) : "";
 }
 
+// The folder of a model, also of one that is named.
+fs::path folder_of(const std::string& model) {
+  if (!hub::is_name(model)) return model;
+  try {
+    return hub::paths_of(model, hub::Wanted::model).at(0);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--model {}: {}", model, error.what()));
+  }
+}
+
 nlohmann::json config_of(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw InputError(
-        fmt::format("--model: there is no folder {}; `hf download NAME --local-dir FOLDER` makes one",
+        fmt::format("--model: there is no folder {}; a model of Hugging Face's hub is hf:OWNER/NAME",
                     diag::printable(folder.string())));
   if (!fs::exists(folder / "config.json", ignored))
     throw InputError(fmt::format("--model: {} has no config.json: it is no model's folder", folder.string()));
@@ -87,7 +98,8 @@ class FinetuneMaker {
   explicit FinetuneMaker(const StarterRequest& request)
       : request_(request),
         target_(*targets::find(request.target)),
-        config_(config_of(request.model)),
+        folder_(folder_of(request.model)),
+        config_(config_of(folder_)),
         data_(look_at_data(request)) {}
 
   Starter make();
@@ -101,6 +113,7 @@ class FinetuneMaker {
 
   const StarterRequest& request_;
   const targets::Target& target_;
+  const fs::path folder_;  // of the model
   const nlohmann::json config_;
   const StarterData data_;
   Words words_;
@@ -113,7 +126,7 @@ void FinetuneMaker::describe_data() {
       fmt::format("{}, about {} tokens", runtime::human_bytes(static_cast<uint64_t>(data_.bytes)),
                   runtime::human_count(static_cast<double>(data_.tokens)));
   if (!data_.items) return;
-  const std::string name = chat_template_of(request_.model);
+  const std::string name = chat_template_of(folder_);
   if (name == "none" && data_.messages)
     throw InputError(fmt::format(
         "--data: {} has messages, and the tokenizer of {} none of the special tokens with which hydrac's "
@@ -194,7 +207,8 @@ Starter FinetuneMaker::make() {
             {"FILE", diag::printable(request_.file, 200)},
             {"NAME", run_name(request_.file)},
             {"TARGET", request_.target},
-            {"FROM", yaml_quoted(spec::path_in(folder, request_.model))},
+            {"FROM", yaml_quoted(hub::is_name(request_.model) ? request_.model
+                                                              : spec::path_in(folder, request_.model))},
             {"PATH", yaml_quoted(spec::path_in(folder, request_.data))},
             {"VAL", data_.tokens < 10'000'000 ? "0.1" : "0.01"},
             {"LENGTH", fmt::to_string(length_)},

@@ -23,7 +23,7 @@ TEST(Completion, KnowsVerbsOptionsKeysAndValues) {
   EXPECT_EQ(completed(place, "--res", {"base.yaml"}), "--resume\n") << "a spec runs";
   EXPECT_EQ(completed(place, "model.num_h", {"check", "base.yaml"}), "model.num_hidden_layers=\n");
   EXPECT_EQ(completed(place, "model.norm=", {"check", "base.yaml"}),
-            "model.norm=rmsnorm\nmodel.norm=layernorm\n");
+            "model.norm=layernorm\nmodel.norm=rmsnorm\n");
   EXPECT_EQ(completed(place, "train.max_steps=", {"base.yaml"}), "") << "a number";
   EXPECT_EQ(completed(place, "no.such_key=", {"base.yaml"}), "");
   EXPECT_EQ(completed(place, "model.", {"export", "runs/base"}), "") << "export takes no keys";

@@ -109,6 +109,27 @@ sample: {max_new_tokens: 0}
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
+TEST_F(Hub, InitBeginsWithAModelByItsName) {
+  ASSERT_EQ(
+      run({"base.yaml", "output.dir=runs/base", "train.max_steps=2", "model.max_position_embeddings=64"})
+          .code,
+      0);
+  ASSERT_EQ(run({"export", "-q", "runs/base", "-o", "hub/models/owner/tiny"}).code, 0);
+  spill(place_ / "mine.jsonl", json_lines(200));
+  const Words words = {"init",  "--task", "finetune", "--data",     "mine.jsonl",
+                       "--for", "cpu",    "-o",       "helper.yaml"};
+  const Outcome made = run(with(words, {"--model", "hf:owner/tiny"}));
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(slurp(place_ / "helper.yaml").find("from: \"hf:owner/tiny\""), std::string::npos)
+      << slurp(place_ / "helper.yaml");
+  const Outcome tuned = run({"helper.yaml", "-q", "train.max_steps=2", "train.lr_scheduler.warmup_steps=0"});
+  EXPECT_EQ(tuned.code, 0) << tuned.err;
+
+  const Outcome refused = run(with(words, {"--force", "--model", "hf:owner/other"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--model hf:owner/other: "), std::string::npos) << refused.err;
+}
+
 TEST_F(Hub, ExportPushesAModelToARepositoryOfItsOwn) {
   ASSERT_EQ(run({"base.yaml", "output.dir=runs/base", "train.max_steps=2"}).code, 0);
   const Outcome pushed = run({"export", "runs/base", "-o", "out", "--push", "me/tiny"});

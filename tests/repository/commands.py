@@ -39,6 +39,7 @@ NOT_RUN = {
 # What is made shorter, or possible without a GPU: a regular expression, and what takes its place.
 INSTEAD = {
     r"\bSPEC\b": "spec.yaml",
+    r"--model hf:meta-llama/": "--model models/",  # hub_test begins with a name
     r"^\./dev run ": "hydrac run ",
     r"^(\./dev gpu-test .*)": rf"{ROOT}/\1 --dry-run",
     r"^hydrac (specs/(?:hydra|gpt2|chatgot|llama)\S*)": r"hydrac check \1",  # trained on GPUs: planned here
