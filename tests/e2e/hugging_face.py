@@ -53,6 +53,8 @@ EXAONE4 = {**LLAMA, "norm_placement": "output", "qk_norm": True}
 PHI3 = {**LLAMA, "packed_weights": "qkv_gate_up", "partial_rotary_factor": 0.75}
 STABLELM = {**LLAMA, "norm": "layernorm", "partial_rotary_factor": 0.5, "attention_bias": False, "mlp_bias": False}
 HELIUM = {**LLAMA, "rope_interleave": True}
+COHERE = {**HELIUM, "norm": "layernorm", "norm_bias": False, "block": "parallel_one_norm", "logit_scale": 0.5, "attention_bias": False,
+          "attention_output_bias": False, "mlp_bias": False}
 GLM = {**HELIUM, "packed_weights": "gate_up", "partial_rotary_factor": 0.5}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
@@ -141,6 +143,10 @@ CASES = {
     "glm-tied": ("glm", {**GLM, "attention_bias": True, "attention_output_bias": False}, "byte"),
     "glm4-untied": ("glm4", {**GLM, **UNTIED, "norm_placement": "both"}, "prepared"),
     "glm4-tied": ("glm4", {**GLM, "norm_placement": "both", "attention_bias": True, "attention_output_bias": False}, "byte"),
+    "cohere-tied": ("cohere", COHERE, "prepared"),
+    "cohere-untied": ("cohere", {**COHERE, **UNTIED, "attention_bias": True, "attention_output_bias": True}, "byte"),
+    "cohere2-tied": ("cohere2", {**COHERE, **WINDOWS, "no_rope_pattern": 2}, "prepared"),
+    "cohere2-untied": ("cohere2", {**COHERE, **UNTIED, "no_rope_pattern": 1}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -222,6 +228,13 @@ PUBLISHED = {
     "from-helium": ("helium", {**SMALL, **ODD, "head_dim": 24}, torch.float32, None),
     "from-helium-tied": ("helium", {**SMALL, **SEVENS, "head_dim": 8, "attention_bias": True, "mlp_bias": True,
                                     "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-cohere": ("cohere", {**SMALL, **ODD, "logit_scale": 0.3, **TOKENS}, torch.float32, None),
+    "from-cohere-tied": ("cohere", {**SMALL, **SEVENS, "logit_scale": 1.5, "attention_bias": True, "tie_word_embeddings": True, **TOKENS},
+                         torch.bfloat16, None),
+    "from-cohere2": ("cohere2", {**SMALL, **ODD, "num_hidden_layers": 4, "sliding_window": 5, "logit_scale": 1.5, "tie_word_embeddings": False, **TOKENS},
+                     torch.float32, None),
+    "from-cohere2-tied": ("cohere2", {**SMALL, **SEVENS, "logit_scale": 1.5, "sliding_window": 7, "layer_types": ["sliding_attention"] * 2, **TOKENS},
+                          torch.bfloat16, None),
     "from-glm": ("glm", {**SMALL, **ODD, "head_dim": 24, **TOKENS}, torch.float32, None),
     "from-glm-tied": ("glm", {**SMALL, **SEVENS, "head_dim": 16, "partial_rotary_factor": 0.25, "attention_bias": False,
                               "tie_word_embeddings": True, **TOKENS}, torch.bfloat16, None),
@@ -256,6 +269,8 @@ ADAPTERS = {
     "lora-stablelm": ("from-stablelm", {"r": 4}),
     "lora-helium": ("from-helium", {"r": 4}),
     "lora-glm4": ("from-glm4", {"r": 4}),
+    "lora-cohere": ("from-cohere", {"r": 4}),
+    "lora-cohere2": ("from-cohere2", {"r": 4}),
     "lora-phi3": ("from-phi3", {"r": 4}),
     "lora-phi4": ("from-phi4", {"r": 3, "target_modules": ["qkv_proj", "down_proj"]}),
 }

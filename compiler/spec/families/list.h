@@ -25,6 +25,8 @@ Family stablelm();
 Family helium();
 Family glm();
 Family glm4();
+Family cohere();
+Family cohere2();
 Family falcon();
 Family own_models();
 

@@ -48,7 +48,9 @@ Rows plain_rows();
 Rows input_norm_rows();
 // Branches' outputs and logits as they are: no factor.
 Rows unscaled_rows();
-// Those, and attention scores as they are: no factor or softcap.
+// Attention scores as they are: no factor; and no softcap of them or of logits.
+Rows score_rows();
+// Both.
 Rows plain_score_rows();
 // All layers have rope, of one base.
 Rows same_rope_rows();
@@ -77,10 +79,11 @@ struct RopeFamily {
   std::string_view activation_key = "hidden_act", activation = "swiglu";
   bool is_gated = true;  // the mlp
   std::string_view theta = "10000";
-  std::string_view partial = "";  // partial_rotary_factor, of families that have it
-  bool interleaves = false;       // rope
-  bool has_layernorm = false;     // with biases
-  std::string_view packed = "";   // packed_weights of families that have some
+  std::string_view partial = "";                     // partial_rotary_factor, of families that have it
+  bool interleaves = false;                          // rope
+  bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
+  std::string_view block = "sequential";
+  std::string_view packed = "";  // packed_weights of families that have some
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
@@ -110,6 +113,9 @@ bool has_alike_windows(const Spec&, const FamilyRow&);
 // Rope of layers with a window beside others without: the base `theta`, which is the others' where it is
 // empty, and no scaling. Behind the windows' rows.
 Rows local_rope_rows(std::string_view theta);
+// Rope in layers with a window alone. `without_windows`: no_rope_pattern of models that have none, "0" for
+// rope in all of their layers. Behind the windows' rows.
+Rows rope_in_windows_rows(std::string_view without_windows);
 // Read as those, but no model on its way out has a window.
 Rows no_window_rows();
 

@@ -83,13 +83,16 @@ Rows unscaled_rows() {
   return {only("model.residual_scale", "1.0", "1"), only("model.logit_scale", "1.0", "1")};
 }
 
-Rows plain_score_rows() {
+Rows score_rows() {
   const auto is_usual = [](const Spec& s, const FamilyRow&) {
     return s.model.attention_scale == 1 / std::sqrt(static_cast<double>(s.model.head_dim));
   };
-  return joined({unscaled_rows(),
-                 {rule("model.attention_scale", "1 / sqrt(head_dim)", is_usual),
-                  only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")}});
+  return {rule("model.attention_scale", "1 / sqrt(head_dim)", is_usual),
+          only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
+}
+
+Rows plain_score_rows() {
+  return joined({unscaled_rows(), score_rows()});
 }
 
 Rows same_rope_rows() {
@@ -109,9 +112,12 @@ Rows input_norm_rows() {
 Rows rope_rows(const RopeFamily& family) {
   return {
       written("model_type", family.model_type),
-      only("model.block", "sequential", "attention first, and then the mlp of the sum"),
+      family.block == "sequential"
+          ? only("model.block", family.block, "attention first, and then the mlp of the sum")
+          : fixed("model.block", family.block, "attention and an mlp that read one norm"),
       fixed("model.norm", family.has_layernorm ? "layernorm" : "rmsnorm"),
-      family.has_layernorm ? fixed("model.norm_bias", "true") : zeros_if_missing("model.norm_bias", "false"),
+      !family.has_layernorm ? zeros_if_missing("model.norm_bias", "false")
+                            : fixed("model.norm_bias", family.has_norm_bias ? "true" : "false"),
       fixed("model.position", "rope"),
       family.interleaves
           ? fixed("model.rope_interleave", "true", "rope that turns neighbours of a head together")
@@ -226,6 +232,28 @@ Rows local_rope_rows(std::string_view theta) {
           read_only("rope_local_base_freq", "model.rope_local_theta"),
           {"rope_parameters", "model.rope_local_theta", theta, read, write, holds,
            "rope without scaling in layers with a window"}};
+}
+
+Rows rope_in_windows_rows(std::string_view without_windows) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    const Node* period = keys.so_far("sliding_window_pattern");
+    const bool has_window = keys.so_far("sliding_window") != nullptr;
+    // A window that no layer has leaves all without rope.
+    const bool is_unused = !has_window && keys.take("sliding_window") != nullptr;
+    if (period != nullptr) keys.set("no_rope_pattern", period->where, *period);
+    if (is_unused || (!has_window && row.value == "1")) keys.constant("no_rope_pattern", "1");
+  };
+  const auto holds = [](const Spec& spec, const FamilyRow& row) {
+    const Model& m = spec.model;
+    return m.no_rope_pattern == (m.sliding_window > 0 ? m.sliding_window_pattern : row.value == "1");
+  };
+  return {{.theirs = "",
+           .ours = "model.no_rope_pattern",
+           .value = without_windows,
+           .read = read,
+           .holds = holds,
+           .has = without_windows == "1" ? "rope in layers with a window, and in none where none has one"
+                                         : "rope in layers with a window, and in all where none has one"}};
 }
 
 Rows switched_window_rows() {

@@ -137,6 +137,13 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"glm4", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
                       "norm_placement: both, "
                       "attention_bias: true, attention_output_bias: false"},
+      {"cohere", rope +
+                     ", rope_interleave: true, norm: layernorm, norm_bias: false, block: parallel_one_norm, "
+                     "logit_scale: 0.5, attention_bias: true, attention_output_bias: true, mlp_bias: false"},
+      {"cohere2",
+       rope + alternating +
+           ", no_rope_pattern: 2, rope_interleave: true, norm: layernorm, norm_bias: false, block: "
+           "parallel_one_norm, attention_bias: false, attention_output_bias: false, mlp_bias: false"},
       {"falcon",
        "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
        "rope_theta: 77"},
