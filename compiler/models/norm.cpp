@@ -47,7 +47,7 @@ Use norm(ops::RegionBuilder& b, const Build& build, Use x, ir::Slot slot, const 
   const Use weight = build.model.parameters.at(p.weight, slot);
   if (m.norm == spec::Norm::rmsnorm) return ops::rmsnorm(b, x, weight, m.norm_eps, name, m.norm_offset);
   const Use bias = optional(build.model.parameters.at(p.bias, slot));
-  return ops::layernorm(b, x, weight, bias, m.norm_eps, name);
+  return ops::layernorm(b, x, weight, bias, m.norm_eps, name, m.norm_offset);
 }
 
 }  // namespace hydrac::models

@@ -128,7 +128,8 @@ Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
                   const std::string& name);  // and back, 0 elsewhere
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
-Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
+Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name,
+              double offset = 0);
 // x / rms(x) * (weight + offset).
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name, double offset = 0);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.

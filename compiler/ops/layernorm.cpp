@@ -1,15 +1,20 @@
 // Layer norm over the last dimension (Ba et al., 2016): normed = (x - mean) rstd norm_weight + norm_bias,
 // rstd = 1 / sqrt(variance + eps), biased variance. layernorm_again finds mean and rstd in memory.
+// With the attribute "offset" norm_weight is that plus the weight.
 #include <cmath>
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
+#include "ops/norm_offset.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
-Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, const std::string& name) {
-  const Use y = b.emit(ir::Op::layernorm, {x, weight, bias}, name, b.shape(x), {{"eps", epsilon}});
+Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, const std::string& name,
+              double offset) {
+  ir::Attributes attributes = {{"eps", epsilon}};
+  set_offset(attributes, offset);
+  const Use y = b.emit(ir::Op::layernorm, {x, weight, bias}, name, b.shape(x), std::move(attributes));
   for (const char* statistic : {".mean", ".rstd"}) {
     b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + statistic, leading(b.shape(x))));
   }
@@ -19,7 +24,7 @@ Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, con
 namespace {
 
 ir::Term weighted(ir::BodyBuilder& k, const ir::Node& node, ir::Term xhat) {
-  const ir::Term y = xhat * k.per_column(1);
+  const ir::Term y = xhat * factor_of(k, node, 1);
   return node.inputs[2].value == ir::kNoValue ? y : y + k.per_column(2);
 }
 
@@ -52,7 +57,7 @@ ir::Body layernorm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(4)), mean = k.named("row_mean", k.per_row(3));
   const ir::Term xhat = k.named("xhat", (k.full(1) - mean) * rstd);
-  const ir::Term g = k.named("g", k.full(0) * k.per_column(2));
+  const ir::Term g = k.named("g", k.full(0) * factor_of(k, node, 2));
   const ir::Term mean_g = k.named("mean_g", k.mean(g, "sum_g"));
   const ir::Term mean_g_xhat = k.named("mean_g_xhat", k.mean(g * xhat, "sum_g_xhat"));
   k.store(0, rstd * (g - mean_g - xhat * mean_g_xhat));
@@ -71,7 +76,7 @@ void layernorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
   const Use mean = node.outputs[1], rstd = node.outputs[2];
-  g.contribute_op(x, ir::Op::layernorm_backward, {dy, x, weight, mean, rstd});
+  g.contribute_op(x, ir::Op::layernorm_backward, {dy, x, weight, mean, rstd}, only_offset(node));
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node(ir::Op::layernorm_weight_gradient, {dy, x, mean, rstd}, {dw.target},
@@ -94,18 +99,20 @@ void layernorm_reference(const ir::Node& node, const std::vector<Tensor64>& in, 
     const double rstd = 1 / std::sqrt(variance + node.number("eps"));
     for (int64_t i = 0; i < c; ++i) {
       out[0].data[r * c + i] =
-          (x[i] - mean) * rstd * in[1].data[i] + (in[2].data.empty() ? 0 : in[2].data[i]);
+          (x[i] - mean) * rstd * (in[1].data[i] + offset_of(node)) + (in[2].data.empty() ? 0 : in[2].data[i]);
     }
     out[1].data[r] = mean;
     out[2].data[r] = rstd;
   }
 }
 
-void layernorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void layernorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                               std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (size_t i = 0; i < in[0].data.size(); ++i) {
     const double xhat = (in[0].data[i] - in[3].data[i / c]) * in[4].data[i / c];
-    out[0].data[i] = xhat * in[1].data[i % c] + (in[2].data.empty() ? 0 : in[2].data[i % c]);
+    out[0].data[i] =
+        xhat * (in[1].data[i % c] + offset_of(node)) + (in[2].data.empty() ? 0 : in[2].data[i % c]);
   }
 }
 
@@ -113,7 +120,12 @@ constexpr std::string_view kNormedWithBias = "normed = (x - mean) * rstd * norm_
 
 std::string layernorm_formula(const ir::Node& node) {
   const bool has_bias = node.inputs.at(2).value != ir::kNoValue;
-  return std::string(has_bias ? kNormedWithBias : "normed = (x - mean) * rstd * norm_weight");
+  return "normed = (x - mean) * rstd * " + factor_text(node) + (has_bias ? " + norm_bias" : "");
+}
+
+std::string layernorm_backward_formula(const ir::Node& node) {
+  return "d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed " +
+         factor_text(node);
 }
 
 }  // namespace
@@ -141,6 +153,7 @@ extern const OpInfo kLayernormBackward{
         "d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "mean", "rstd"},
     .outputs = {"d_x"},
+    .formula_of = layernorm_backward_formula,
     .body = layernorm_backward_body};
 extern const OpInfo kLayernormWeightGradient{.op = ir::Op::layernorm_weight_gradient,
                                              .formula = "d_norm_weight = sum over rows of d_normed xhat",

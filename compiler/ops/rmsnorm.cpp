@@ -5,33 +5,20 @@
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
+#include "ops/norm_offset.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
 Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::string& name, double offset) {
   ir::Attributes attributes = {{"eps", epsilon}};
-  if (offset != 0) attributes["offset"] = offset;
+  set_offset(attributes, offset);
   const Use y = b.emit(ir::Op::rmsnorm, {x, weight}, name, b.shape(x), std::move(attributes));
   b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + ".rstd", leading(b.shape(x))));
   return y;
 }
 
 namespace {
-
-double offset_of(const ir::Node& node) {
-  return node.attributes.contains("offset") ? node.number("offset") : 0;
-}
-
-// The factor of each column.
-ir::Term weight_of(ir::BodyBuilder& k, const ir::Node& node, int input) {
-  const double offset = offset_of(node);
-  return offset == 0 ? k.per_column(input) : k.per_column(input) + offset;
-}
-
-ir::Attributes only_offset(const ir::Node& node) {
-  return offset_of(node) == 0 ? ir::Attributes{} : ir::Attributes{{"offset", offset_of(node)}};
-}
 
 ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
@@ -40,7 +27,7 @@ ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Term epsilon = k.constant(ir::spec_number("norm_eps", node.number("eps"), "model.norm_eps"),
                                       ir::ExprType::f32, "kEpsilon");
   const ir::Term rstd = k.named("row_rstd", rsqrt(mean_square + epsilon));
-  k.store(0, x * rstd * weight_of(k, node, 1));
+  k.store(0, x * rstd * factor_of(k, node, 1));
   k.store_row(1, rstd);
   return k.take();
 }
@@ -48,7 +35,7 @@ ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
 ir::Body rmsnorm_again_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(2));
-  k.store(0, k.named("xhat", k.full(0) * rstd) * weight_of(k, node, 1));
+  k.store(0, k.named("xhat", k.full(0) * rstd) * factor_of(k, node, 1));
   return k.take();
 }
 
@@ -58,7 +45,7 @@ ir::Body rmsnorm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(3));
   const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
-  const ir::Term g = k.named("g", k.full(0) * weight_of(k, node, 2));
+  const ir::Term g = k.named("g", k.full(0) * factor_of(k, node, 2));
   const ir::Term mean_g_xhat = k.named("mean_g_xhat", k.mean(g * xhat, "sum_g_xhat"));
   k.store(0, rstd * (g - xhat * mean_g_xhat));
   return k.take();
@@ -102,14 +89,12 @@ void rmsnorm_again_reference(const ir::Node& node, const std::vector<Tensor64>& 
 }
 
 std::string rmsnorm_formula(const ir::Node& node) {
-  const std::string weight = offset_of(node) == 0 ? "norm_weight" : "(norm_weight + offset)";
-  return "normed = x rstd " + weight +
+  return "normed = x rstd " + factor_text(node) +
          (node.op == ir::Op::rmsnorm ? ", rstd = 1 / sqrt(mean(x^2) + eps)" : "");
 }
 
 std::string rmsnorm_backward_formula(const ir::Node& node) {
-  const std::string weight = offset_of(node) == 0 ? "norm_weight" : "(norm_weight + offset)";
-  return "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed " + weight;
+  return "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed " + factor_text(node);
 }
 
 }  // namespace

@@ -125,9 +125,6 @@ void check_positions(Draft& draft) {
   if (draft.usable({"model.norm", "model.norm_bias"}) && m.norm == Norm::rmsnorm && m.norm_bias)
     draft.report(Kind::norm_bias_needs_layernorm, {"model.norm_bias", "model.norm"}, "rmsnorm has no bias",
                  "leave norm_bias out, or write norm: layernorm");
-  if (draft.usable({"model.norm", "model.norm_offset"}) && m.norm != Norm::rmsnorm && m.norm_offset != 0)
-    draft.report(Kind::norm_unsupported, {"model.norm_offset", "model.norm"},
-                 "layernorm has no offset of its weight", "leave norm_offset out, or write norm: rmsnorm");
   if (draft.usable({"model.norm_placement", "model.mor.recursions"}) && has_recursions(draft.spec) &&
       m.norm_placement != NormPlacement::input)
     draft.report(Kind::norm_unsupported, {"model.norm_placement", "model.mor.recursions"},

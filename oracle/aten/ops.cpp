@@ -51,15 +51,21 @@ at::Tensor linear(const OpCall& call) {
   return at::linear(x, call.input(1), call.optional_input(2));
 }
 
+// A norm's factor of each column.
+at::Tensor norm_factor(const OpCall& call) {
+  const double offset = call.attr("offset", 0);
+  return offset == 0 ? call.input(1) : call.input(1) + offset;
+}
+
 at::Tensor layernorm(const OpCall& call) {
   const at::Tensor& x = call.input(0);
-  return at::layer_norm(x, x.size(-1), call.input(1), call.optional_input(2), call.attr("eps"));
+  return at::layer_norm(x, x.size(-1), norm_factor(call), call.optional_input(2), call.attr("eps"));
 }
 
 at::Tensor rmsnorm(const OpCall& call) {
   const at::Tensor& x = call.input(0);
-  const double eps = call.attr("eps"), offset = call.attr("offset", 0);
-  const at::Tensor weight = offset == 0 ? call.input(1) : call.input(1) + offset;
+  const double eps = call.attr("eps");
+  const at::Tensor weight = norm_factor(call);
 #if HYDRAC_HAS_RMS_NORM
   if (call.mode == Mode::training) return at::rms_norm(x, x.size(-1), weight, eps);
 #endif
@@ -165,7 +171,7 @@ const std::vector<OpDefinition>& op_table() {
        {"fp8.forward", "fp8.input_gradient", "fp8.weight_gradient", "fp8.gradient_start"},
        linear,
        Casting::narrow},
-      {"layernorm", 3, {"eps"}, {}, layernorm, Casting::float32},
+      {"layernorm", 3, {"eps"}, {"offset"}, layernorm, Casting::float32},
       {"rmsnorm", 2, {"eps"}, {"offset"}, rmsnorm},
       {"split_heads", 1, {"offset", "head_dim"}, {"heads"}, split_heads},
       {"rope",

@@ -55,6 +55,7 @@ STABLELM = {**LLAMA, "norm": "layernorm", "partial_rotary_factor": 0.5, "attenti
 HELIUM = {**LLAMA, "rope_interleave": True}
 COHERE = {**HELIUM, "norm": "layernorm", "norm_bias": False, "block": "parallel_one_norm", "logit_scale": 0.5, "attention_bias": False,
           "attention_output_bias": False, "mlp_bias": False}
+NEMOTRON = {**LLAMA, "norm": "layernorm", "norm_offset": 1, "hidden_act": "relu2", "partial_rotary_factor": 0.5}
 GLM = {**HELIUM, "packed_weights": "gate_up", "partial_rotary_factor": 0.5}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
@@ -143,6 +144,8 @@ CASES = {
     "glm-tied": ("glm", {**GLM, "attention_bias": True, "attention_output_bias": False}, "byte"),
     "glm4-untied": ("glm4", {**GLM, **UNTIED, "norm_placement": "both"}, "prepared"),
     "glm4-tied": ("glm4", {**GLM, "norm_placement": "both", "attention_bias": True, "attention_output_bias": False}, "byte"),
+    "nemotron-tied": ("nemotron", {**NEMOTRON, "attention_bias": False, "attention_output_bias": False, "mlp_bias": False}, "prepared"),
+    "nemotron-untied": ("nemotron", {**NEMOTRON, **UNTIED, **WIDE_HEADS, **ALL_BIASES}, "byte"),
     "cohere-tied": ("cohere", COHERE, "prepared"),
     "cohere-untied": ("cohere", {**COHERE, **UNTIED, "attention_bias": True, "attention_output_bias": True}, "byte"),
     "cohere2-tied": ("cohere2", {**COHERE, **WINDOWS, "no_rope_pattern": 2}, "prepared"),
@@ -228,6 +231,9 @@ PUBLISHED = {
     "from-helium": ("helium", {**SMALL, **ODD, "head_dim": 24}, torch.float32, None),
     "from-helium-tied": ("helium", {**SMALL, **SEVENS, "head_dim": 8, "attention_bias": True, "mlp_bias": True,
                                     "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-nemotron": ("nemotron", {**SMALL, **ODD, "head_dim": 24, "initializer_range": 0.1}, torch.float32, None),
+    "from-nemotron-tied": ("nemotron", {**SMALL, **SEVENS, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+                           torch.bfloat16, None),
     "from-cohere": ("cohere", {**SMALL, **ODD, "logit_scale": 0.3, **TOKENS}, torch.float32, None),
     "from-cohere-tied": ("cohere", {**SMALL, **SEVENS, "logit_scale": 1.5, "attention_bias": True, "tie_word_embeddings": True, **TOKENS},
                          torch.bfloat16, None),
@@ -269,6 +275,7 @@ ADAPTERS = {
     "lora-stablelm": ("from-stablelm", {"r": 4}),
     "lora-helium": ("from-helium", {"r": 4}),
     "lora-glm4": ("from-glm4", {"r": 4}),
+    "lora-nemotron": ("from-nemotron", {"r": 4}),
     "lora-cohere": ("from-cohere", {"r": 4}),
     "lora-cohere2": ("from-cohere2", {"r": 4}),
     "lora-phi3": ("from-phi3", {"r": 4}),

@@ -19,6 +19,7 @@ Rows shared_rows(std::string_view model_type, std::string_view architectures, st
                   .key_value_heads = "",
                   .norm_eps = "1e-5",
                   .tied = "true",
+                  .norm_eps_key = "layer_norm_eps",
                   .theta = theta,
                   .interleaves = true,
                   .has_layernorm = true,

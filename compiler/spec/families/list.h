@@ -25,6 +25,7 @@ Family stablelm();
 Family helium();
 Family glm();
 Family glm4();
+Family nemotron();
 Family cohere();
 Family cohere2();
 Family falcon();

@@ -76,7 +76,7 @@ FamilyRow heads_divide_width();
 struct RopeFamily {
   std::string_view model_type, architectures;  // JSON
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
-  std::string_view activation_key = "hidden_act", activation = "swiglu";
+  std::string_view norm_eps_key = "rms_norm_eps", activation_key = "hidden_act", activation = "swiglu";
   bool is_gated = true;  // the mlp
   std::string_view theta = "10000";
   std::string_view partial = "";                     // partial_rotary_factor, of families that have it

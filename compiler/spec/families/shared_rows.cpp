@@ -110,38 +110,37 @@ Rows input_norm_rows() {
 }
 
 Rows rope_rows(const RopeFamily& family) {
-  return {
-      written("model_type", family.model_type),
-      family.block == "sequential"
-          ? only("model.block", family.block, "attention first, and then the mlp of the sum")
-          : fixed("model.block", family.block, "attention and an mlp that read one norm"),
-      fixed("model.norm", family.has_layernorm ? "layernorm" : "rmsnorm"),
-      !family.has_layernorm ? zeros_if_missing("model.norm_bias", "false")
-                            : fixed("model.norm_bias", family.has_norm_bias ? "true" : "false"),
-      fixed("model.position", "rope"),
-      family.interleaves
-          ? fixed("model.rope_interleave", "true", "rope that turns neighbours of a head together")
-          : only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
-      family.partial.empty() ? whole_head() : part_of_head(family.partial),
-      family.packed.empty() ? only("model.packed_weights", "none", "a tensor for each projection")
-                            : zeros_if_missing("model.packed_weights", family.packed),
-      needed("vocab_size", "model.vocab_size"),
-      needed("hidden_size", "model.hidden_size"),
-      needed("num_hidden_layers", "model.num_hidden_layers"),
-      needed("num_attention_heads", "model.num_attention_heads"),
-      key_value_heads(family.key_value_heads),
-      optional("head_dim", "model.head_dim", family.head_dim),
-      needed("intermediate_size", "model.intermediate_size"),
-      needed("max_position_embeddings", "model.max_position_embeddings"),
-      activation(family.activation_key, family.is_gated, family.activation),
-      optional(family.has_layernorm ? "layer_norm_eps" : "rms_norm_eps", "model.norm_eps", family.norm_eps),
-      optional("rope_theta", "model.rope_theta", family.theta),
-      optional("attention_dropout", "model.attention_dropout", "0"),
-      optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
-      optional("initializer_range", "model.initializer_range", "0.02"),
-      stored_type(),
-      written("architectures", family.architectures),
-      refused_unless("use_mrope", "false", "multimodal rope is not supported")};
+  return {written("model_type", family.model_type),
+          family.block == "sequential"
+              ? only("model.block", family.block, "attention first, and then the mlp of the sum")
+              : fixed("model.block", family.block, "attention and an mlp that read one norm"),
+          fixed("model.norm", family.has_layernorm ? "layernorm" : "rmsnorm"),
+          !family.has_layernorm ? zeros_if_missing("model.norm_bias", "false")
+                                : fixed("model.norm_bias", family.has_norm_bias ? "true" : "false"),
+          fixed("model.position", "rope"),
+          family.interleaves
+              ? fixed("model.rope_interleave", "true", "rope that turns neighbours of a head together")
+              : only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
+          family.partial.empty() ? whole_head() : part_of_head(family.partial),
+          family.packed.empty() ? only("model.packed_weights", "none", "a tensor for each projection")
+                                : zeros_if_missing("model.packed_weights", family.packed),
+          needed("vocab_size", "model.vocab_size"),
+          needed("hidden_size", "model.hidden_size"),
+          needed("num_hidden_layers", "model.num_hidden_layers"),
+          needed("num_attention_heads", "model.num_attention_heads"),
+          key_value_heads(family.key_value_heads),
+          optional("head_dim", "model.head_dim", family.head_dim),
+          needed("intermediate_size", "model.intermediate_size"),
+          needed("max_position_embeddings", "model.max_position_embeddings"),
+          activation(family.activation_key, family.is_gated, family.activation),
+          optional(family.norm_eps_key, "model.norm_eps", family.norm_eps),
+          optional("rope_theta", "model.rope_theta", family.theta),
+          optional("attention_dropout", "model.attention_dropout", "0"),
+          optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
+          optional("initializer_range", "model.initializer_range", "0.02"),
+          stored_type(),
+          written("architectures", family.architectures),
+          refused_unless("use_mrope", "false", "multimodal rope is not supported")};
 }
 
 Rows llama_rows(const RopeFamily& family) {

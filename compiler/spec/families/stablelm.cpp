@@ -23,6 +23,7 @@ Family stablelm() {
                                      .architectures = R"(["StableLmForCausalLM"])",
                                      .key_value_heads = "32",
                                      .norm_eps = "1e-5",
+                                     .norm_eps_key = "layer_norm_eps",
                                      .partial = "0.25",
                                      .has_layernorm = true}),
                           own, last_rows()}),

@@ -21,6 +21,10 @@ void add_norms(std::vector<OpCase>& cases) {
         {std::string("layernormNoBias") + label,
          {x(sizes), parameter({c}), absent()},
          [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-5, "y"); }});
+    cases.push_back(
+        {std::string("layernormOffset") + label,
+         {x(sizes), parameter({c}), parameter({c})},
+         [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-5, "y", 1); }});
     cases.push_back({std::string("rmsnorm") + label,
                      {x(sizes), parameter({c})},
                      [](RegionBuilder& b, const Uses& in) { ops::rmsnorm(b, in[0], in[1], 1e-5, "y"); }});
@@ -41,6 +45,12 @@ void add_norms(std::vector<OpCase>& cases) {
   cases.push_back({"layernorm_againNoBias",
                    {x({2, 3, 2}), weight, absent(), mean, rstd},
                    again(ir::Op::layernorm_again),
+                   false});
+  cases.push_back({"layernorm_againOffset",
+                   {x({2, 3, 2}), weight, bias, mean, rstd},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit(ir::Op::layernorm_again, in, "y", b.shape(in[0]), {{"offset", 1.0}});
+                   },
                    false});
   cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again(ir::Op::rmsnorm_again), false});
   cases.push_back({"rmsnorm_againOffset",

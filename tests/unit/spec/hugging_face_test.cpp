@@ -137,6 +137,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"glm4", rope + ", rope_interleave: true, packed_weights: gate_up, partial_rotary_factor: 0.75, "
                       "norm_placement: both, "
                       "attention_bias: true, attention_output_bias: false"},
+      {"nemotron", rope_without_gate + ", norm: layernorm, norm_offset: 1, partial_rotary_factor: 0.75, "
+                                       "attention_bias: true, mlp_bias: true"},
       {"cohere", rope +
                      ", rope_interleave: true, norm: layernorm, norm_bias: false, block: parallel_one_norm, "
                      "logit_scale: 0.5, attention_bias: true, attention_output_bias: true, mlp_bias: false"},
@@ -203,7 +205,7 @@ TEST(HuggingFace, RulesAreThoseOfTheDocumentation) {
 TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
   const std::string gpt2 = "norm: layernorm, position: learned, ";
   const std::pair<std::string, const char*> cases[] = {
-      {"norm: layernorm, hidden_act: gelu", "model.hidden_act"},
+      {"norm: layernorm, hidden_act: gelu", "model.norm_offset"},
       {gpt2 + "hidden_act: swiglu", "model.hidden_act"},
       {gpt2 + "hidden_act: gelu, qk_norm: true", "model.qk_norm"},
       {gpt2 + "hidden_act: gelu, num_key_value_heads: 2", "model.num_key_value_heads"},
