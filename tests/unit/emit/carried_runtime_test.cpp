@@ -25,7 +25,7 @@ TEST(CarriedRuntime, IsWhatTheProgramsIncludesReach) {
 // A source implements headers of its folder where none has its name.
 TEST(CarriedRuntime, HasTheSourcesOfItsHeaders) {
   const Files files = carried_runtime({{"layout.cpp", "#include \"runtime/program/laid_out_program.h\"\n"}});
-  EXPECT_TRUE(files.contains("runtime/program/laid_out_generate.cpp"));
+  EXPECT_TRUE(files.contains("runtime/program/laid_out_ports.cpp"));
   EXPECT_FALSE(files.contains("runtime/app/train_main.h"));
 }
 
