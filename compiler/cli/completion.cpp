@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Readline replaces only what stands behind the last "=".
+// Readline replaces only the text after the last "=".
 constexpr const char* kBash = R"sh(_hydrac() {
   local line=${COMP_LINE:0:COMP_POINT} word
   word=${line##*[[:space:]]}
@@ -48,7 +48,7 @@ constexpr const char* kFish =
     R"sh(complete -c hydrac -a '(hydrac completion words --word (commandline -ct) -- (commandline -opc)[2..] 2>/dev/null)'
 )sh";
 
-// The verb whose name `before` begins with; `hydrac SPEC` runs.
+// The verb that `before` begins with. A spec alone means `run`, as in `hydrac SPEC`.
 const Verb* verb_of(const Words& before) {
   for (const Verb& verb : verbs()) {
     const std::string one = before[0], two = before.size() > 1 ? one + " " + before[1] : one;

@@ -1,4 +1,4 @@
-// How much data there is, and which columns of a CSV can be learned from.
+// Measures the data, and finds the columns of a CSV that can be learned from.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

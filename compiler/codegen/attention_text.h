@@ -1,4 +1,4 @@
-// What kernels of every target say of an attention node's operands, mask and scores.
+// Text of an attention node's operands, mask and scores, the same in the kernels of every target.
 #pragma once
 #include <string>
 

@@ -1,4 +1,4 @@
-// Where elements lie: addresses of loads and stores, and of the partial sums of columns.
+// Addresses of elements: of loads and stores, and of the partial sums of columns.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the printers of a Body share, whatever the target: identifiers, which values deserve a variable, the
-// tensors behind operands, where elements lie.
+// The base of all targets' Body printers: identifiers, the values that deserve a variable, the tensors behind
+// operands, the addresses of elements.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace hydrac::codegen {
 
-// Where an element lies: offset = rows' part + columns' part, in elements of the operand's storage.
+// Address of an element: offset = rows' part + columns' part, in elements of the operand's storage.
 struct Address {
   ir::Affine rows;
   ir::Affine columns;
@@ -35,13 +35,14 @@ class BodyNames {
 
   bool is_loaded(int operand) const;
   bool is_used(int operand) const;
-  // Whether the body does nothing with it but to add over rows.
+  // True if the body only adds the operand up over rows.
   bool is_only_summed(int operand) const;
   ir::Use use_of(int operand) const;
-  // Whether the operand is the matmul that an epilogue is given, and not loaded from memory.
+  // True if the operand is the matmul result that an epilogue receives, which is not loaded from memory.
   bool is_matmul(int operand) const;
   bool takes_layer() const;
-  // Whether a store goes to the operand's memory: the operand itself, or an output placed where it lies.
+  // True if a store writes to the operand's memory: to the operand itself, or to an output that shares its
+  // address.
   bool is_overwritten(int operand) const;
 
   std::string unique(const std::string& wanted);

@@ -1,5 +1,5 @@
-// What the printers of a Body share beside its names: a row's values, loops and stores, stage by stage, and
-// the pointers and variables in front of them.
+// The printers of a Body, for all targets: they print a row's values, loops and stores, stage by stage, after
+// the pointers and variables that these need.
 #pragma once
 #include <map>
 #include <set>
@@ -31,7 +31,7 @@ class BodyPrinter : protected BodyNames {
   virtual Code named_offset(const Address& /*at*/) const { return {}; }
   // Where a row begins in an operand, as a pointer to it adds it.
   virtual Code row_offset(int /*operand*/, const Code& rows) { return rows; }
-  // Whether the row's variables are divided out of r in 32 bits.
+  // True if the row's variables are divided out of r in 32 bits.
   virtual bool has_narrow_rows() const { return false; }
 
   // What `print` adds to out_, by itself.

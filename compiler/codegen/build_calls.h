@@ -1,4 +1,4 @@
-// What the builders of all targets' programs share: matmuls and attention as calls, scratch memory as
+// Calls that the builders of all targets' programs share: matmuls and attention, with scratch memory as
 // values.
 #pragma once
 #include <optional>

@@ -26,8 +26,8 @@ class CpuBodyPrinter : BodyPrinter {
   int64_t blocks() const;
   // Whether it loops over its rows, as many as the call says.
   bool has_row_loop() const;
-  // A sum over a few rows into many columns (learned positions): columns go outside, and nothing partial is
-  // kept.
+  // True for a sum over a few rows into many columns (learned positions): the loop over columns is the outer
+  // one, and there are no partial sums.
   bool sums_over_few_rows() const;
   void declare_constants();
   void print_rows();

@@ -58,25 +58,25 @@ std::string text_of(const AttentionTile& tile) {
       tile.warps, tile.row_tiles, tile.columns, tile.stages, tile.blocks_per_sm, parts);
 }
 
-// Whether its blocks do not count sequences: the grid does.
+// True if the grid counts the sequences, and blocks do not.
 bool takes_batch_from_grid(AttentionKernel kernel) {
   return kernel == AttentionKernel::forward || kernel == AttentionKernel::query_gradients ||
          kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::fp8_operands ||
          kernel == AttentionKernel::fp8_forward;
 }
 
-// Whether it has scores, which masks and score rules are about.
+// True if the kernel computes scores, to which masks and score rules apply.
 bool computes_scores(AttentionKernel kernel) {
   return kernel != AttentionKernel::query_terms && kernel != AttentionKernel::fp8_operands;
 }
 
-// Whether it goes by keys, not by queries.
+// True if its blocks own tiles of keys, not of queries.
 bool owns_keys(AttentionKernel kernel) {
   return kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::fp8_operands;
 }
 
-// Whether a block has a tile of rows and the grid one for each; other kernels' blocks take work while there
-// is any.
+// True if each block has one tile of rows, and the grid has a block for each tile. Blocks of other kernels
+// take work until none is left.
 bool owns_rows(AttentionKernel kernel) {
   return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
 }

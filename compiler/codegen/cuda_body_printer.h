@@ -13,7 +13,7 @@
 
 namespace hydrac::codegen {
 
-// What is kept of a row from one pass over its columns to the next; cuda_reuse.cpp.
+// Values of a row that are kept from one pass over its columns to the next; cuda_reuse.cpp.
 struct CudaReuse {
   std::set<ir::ExprId> loads;   // as they lie in memory
   std::set<ir::ExprId> values;  // computed
@@ -24,7 +24,7 @@ class CudaBodyPrinter : BodyPrinter {
  public:
   CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
   CudaKernels print();
-  // Of column sums, over so many rows of partial ones; cuda_sums.cpp.
+  // The second kernel of column sums, which adds up `partials` rows of partial sums; cuda_sums.cpp.
   CudaKernel finishing_kernel(const Size& partials);
 
  private:

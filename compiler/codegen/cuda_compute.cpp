@@ -1,4 +1,4 @@
-// What a pass computes of its columns, and what it stores and keeps.
+// Text of the values that a pass computes from its columns, and of the values that it stores and keeps.
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
@@ -108,7 +108,8 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   for (const auto& [s, statement] : kept_rows_) out_.line("{}", statement);
 }
 
-// What is stored of an element, or added to a sum: at once, or in the vector that holds it.
+// Prints the stores of an element and its additions to sums: directly to memory, or into the vector that
+// print_outputs() stores at once.
 void CudaBodyPrinter::print_stores(const Loop& loop, const std::map<int, std::string>& outputs) {
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];

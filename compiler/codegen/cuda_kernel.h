@@ -36,7 +36,7 @@ struct CudaKernel : KernelSource {
   CudaLaunch launch;
 };
 
-// Whether kernels for this GPU wait for the kernel before them, so that they may be launched while it runs
+// True if kernels for this GPU wait for the kernel before them, so that they may be launched while it runs
 // (cuda/previous_kernel.cuh).
 inline bool waits_for_previous(const targets::Target& gpu) {
   return gpu.capability >= 90;
@@ -49,8 +49,8 @@ inline std::string fits_workspace(const Size& bytes) {
   return code("{} <= {}", bytes, kWorkspaceBytes).text;
 }
 
-// What every kernel begins with. Pointers to what the kernel before wrote must not be `const __restrict__`:
-// the compiler may then load before the wait.
+// The first statements of every kernel. Pointers to results of the kernel before must not be `const
+// __restrict__`: the compiler may then load before the wait.
 inline void open_body(KernelText& kernel, const targets::Target& gpu) {
   if (!waits_for_previous(gpu)) return;
   kernel.body.line("wait_for_previous_kernel();");

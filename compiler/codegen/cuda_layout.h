@@ -1,4 +1,4 @@
-// How a Body's rows and columns are spread over the threads of a GPU.
+// The layout of a Body on a GPU: its rows and columns are spread over threads.
 #pragma once
 #include <vector>
 

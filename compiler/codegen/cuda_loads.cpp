@@ -1,4 +1,4 @@
-// What a pass loads, all of it before it computes anything.
+// Loads of a pass, all of them before its first computation.
 #include "codegen/cuda_body_printer.h"
 
 namespace hydrac::codegen {
@@ -7,14 +7,14 @@ using ir::ExprId;
 using ir::ExprOp;
 using Kind = ColumnAccess::Kind;
 
-// Whether the thread's chunks of a row are moved by one call, which finds them by the lane.
+// True if one call moves the thread's chunks of a row; it finds them by the lane.
 bool CudaBodyPrinter::moves_row(int space) const {
   const ColumnLayout& layout = columns(space);
   return layout_.shape == CudaLayout::Shape::rows && layout.chunks > 1 && layout.steps == 1 &&
          layout.vector > 1 && body_.spaces[space].size() == 1;
 }
 
-// Where a row begins whose columns follow each other: "x + r * C".
+// The start of a row with contiguous columns: "x + r * C".
 std::optional<Code> CudaBodyPrinter::row_start(int operand, const ir::Index& index) {
   const Address at = address(operand, index, text_);
   const bool follow =

@@ -15,7 +15,7 @@ std::vector<ExprId> CudaBodyPrinter::reductions(const Loop& loop, ExprOp op) con
   return result;
 }
 
-// What a sum or a maximum begins with.
+// The initial value of a sum or a maximum.
 std::string CudaBodyPrinter::neutral(ExprId reduction) const {
   return body_.exprs[reduction].op == ExprOp::sum ? "0.0f" : "minus_infinity()";
 }
@@ -45,7 +45,7 @@ void CudaBodyPrinter::print_maximum(const Code& name, ExprId value) {
   out_.line("{0} = larger({0}, {1});", name, text_.of(value));
 }
 
-// What one element adds to the reductions of a pass.
+// Adds one element to the reductions of a pass.
 void CudaBodyPrinter::accumulate(const Loop& loop) {
   for (ExprId id : loop.reductions) {
     const ExprId value = body_.exprs[id].args[0];

@@ -35,7 +35,7 @@ std::optional<int> CudaBodyPrinter::summed_by(ExprId reduction) const {
   return only;
 }
 
-// Whether threads do nothing else in a row than to add to such sums: no row makes them wait for each other.
+// True if the threads of a row only add to such sums, so that no row makes them wait for each other.
 bool CudaBodyPrinter::adds_before_reducing() const {
   return std::ranges::all_of(body_.stores, [&](const Store& store) {
     return is_reduction(body_.exprs[store.value].op) && summed_by(store.value);
@@ -88,12 +88,12 @@ int64_t CudaBodyPrinter::floats_of_sum(int s) const {
   return space == kRowSpace ? 1 : int64_t{columns(space).chunks} * columns(space).vector;
 }
 
-// What add_rows takes for each float of a thread.
+// Shared memory that add_rows needs for each float of a thread, in bytes.
 int64_t CudaBodyPrinter::bytes_to_add_rows() const {
   return layout_.rows == 1 ? 0 : int64_t{(layout_.rows + 1) / 2} * layout_.lanes * 4;
 }
 
-// Whether the rows' sums meet in shared memory all at once: a kernel declares 48 KiB at most.
+// True if the sums of all rows are added up in shared memory at once: a kernel declares 48 KiB at most.
 bool CudaBodyPrinter::adds_rows_together() const {
   int64_t floats = 0;
   for (int s : sums_) floats += floats_of_sum(s);

@@ -1,5 +1,5 @@
-// What an epilogue that sums over whole rows has beside other epilogues (cuda_epilogue.cpp): passes over a
-// row's columns, of which each may use what the one before has summed, and what a row keeps between them.
+// Epilogues that sum over whole rows; other epilogues are in cuda_epilogue.cpp. They make several passes over
+// a row's columns: a pass may use the sums of the pass before, and values of a row are kept between passes.
 #include <fmt/ranges.h>
 
 #include <algorithm>

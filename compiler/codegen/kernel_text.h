@@ -9,7 +9,7 @@
 
 namespace hydrac::codegen {
 
-// What stands for the kernel's name in the code of a KernelText.
+// Placeholder of the kernel's name in the code of a KernelText.
 inline constexpr const char* kNamePlaceholder = "@KERNEL@";
 
 struct KernelText {

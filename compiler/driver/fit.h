@@ -19,11 +19,11 @@ struct ChosenKeys {
 };
 
 // Gives the spec's open keys (spec/fit_keys.h) the values of the fastest combination that fits the memory
-// limit (driver/memory_limit.h); of the micro-batch alone, the largest divisor of the global batch that fits.
-// On cpu only micro-batches of at most 4096 tokens are tried, because larger ones leave the caches. Where
-// nothing fits: the values that need the least memory; without fit there is then no problem here, and
-// memory_problem() reports it. The result is the same on every machine of the spec's target. InputError where
-// the limit is not known.
+// limit (driver/memory_limit.h). If only the micro-batch is open, it becomes the largest divisor of the
+// global batch that fits. On cpu only micro-batches of at most 4096 tokens are tried, because larger ones
+// leave the caches. If nothing fits, the values are those that need the least memory; without `fit` there is
+// then no problem here, and memory_problem() reports it. The result is the same on every machine of the
+// spec's target. InputError if the limit is not known.
 ChosenKeys choose_open_keys(spec::Spec& spec, const CompileOptions& options,
                             const FitProgress& progress = {});
 

@@ -139,8 +139,8 @@ class FitSearch {
 
   bool fits(const FitPlace& place) { return sizes_at(place).bytes <= limit_; }
 
-  // By the programs in which none and most of the layers recompute: they are alike, and each is only smaller
-  // by what it does not keep.
+  // Estimates what a recomputing layer costs and saves, from two programs: one in which no layer recomputes,
+  // and one in which most layers do. They differ only in what these layers do not keep.
   Layer layer_of(size_t recompute) {
     const FitPlace most = with_most_layers({.recompute = recompute, .micro_batch = largest_batch()});
     if (most.layers == 0) return {};
@@ -200,8 +200,9 @@ class FitSearch {
     return sizes.movable_bytes > 0 && sizes.bytes + sizes.movable_bytes <= limit_;
   }
 
-  // Around a number of layers that is likely to be best. More of them need less memory and take more time,
-  // but where they make room for moments: up to some number it is then less.
+  // Searches around the number of layers that is likely to be best. More recomputing layers need less memory
+  // and more time. The exception is where they make room for moments on the GPU: up to some number the step
+  // then gets faster.
   std::optional<FitPlan> fastest_from(FitPlace place) {
     while (place.layers > fewest_layers(place) && moves_in_vain(place)) --place.layers;
     const int most = most_layers(place);

@@ -69,10 +69,10 @@ using FitProgress = std::function<void(int64_t planned)>;
 // micro-batch is the spec's own where that is not open.
 spec::Spec with_choice(const spec::Spec& spec, const FitChoice& choice);
 
-// Where the first values of all keys fit with the largest micro-batch, they are taken: the spec stays as it
-// is. Otherwise it takes for granted that memory grows with the micro-batch below the largest one, that time
-// does not, that what moments add to time and memory does not depend on the other keys, and that a layer that
-// recomputes adds the same time as any other and saves at most what it does not keep.
+// If the first values of all keys fit with the largest micro-batch, they are taken and the spec stays as it
+// is. Otherwise the search assumes four things. Memory grows with the micro-batch below the largest one; time
+// does not. The memory and time of moments do not depend on the other keys. Every recomputing layer adds the
+// same time, and saves at most what it does not keep.
 FitFound search_fit(const spec::Spec& spec, const CompileOptions& options, const FitSpace& space,
                     int64_t limit_bytes, const FitProgress& progress = {});
 

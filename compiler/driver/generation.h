@@ -1,4 +1,5 @@
-// How programs that generate with a cache are laid out for their targets.
+// Sizes of programs that generate with a cache: prompts of a prefill, logits that decode finds, pages of the
+// cache.
 #pragma once
 #include <cstdint>
 #include <optional>

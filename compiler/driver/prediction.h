@@ -1,5 +1,5 @@
-// How long an optimizer step will take, before anything runs: what planning chooses keys by (driver/fit.h),
-// and where `hydrac tune` begins to learn.
+// Predicts the time of an optimizer step before anything runs. Planning chooses keys by it (driver/fit.h),
+// and `hydrac tune` starts from it.
 #pragma once
 #include "driver/floor.h"
 

@@ -1,4 +1,4 @@
-// How the slots of a tensor lie in the arena.
+// Places of a tensor's slots in the arena.
 #pragma once
 #include "driver/compile.h"
 

@@ -1,4 +1,5 @@
-// How an emitted program is built and tested: CMakeLists.txt, and what starts its test as several ranks.
+// Build and test files of an emitted program: CMakeLists.txt, and the script that starts its test as several
+// ranks.
 #pragma once
 #include <string>
 #include <vector>

@@ -186,7 +186,7 @@ ir::Use CallText::workspace_of_queue(const Call& call) const {
   return gemm ? gemm->operands(call.arguments).workspace : ir::Use{};
 }
 
-// The point behind a call, as section number `index` names it.
+// The name of the mark after a call, as code in section number `index` refers to it.
 std::string CallText::mark(const CallPosition& behind, int index) const {
   const std::string& name = waits_.marks.at(behind);
   if (!waits_.by_turns.contains(behind)) return name;

@@ -1,5 +1,5 @@
-// What the host writes into a program's values and reads from them: which value of the graph each port of
-// runtime/program/ports.def is, and the metrics that a program reports under names of its own.
+// Values that the host writes and reads: the graph's value for each port of runtime/program/ports.def, and
+// the metrics that a program reports under names of its own.
 #pragma once
 #include "ir/value_id.h"
 #include "runtime/log/metric.h"

@@ -63,13 +63,13 @@ struct Build {
   ops::Randomness randomness() const {
     return {fixed(model.graph.state.rng_step), fixed(model.graph.state.rng_seed)};
   }
-  // Of the residual stream: the same numbers whoever has the row.
+  // Random numbers for dropout of the residual stream: the same ones, whichever rank has the row.
   ops::Randomness randomness_of_stream() const {
     ops::Randomness random = randomness();
     if (divides_stream()) random.first_row = fixed(model.graph.state.first_row);
     return random;
   }
-  // Of what ranks that share layers have a part each: every one draws its own.
+  // Random numbers for tensors of which ranks that share layers have parts: every rank draws its own.
   ops::Randomness randomness_of_rank() const {
     const ir::ValueId own = model.graph.state.own_seed;
     return {fixed(model.graph.state.rng_step), fixed(own == ir::kNoValue ? model.graph.state.rng_seed : own)};

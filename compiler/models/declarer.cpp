@@ -98,7 +98,7 @@ std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::v
 
 namespace {
 
-// Of all tokens, those that routed layers compute.
+// The share of all tokens that routed layers compute.
 double routed_share(const spec::Spec& spec) {
   return static_cast<double>(spec::chosen_tokens(spec)) / static_cast<double>(spec.train.sequence_len);
 }
@@ -227,7 +227,8 @@ Adapter Declarer::declare_adapter(const ir::Value& weight, const std::vector<Che
     b.parameter->checkpoint.push_back(
         {module + ".lora_B.weight", target.first_row, target.rows, false, 0, weight.slots - 1});
   }
-  // Ranks compute terms of the gradient of what none has a part of: of their own rows, or outputs.
+  // For the adapter matrix that is not divided, each rank computes only terms of the gradient: from its own
+  // rows, or from its own outputs.
   ir::Value& whole = a.parameter->split ? b : a;
   whole.parameter->partial_gradient = divides_stream();
   adapter.a = add(a, std::vector<Kind>(static_cast<size_t>(a.slots)));

@@ -1,4 +1,4 @@
-// What replies are embedded as, and how far these lie apart.
+// Embeddings of sampled replies, and the distances between them.
 #include "models/blocks.h"
 
 namespace hydrac::models {

@@ -1,4 +1,4 @@
-// How ranks divide a pack (ZeRO): the rows of its stretches, and nodes that do something with all of them.
+// Divides a pack among ranks (ZeRO): the rows of its stretches, and nodes that do something with all of them.
 #pragma once
 #include <functional>
 #include <string>

@@ -40,7 +40,7 @@ void attention_gradient(Gradient& g, const ir::Node& node) {
   for (int i = 0; i < 3; ++i) g.contribute(node.inputs[i], outputs[i]);
 }
 
-// Multiply-adds of one T x T by D matmul for every head, of the pairs that the mask lets through.
+// Flop of one T x T by D matmul for every head, counting only the pairs that the mask lets through.
 double matmul_flop(const ir::Graph& graph, const ir::Node& node, int first_input) {
   const ir::Shape& q = graph.value(node.inputs[first_input]).shape;
   const auto tokens = static_cast<double>(q[1].size);

@@ -1,5 +1,5 @@
-// Which keys an attention node's queries see, and what becomes of their scores: the node's attributes as
-// data. The policies themselves are attention/mask.h and attention/scores.h, which kernels share.
+// The mask and score rules of an attention node, as data from its attributes. The policies themselves are
+// attention/mask.h and attention/scores.h, which kernels share.
 #pragma once
 #include <compare>
 #include <string_view>

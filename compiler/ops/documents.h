@@ -1,4 +1,4 @@
-// Where a token's document, or the sequence, begins and ends: shared by ops that read other tokens of a
+// First and last token of a token's document, or of the sequence, for ops that read other tokens of a
 // sequence. An input `documents` is i32 [B,T,2], as attention() has it.
 #pragma once
 #include "ir/body_builder.h"

@@ -1,4 +1,4 @@
-// How dropout turns its probability and its place in the model into bits.
+// Dropout's constants: the threshold that a probability becomes, and the random key of a place in the model.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// How many rows of logits have their largest number at the target, the first of equal ones: what accuracy is
-// made of. Rows with the target -100 count nothing.
+// Counts the rows of logits whose largest number is at the target, from which accuracy is computed; of equal
+// numbers the first one counts as the largest. Rows with the target -100 are not counted.
 #include <algorithm>
 
 #include "ops/builder.h"

@@ -1,5 +1,5 @@
-// The numbers of matrices that are kept as 4-bit NormalFloat codes (QLoRA, arXiv 2305.14314): of an element,
-// its code's number times the largest magnitude of its block, which is an 8-bit code itself.
+// Matrices that are stored as 4-bit NormalFloat codes (QLoRA, arXiv 2305.14314). An element is the value of
+// its code times the largest magnitude of its block; that magnitude is an 8-bit code itself.
 #include "ops/nf4.h"
 
 #include <string>

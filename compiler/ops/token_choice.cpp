@@ -51,7 +51,7 @@ namespace {
 using ir::ExprType;
 using ir::Term;
 
-// A row for each element of the first output, and a sequence's tokens as columns.
+// A body with a row for each element of the first output; its columns are the tokens of a sequence.
 ir::BodyBuilder over_sequences(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, graph.value(node.outputs[0]).shape);
   k.columns({graph.value(node.inputs[0]).shape[1]});
@@ -107,7 +107,7 @@ ir::Body places_before_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// At most one of the places of a sequence's tokens is the row's.
+// At most one token of a sequence has the row's place, so the sum is that token's number.
 ir::Body chosen_tokens_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = over_sequences(graph, node);
   const Term place = k.named("place", k.load(0, {k.row(0), k.column(0)}));

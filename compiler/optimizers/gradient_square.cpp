@@ -120,8 +120,8 @@ void spread_squares(ops::RegionBuilder& b, const models::Stretch& stretch, Use o
   b.emit_body(node, "spread_squares", k.take(), "the rank's rows of squares, and zeros for the others'");
 }
 
-// The same where ranks share the update: each computes the squares of its rows, and adds up those of all, in
-// the order in which one that has all gradients does.
+// Sums the squares where ranks share the update. Each rank computes the squares of its own rows, then adds up
+// those of all ranks, in the order of a process that has all gradients.
 void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
                         Use rank, Use square) {
   std::vector<Use> all;

@@ -92,7 +92,8 @@ class MatmulFusion {
     return "is our kernel of one tile a block, which begins before the kernel before it ends";
   }
 
-  // The matmul with the fused node that reads it next.
+  // Fuses the matmul with the node that reads it next. Returns what was decided, the obstacle, or "" if no
+  // node can follow.
   std::string take_reader(std::vector<Node>& nodes, size_t p) {
     const Use output = nodes[p].outputs[0];
     const auto reads = [&](const Node& node) {

@@ -49,7 +49,8 @@ class Recomputer {
  public:
   Recomputer(ir::Graph& graph, const ir::Region& forward, const RecomputeChoice& choice)
       : graph_(graph), forward_(forward), choice_(choice) {
-    // Without a norm queries and keys are rotated in place: keeping what they were would save nothing.
+    // Without a norm, queries and keys are rotated in place, so keeping their earlier values would save
+    // nothing.
     choice_.qk_norm &= std::ranges::any_of(forward.nodes, norms_heads);
   }
 

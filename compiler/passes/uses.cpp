@@ -49,7 +49,8 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
   const ir::Value &u = graph.value(a), &v = graph.value(b);
   if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
-  // Parts of the rows of one tensor, side by side.
+  // Both may be column ranges of the same rows, such as queries and keys in one tensor: they overlap only if
+  // the ranges do.
   const bool same_rows = x.strides.size() > 2 && y.strides.size() > 2 && x.strides[0] == y.strides[0] &&
                          x.strides[1] == y.strides[1];
   if (!same_rows) return true;

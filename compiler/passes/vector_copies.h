@@ -14,7 +14,7 @@ class VectorCopies {
  public:
   VectorCopies(ir::Graph& graph, const models::Pack& pack) : graph_(graph), pack_(pack) {}
 
-  // Of a divided parameter that does not decay.
+  // The copy of a divided parameter that does not decay.
   ir::ValueId copy_of(ir::ValueId parameter);
   // Makes the copies that were asked for: the sum over ranks of what one rank has and zeros. Nothing where
   // there are none.

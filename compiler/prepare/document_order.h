@@ -8,7 +8,7 @@
 
 namespace hydrac::prepare {
 
-// The ids of stretches of a corpus, which must outlive it. What ends a document is none of its tokens.
+// Token ids of documents of a corpus, which must outlive this object. The end-of-text token is not counted.
 class DocumentTokens {
  public:
   DocumentTokens(const TokenCorpus& corpus, bool has_end_of_text)

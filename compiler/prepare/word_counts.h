@@ -1,4 +1,4 @@
-// How often each word of a text occurs.
+// Counts the words of a text.
 #pragma once
 #include <cstddef>
 #include <cstdint>

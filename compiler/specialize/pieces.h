@@ -1,4 +1,4 @@
-// Which parts of the files in scope a specialized text is made of. Includes Clang's headers: see ast.h.
+// Declarations of the files in scope that a specialized text is made of. Includes Clang's headers: see ast.h.
 #pragma once
 #include "specialize/preprocessing.h"
 

@@ -1,4 +1,4 @@
-// Which parts of a template several entries share.
+// Decides which code of a template several entries share.
 #pragma once
 #include <set>
 #include <string>

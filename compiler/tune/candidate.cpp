@@ -43,8 +43,8 @@ class Knobs {
     add("optimizations.threads", "", values, spec_.optimizations.threads == 0);
   }
 
-  // Divisors near the size that the plan chose: smaller ones leave more in the caches, larger ones fill the
-  // machine.
+  // Micro-batch sizes near the one that the plan chose: smaller ones leave more in the caches, larger ones
+  // fill the machine.
   void micro_batch(bool is_open) {
     const std::vector<int64_t> sizes = micro_batch_sizes(spec_);
     const int64_t now = spec_.train.micro_batch_size;

@@ -194,8 +194,8 @@ class Comparison {
     return row;
   }
 
-  // A bias of one number, a router's, has the sum of all tokens' terms as its gradient, and these may cancel:
-  // its error is measured by the gradient of the layer's weight and its own together.
+  // The gradient of a bias of one number, such as a router's, is a sum over all tokens, whose terms may
+  // cancel. Its error is therefore relative to the gradients of the layer's weight and bias together.
   void measure_by_weight(const std::string& name, Errors& errors) const {
     const size_t bias = name.find(".bias");
     if (bias == std::string::npos || errors.elements != ours_.gradients.at(name).size()) return;

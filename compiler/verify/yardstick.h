@@ -1,5 +1,5 @@
-// How far from float64 a program may be: what is tolerated by precision alone, and by how far a second run of
-// the oracle is.
+// Tolerances for a program's distance from float64: from its precision alone, and from the error of a second
+// run of the oracle.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -14,9 +14,9 @@ struct Tolerances {
   // Relative; beside a yardstick the least that is tolerated. In 16 bits a norm may be off by one rounding, a
   // loss by an eighth of it.
   double loss = 0, norm = 0, gradient = 0, parameter = 0;
-  // A gradient's element below this share of its tensor's root mean square is not resolved; beside autocast,
-  // if that is more, three times its relative difference. Even in exact arithmetic some are 0 that floating
-  // point makes 1e-17 (attention's key bias).
+  // Gradient elements below this share of their tensor's root mean square are not resolved. With an autocast
+  // yardstick it is at least three times autocast's relative difference. Some elements, such as those of
+  // attention's key bias, are 0 in exact arithmetic and about 1e-17 in floating point.
   double noise = 0;
   int flipped = 0;  // elements of a parameter that may have gone the other way in all steps
   // For 8-bit moments, relative: one that is off by the share d of itself has another code with the

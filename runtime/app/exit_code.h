@@ -1,4 +1,4 @@
-// How a run ends, for whoever started it.
+// Exit codes of a run, and the exceptions that lead to them.
 #pragma once
 #include <functional>
 #include <string_view>

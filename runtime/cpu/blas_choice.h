@@ -1,4 +1,4 @@
-// How "auto" chooses between two libraries: by measuring the program's own matmuls, once.
+// Chooses between two matrix libraries for "auto": measures the program's own matmuls, once.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// What a program on a GPU exchanges with other ranks, on its streams and measured by its stopwatch.
+// Collectives of a program on a GPU, on its streams and timed by its stopwatch.
 #include <cstddef>
 
 #include "runtime/cuda/cuda_step_program.h"

@@ -1,5 +1,5 @@
-// How long a stream takes between pairs of places, by the GPU's own clock. Unlike events, it may be read
-// while later launches of the graph that holds them are on their way.
+// Measures the time of a stream between pairs of places, by the GPU's own clock. Unlike events, it may be
+// read while later launches of the same graph are running.
 #pragma once
 #include <cstdint>
 

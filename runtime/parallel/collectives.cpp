@@ -90,7 +90,8 @@ void Ranks::meet(const Reads& reads) {
   meet_here();
 }
 
-// Each byte once, however many ranks of `to` read it.
+// The places that ranks of `to` read from ranks of `from`, overlapping ones merged: each byte is sent once,
+// however many ranks read it.
 HostLinks::Places Ranks::crossing(const Host& from, const Host& to, const Reads& reads) const {
   HostLinks::Places all;
   for (const int writer : from.ranks) {

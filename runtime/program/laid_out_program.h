@@ -64,9 +64,9 @@ class LaidOutProgram : public StepProgram {
   // Carries out a collective on tensors in this process's memory. RunError where this program runs alone.
   void run(const Collective& collective, std::span<const SharedFloats> tensors) const;
 
-  // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
-  // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
-  // overflow belongs, only calls that fail. Slow.
+  // From now on the program waits for every call and checks its outputs before the next one. A call that
+  // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, where
+  // overflow is normal, only failing calls are reported. Slow.
   virtual void check_kernels() { checking_ = true; }
 
   // GPUs only, InputError elsewhere. From now on calls are put on its queue one by one, as a debugger or a

@@ -1,5 +1,4 @@
-// What a program does with its ranks: collectives on memory of this process, and tensors that no rank has
-// whole.
+// A program's work with its ranks: collectives on memory of this process, and tensors that no rank has whole.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How ranks that share layers (parallel.tensor) divide parameters, and what that makes of the tensors of a
-// checkpoint.
+// Parameters divided among ranks that share layers (parallel.tensor), and the checkpoint tensors that their
+// parts belong to.
 #pragma once
 #include <cstdint>
 #include <vector>

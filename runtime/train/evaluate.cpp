@@ -70,8 +70,8 @@ std::vector<Part> evaluate_share(StepProgram& program, const Batches& batches, i
   return parts;
 }
 
-// The same where ranks compute together: all of them evaluate as many batches. Of ranks that share layers the
-// first one counts.
+// Evaluates where ranks compute together: every rank evaluates the same number of batches. If ranks share
+// layers, only the first of them counts its result.
 std::vector<Part> evaluate_together(StepProgram& program, const Batches& batches, const Ranks& ranks) {
   std::vector<Part> parts;
   Batch batch;

@@ -1,4 +1,5 @@
-// What ranks tell each other of a step's replies, of any length. Without ranks it is what this process has.
+// Exchanges data about a step's replies between ranks, of any length. Without ranks the result is this
+// process's own data.
 #pragma once
 #include <cstring>
 #include <functional>

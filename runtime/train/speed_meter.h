@@ -1,4 +1,4 @@
-// How long steps take, from the steps' own times alone: evaluating and saving are not in them.
+// Measures the speed of steps from their own times alone: evaluation and saving are not included.
 #pragma once
 #include <cstdint>
 #include <vector>

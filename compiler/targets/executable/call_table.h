@@ -1,5 +1,5 @@
-// What each call of a program reads and makes and which key of the spec asked for it, as the text that
-// runtime::CallTable reads: by it a program traces a failure to its call, compiled just now or emitted.
+// Text that runtime::CallTable reads: for each call of a program, its inputs and outputs, and the key of the
+// spec that asked for it. A program traces a failure to its call with it, whether JIT-compiled or emitted.
 #pragma once
 #include <string>
 

@@ -31,7 +31,7 @@ std::vector<runtime::PackedParameter> packed_parameters(const driver::Compiled& 
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
 std::vector<runtime::NamedTensor> base_tensors(const driver::Compiled& compiled);
-// Of an encoder of replies, under their names in its own files.
+// The tensors of an encoder of replies, under their names in its own files.
 std::vector<runtime::NamedTensor> encoder_tensors(const driver::Compiled& compiled);
 // Values of role optimizer_state that are no views, under their names in the graph.
 std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled);

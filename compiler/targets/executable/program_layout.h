@@ -1,4 +1,4 @@
-// What the runtime must know of a compiled program's memory.
+// Facts about a compiled program that the runtime needs: its memory layout, parameter counts and model flop.
 #pragma once
 #include "driver/compile.h"
 #include "runtime/program/layout.h"

@@ -1,5 +1,5 @@
-// Which kernels of a program are run on small data before they are used, and what each is held against: the
-// float64 interpreter of its body. Compilers make mistakes.
+// Kernels of a program that are run on small data before they are used, and compared with the float64
+// interpreter of their bodies, because compilers make mistakes.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -4,7 +4,7 @@
 
 #include "runtime/cuda/abi/driver.h"
 
-// NCCL's handle, so that its and ours are one type.
+// Declared under NCCL's own name, so that NCCL's handle and ours are the same type.
 struct ncclComm;
 
 namespace hydrac::runtime::cuda::abi {
