@@ -41,7 +41,7 @@ std::string prompt_of_line(const std::string& line, const std::string& where) {
   return record["prompt"].get<std::string>();
 }
 
-// Of a table, a JSON array or a file that is packed.
+// Prompts of a table, a JSON array or a packed file.
 std::vector<SamplePrompt> prompts_of_records(const std::string& path) {
   std::vector<SamplePrompt> prompts;
   runtime::for_each_document({{path, path}}, "prompt", [&](const runtime::Document& prompt) {

@@ -150,7 +150,7 @@ def why(error):
         yield error
         error = error.__cause__ or error.__context__
 
-# What the cache has of it, unless it is seen not to be all.
+# Files of the cache, unless some are known to be missing.
 def from_cache():
     commit, folder, files = cached_snapshot()
     if not files:

@@ -12,8 +12,9 @@
 
 namespace hydrac::targets {
 
-// What a trial's inputs are: floats of both signs, or positive ones, for formulas that have no number for
-// negative ones; integers 0 and 1, or, behind positive floats, 0, 1, 2, .., as a list of places has them.
+// Inputs of a trial. `both_signs`: floats of both signs, integers 0 and 1. `positive`: the same, but floats
+// are positive, for formulas without a result for negative ones. `ascending`: positive floats, and integers
+// 0, 1, 2, .., as a list of places has them.
 enum class Numbers { both_signs, positive, ascending };
 
 // The interpreter reads numbers that it invents, and leaves them where the kernel reads them too; what it
@@ -31,7 +32,7 @@ class TrialMemory final : public ir::RowMemory {
   // Of the call, in its order.
   const std::vector<void*>& arguments() const { return arguments_; }
 
-  // Whether all that the kernel will read is in memory: invented indices may point anywhere.
+  // True if the kernel reads only memory that the trial has: invented indices may point anywhere.
   bool is_readable() const { return is_readable_; }
   bool expects_only_finite() const;
   // The first element that is not what the interpreter has, as "y[5] is 1 instead of 2"; "" if all are.
