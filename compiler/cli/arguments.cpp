@@ -9,6 +9,10 @@
 
 namespace hydrac::cli {
 
+std::string long_name(const Option& option) {
+  return option.name.substr(0, option.name.find(','));
+}
+
 std::optional<std::string> Arguments::value(const std::string& option) const {
   auto found = options.find(option);
   return found == options.end() ? std::nullopt : std::optional(found->second);
@@ -32,10 +36,6 @@ int64_t Arguments::count(const std::string& option, int64_t fallback) const {
 }
 
 namespace {
-
-std::string long_name(const Option& option) {
-  return option.name.substr(0, option.name.find(','));
-}
 
 const Option* find(const std::vector<Option>& options, const std::string& word) {
   for (const Option& option : options) {

@@ -15,6 +15,9 @@ struct Option {
   bool repeats = false;   // given several times: its values, with commas between them; else the last one
 };
 
+// The name without its short form.
+std::string long_name(const Option& option);
+
 struct Arguments {
   std::vector<std::string> positional;
   std::vector<std::string> overrides;

@@ -48,18 +48,9 @@ constexpr const char* kFish =
     R"sh(complete -c hydrac -a '(hydrac completion words --word (commandline -ct) -- (commandline -opc)[2..] 2>/dev/null)'
 )sh";
 
-// The verb that `before` begins with. A spec alone means `run`, as in `hydrac SPEC`.
-const Verb* verb_of(const Words& before) {
-  for (const Verb& verb : verbs()) {
-    const std::string one = before[0], two = before.size() > 1 ? one + " " + before[1] : one;
-    if (verb.name == one || verb.name == two) return &verb;
-  }
-  return before[0].find(".yaml") != std::string::npos ? &verbs().front() : nullptr;
-}
-
 Words options_of(const Verb& verb) {
   Words options = {"--help"};
-  for (const Option& option : verb.options) options.push_back(option.name.substr(0, option.name.find(',')));
+  for (const Option& option : verb.options) options.push_back(long_name(option));
   return options;
 }
 
@@ -85,26 +76,26 @@ Words values_of(const std::string& key) {
   return values;
 }
 
-Words candidates(const Words& before, const std::string& word) {
-  Words found;
-  if (before.empty() || (before.size() == 1 && before[0] == "data")) {
-    for (const Verb& verb : verbs()) {
-      const size_t space = verb.name.find(' ');
-      if (before.empty())
-        found.emplace_back(verb.name.substr(0, space));
-      else if (space != std::string_view::npos)
-        found.emplace_back(verb.name.substr(space + 1));
-    }
-    std::ranges::sort(found);
-    found.erase(std::ranges::unique(found).begin(), found.end());
-    return found;
-  }
-  const Verb* verb = verb_of(before);
+Words first_words() {
+  Words words;
+  for (const Verb& verb : verbs()) words.emplace_back(verb.name.substr(0, verb.name.find(' ')));
+  std::ranges::sort(words);
+  words.erase(std::ranges::unique(words).begin(), words.end());
+  return words;
+}
+
+Words candidates(Words before, const std::string& word) {
+  if (before.empty()) return first_words();
+  const Verb* verb = take_verb(before);
+  if (!verb && before.size() == 1)
+    if (const Words seconds = second_words(before[0]); !seconds.empty()) return seconds;
+  if (!verb && looks_like_spec(before[0])) verb = &verbs().front();  // `hydrac SPEC` runs
   if (!verb) return {};
   if (word.starts_with("-")) return options_of(*verb);
   if (verb->usage.find("key=value") == std::string_view::npos) return {};
   if (const size_t equals = word.find('='); equals != std::string::npos)
     return values_of(word.substr(0, equals));
+  Words found;
   for (const spec::KeyRow& row : spec::key_rows()) found.push_back(row.path + "=");
   return found;
 }

@@ -23,7 +23,14 @@ struct Verb {
   int (*run)(const Arguments&);  // the exit code
 };
 
-const std::vector<Verb>& verbs();
+const std::vector<Verb>& verbs();  // `run` is the first
+// Takes the verb from the front of `words`: one word, or two. Null, and nothing is taken, where there is
+// none.
+const Verb* take_verb(std::vector<std::string>& words);
+// The second words of the verbs that begin with `word`.
+std::vector<std::string> second_words(const std::string& word);
+// True for the path of a spec, which runs without a verb.
+bool looks_like_spec(const std::string& word);
 
 // The exit code of a whole command line, argv[1] onwards.
 int main(const std::vector<std::string>& words);

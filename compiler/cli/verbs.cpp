@@ -299,8 +299,8 @@ const Verb* find_verb(std::string_view name) {
   return nullptr;
 }
 
-// Takes the verb from the front of `words`: one word, or two. Null, and nothing is taken, where there is
-// none.
+}  // namespace
+
 const Verb* take_verb(std::vector<std::string>& words) {
   for (const ptrdiff_t count : {1, 2}) {
     if (static_cast<ptrdiff_t>(words.size()) < count) break;
@@ -312,7 +312,6 @@ const Verb* take_verb(std::vector<std::string>& words) {
   return nullptr;
 }
 
-// The second words of the verbs that begin with `word`.
 std::vector<std::string> second_words(const std::string& word) {
   std::vector<std::string> list;
   for (const Verb& verb : verbs()) {
@@ -325,6 +324,8 @@ bool looks_like_spec(const std::string& word) {
   return runtime::has_extension(word, ".yaml") || runtime::has_extension(word, ".yml") ||
          word.find('/') != std::string::npos;
 }
+
+namespace {
 
 // Failures go by the verb's name; a run that fails is one that trains.
 int run_checked(const Verb& verb, const Arguments& arguments) {

@@ -1,11 +1,11 @@
 #include "hub/hub.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -13,6 +13,7 @@
 
 #include "hub/client_script.h"
 #include "process/run_program.h"
+#include "runtime/cache/sealed_file.h"
 #include "runtime/error.h"
 
 namespace hydrac::hub {
@@ -69,9 +70,7 @@ std::string replaced(std::string text) {
 }
 
 std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
+  return runtime::read_whole(path).value_or("");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -115,15 +114,8 @@ class CachedRepository {
 
   // A record that cannot be written is made again next time.
   void remember(const Snapshot& snapshot) const {
-    std::error_code error;
-    fs::create_directories(record_.parent_path(), error);
-    const fs::path unfinished = record_.string() + fmt::format(".{}", ::getpid());
-    std::ofstream file(unfinished, std::ios::binary);
-    file << snapshot.commit << '\n';
-    for (const std::string& name : snapshot.files) file << name << '\n';
-    file.close();
-    fs::rename(unfinished, record_, error);
-    if (!file || error) fs::remove(unfinished, error);
+    runtime::write_whole(record_, fmt::format("{}\n{}\n", snapshot.commit, fmt::join(snapshot.files, "\n")),
+                         /*durable=*/false);
   }
 
   fs::path folder_of(const Snapshot& snapshot) const { return root_ / "snapshots" / snapshot.commit; }
