@@ -43,7 +43,6 @@ QWEN3 = {**LLAMA, "qk_norm": True}
 OLMO2 = {**LLAMA, "norm_placement": "output", "qk_norm": True, "qk_norm_scope": "projection"}
 GEMMA = {**LLAMA, "norm_offset": 1, "embedding_scale": 8, "hidden_act": "geglu_tanh"}
 ARCEE = {**LLAMA, "hidden_act": "relu2"}
-GEMMA2 = {**LLAMA, "norm_placement": "both", "norm_offset": 1, "scale_embedding": True, "hidden_act": "geglu_tanh"}
 FALCON = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu", "block": "parallel_one_norm", "num_key_value_heads": 1}
 GEMMA2 = {**LLAMA, "norm_placement": "both", "norm_offset": 1, "embedding_scale": 8, "hidden_act": "geglu_tanh"}
 GEMMA3 = {**GEMMA2, "qk_norm": True}

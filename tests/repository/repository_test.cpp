@@ -46,5 +46,9 @@ TEST_F(Repository, PyTorchPeersReadEverySpecThatIsTimed) {
   expect_nothing_found("tests/repository/peers_test.py");
 }
 
+TEST_F(Repository, CasesForAGpuAreSpecs) {
+  expect_nothing_found("tests/repository/gpu_cases.py");
+}
+
 }  // namespace
 }  // namespace hydrac
