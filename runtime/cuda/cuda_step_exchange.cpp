@@ -5,6 +5,7 @@
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/nccl_communicator.h"
 #include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
 
 namespace hydrac::runtime::cuda {
 
