@@ -1,7 +1,7 @@
 // Hooks of an emitted program: its owner's code in a step.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/e2e/built_program.h"
 #include "tests/unit/support/source_dir.h"
@@ -14,7 +14,7 @@ using test::spill;
 
 // docs/emitted-code.md shows these functions.
 std::string norms_of_the_stream() {
-  const std::string page = slurp(test::source_dir() / "docs/emitted-code.md");
+  const std::string page = slurp(fs::path(test::source_dir()) / "docs/emitted-code.md");
   const std::string fence = "```cpp hooks.cpp\n";
   const size_t begin = page.find(fence) + fence.size();
   return page.substr(begin, page.find("```", begin) - begin);
