@@ -1,6 +1,6 @@
-// A Body as CUDA C++. Three shapes, chosen from the body:
+// A Body as CUDA C++, in one of three shapes that follow from the body.
 //   - pointwise: a thread holds a vector or a few of the flat elements;
-//   - rows with reductions: a warp or a block of threads holds a row in registers, wide rows are read again;
+//   - rows with reductions: a warp or a block of threads holds a row in registers, wide rows are read again.
 //   - column sums: a fixed number of blocks walks its rows in order and keeps its columns' sums in registers;
 //     a second kernel adds the partial sums in a fixed order.
 // The body of a "fused_matmul" is the epilogue of a matmul's kernel, cuda/matmul/matmul.cuh: eight

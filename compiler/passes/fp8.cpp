@@ -1,6 +1,6 @@
-// Matmuls of 8 bits with delayed scaling (Micikevicius et al., 2022; NVIDIA's Transformer Engine): an operand
-// is multiplied by a scale that earlier steps' largest values gave, so that the kernel which makes it writes
-// its 8 bits in the same pass. A weight's scale is exact: its 8 bits are made once a step, after the update.
+// Matmuls of 8 bits with delayed scaling (Micikevicius et al., 2022; NVIDIA's Transformer Engine): an
+// operand's scale comes from the absmax of earlier steps. So the kernel that computes the operand writes its
+// 8 bits in the same pass. A weight's scale is exact: it is quantized once a step, after the update.
 #include <fmt/format.h>
 
 #include <algorithm>

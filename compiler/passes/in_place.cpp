@@ -39,8 +39,8 @@ std::map<ValueId, Life> lives(const ir::Graph& graph) {
   return result;
 }
 
-// True if every element the body loads from `in` in the stage of a store to `out` is one that the same row
-// and column stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
+// True if `out` may share the memory of `in`. In the stage of a store to `out`, each (row, column) may load
+// from `in` only the element that it stores; later stages may load nothing from `in`.
 bool order_allows(const ir::Body& body, int in, int out) {
   const std::vector<ir::Dependence> deps = dependences(body);
   const std::vector<bool> live = live_expressions(body);

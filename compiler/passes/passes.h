@@ -30,11 +30,11 @@ struct RecomputeChoice {
 std::string to_string(const RecomputeChoice& choice);  // as optimizations.recompute is written
 std::string in_words(const RecomputeChoice& choice);   // "[norm, act] in 3 layers"
 
-// Needs op-level nodes before autodiff, and loops that are cut where the norms that they begin with change
-// their parameters. If a loop and the region behind it begin with norms into slots of one value, the norm
-// moves to the end of the iteration before, and the first iteration's to the region before the loop: behind
-// the residual sum that it reads, with which it becomes one kernel. A region left without nodes disappears.
-// Afterwards that value is handed from one iteration to the next, as autodiff needs it. Bits do not change.
+// Needs op-level nodes before autodiff, and loops that are cut where their first norm's parameters change
+// (from trained to frozen). If a loop and the region after it begin with norms into slots of one value, the
+// norm moves to the end of the previous iteration, and the first iteration's to the region before the loop.
+// There it follows the residual sum that it reads, so both become one kernel. A region left without nodes
+// disappears. The normed value is then loop-carried, as autodiff needs it. Bits do not change.
 void rotate_norms(ir::Graph& graph);
 
 // Needs op-level nodes of "micro_step", differentiated, where no loop has layers both below and above
@@ -92,17 +92,16 @@ struct Precision {
 };
 
 // Needs op-level nodes, differentiated, with parameters packed. Activations other than statistics and losses
-// get the storage type; matmuls, embeddings and their gradients read working copies of f32 parameters, which
-// lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own, "load",
-// when parameters come from elsewhere. Parameters of the storage type they read themselves. f32 changes
-// nothing. Where ranks share weights, whatever the type, or the host holds some, a region of layers begins
-// with nodes that fetch what it reads of them (passes/weight_copies.h).
+// get the storage type. Matmuls, embeddings and their gradients read working copies of f32 parameters, packed
+// in `working_copy`. The optimizer rewrites the copies after each update; the function "load" does after
+// parameters are uploaded. Parameters of the storage type are read directly. With f32 nothing changes. If
+// ranks shard weights, whatever the type, or the host holds some, a region of layers begins with nodes that
+// fetch the weights it reads (passes/weight_copies.h).
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
-// Needs `precision`. Matrices that are kept as 4-bit codes (ParameterInfo::nf4) become activations: each
-// region makes the numbers of the layer at hand from the codes right before the first matmul that reads them,
-// so that the plan keeps one matrix at a time. Functions and the backward pass make them again, the same
-// bits.
+// Needs `precision`. Matrices that are kept as 4-bit codes (ParameterInfo::nf4) become activations. Each
+// region dequantizes a layer's matrix right before the first matmul that reads it, so the plan keeps one
+// matrix at a time. Other functions and the backward pass dequantize it again, with the same bits.
 void dequantize(ir::Graph& graph, Log& log);
 
 // Matmuls that are of 8 bits.
@@ -119,11 +118,11 @@ struct Fp8 {
   int64_t ranks = 1;  // whose largest values are one
 };
 
-// Needs `precision` with bf16; `chunk_head` comes after it. The matmuls y = x W^T and d_x = d_y W of
-// "micro_step", of the blocks and of the head if `head`, become matmuls of 8 bits where that is faster: x, W
-// in f8e4m3, d_y in `gradients`; where both do, so may d_W = d_y^T x. A "quantize" writes the operand and
-// raises its largest value. The update and "load" make the scales of the steps to come, and the weights' 8
-// bits, also transposed. With `attention` the blocks' "attention" nodes get the attribute fp8, and their
+// Needs `precision` with bf16; `chunk_head` comes after it. In "micro_step" the matmuls y = x W^T and d_x =
+// d_y W of the blocks, and of the head if `head`, become 8-bit matmuls where that is faster: x and W in
+// f8e4m3, d_y in `gradients`. If both become 8-bit ones, d_W = d_y^T x may too. A "quantize" writes the
+// operand and updates its absmax. The update and "load" compute the scales of the next steps and the 8-bit
+// weights, also transposed. With `attention` the blocks' "attention" nodes get the attribute fp8, and their
 // backward pass stays as it is. Functions that do not train stay as they are.
 void fp8(ir::Graph& graph, const Fp8& options, Log& log);
 
@@ -137,12 +136,12 @@ struct HeadParts {
 int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
 
 // Needs op-level nodes, differentiated. The nodes that work on a cross-entropy's logits become a loop region
-// over parts of the batch's rows, forward and backward of the head together, so that only one part's logits
-// (and in their place its gradient) are ever in memory. Hidden states, targets and the hidden states'
-// gradient are read and written through views; the loss and the head's gradients add up over the parts, in
-// the order of the rows: equal to those of the whole batch within rounding. The gradient of the hidden states
-// keeps its bits where the matmul's rows do not depend on how many there are. A batch that is one
-// part, and a head without cross-entropy (regression), stay as they are.
+// over parts of the batch's rows, forward and backward of the head together. So only one part's logits are
+// ever in memory; their gradient overwrites them. Hidden states, targets and the hidden states' gradient are
+// read and written through views. The loss and the head's gradients add up over the parts in the order of the
+// rows, so they equal those of the whole batch within rounding. The gradient of the hidden states is
+// bit-identical if a row of its matmul does not depend on the number of rows. A batch that is one part, and a
+// head without cross-entropy (regression), stay as they are.
 void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 
 // Matmuls that become kernels of ours, with the fused node behind them.
@@ -191,10 +190,10 @@ struct MatmulEpilogues {
 // add the bias. Afterwards only fused and library nodes remain.
 void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log& log);
 
-// Needs expanded nodes. Where every reader of a matmul is a fused node over its rows, the matmul loses its
-// bias, and each reader adds it to what it loads: in f32, so that the sum is not rounded again, and in
-// registers only. A matmul that a library's call or the host (`by_host`) reads keeps its bias. The sums are
-// stores that nobody reads: remove_dead comes next.
+// Needs expanded nodes. If every reader of a matmul is a fused node over its rows, the matmul loses its bias,
+// and each reader adds the bias after loading: in f32 registers, so the sum is not rounded again. A matmul
+// that a library's call or the host (`by_host`) reads keeps its bias. remove_dead comes next, because the
+// pass leaves stores that nobody reads.
 void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& by_host, Log& log);
 
 // Values that must outlive `remove_dead` besides those that are read.
