@@ -20,7 +20,7 @@ std::vector<program::Dimension> cuda_dimensions(const ir::Graph& graph, const ta
 // Of a "fused" or a "fused_matmul" node.
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
-// The second kernel of a "fused" node's column sums, where a kernel of another node has left `partials` rows
+// The second kernel of a "fused" node's column sums, after a kernel of another node has left `partials` rows
 // of them, f32.
 CudaKernel cuda_finishing_kernel(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                  const Size& partials);

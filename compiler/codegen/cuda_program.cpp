@@ -41,9 +41,9 @@ bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   return !tensor.view && written == element_count(tensor.shape);
 }
 
-// What becomes a gradient, or a rank's part of one, and is read by nobody else: that of one micro-batch,
-// where they are summed whole, and that of a layer, where ranks keep parts. By storage. It is computed as the
-// gradient itself would be, by the same algorithm.
+// Storages of values that only become a gradient, or a rank's part of one, and that nobody else reads: a
+// micro-batch's gradient if these are summed whole, and a layer's if ranks keep parts. They are computed by
+// the same algorithm as the gradient itself would be.
 std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
   std::set<ir::ValueId> summands, read_elsewhere;
   for (const ir::Function& function : graph.functions) {

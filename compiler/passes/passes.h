@@ -43,10 +43,10 @@ void rotate_norms(ir::Graph& graph);
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 
 // Needs op-level nodes of "micro_step", differentiated as if a step were one micro-batch, parameters not yet
-// packed. Gradients and the loss become sums over micro-batches, to which each adds its own as a whole: a
-// gradient that is more than one sum over rows is computed in memory of its own first. So the sum is that of
-// the micro-batches' gradients in their order, to the bit, whoever computes them: one process, or
-// several that add theirs. `head_in_parts`: chunk_head may follow.
+// packed. Gradients and the loss become sums over micro-batches. Each micro-batch adds a finished gradient:
+// one that is more than a single sum over rows is computed in memory of its own first. So the bits are those
+// of adding the micro-batches' gradients in order, whether one process computes them all or several add
+// theirs. `head_in_parts`: chunk_head may follow.
 void sum_micro_batches(ir::Graph& graph, ir::ValueId loss, bool head_in_parts);
 
 // The processes that share a step.
@@ -54,34 +54,32 @@ struct Ranks {
   int64_t count = 1;
   int64_t micro_batches = 1;  // of each of them, a step
 };
-// Needs the update. Before it, what each rank's micro-batches left is summed over all ranks: gradients and
-// the loss. Afterwards every rank computes the same update, or where ranks share it gets the sums of its part
-// of the gradients. Random bits are those of a micro-batch's number
-// in the whole run: behind its own, a rank passes over those of the others.
+// Needs the update. Before it, gradients and the loss are summed over all ranks. Afterwards every rank
+// computes the same update, or, if ranks share it, gets the sums of its part of the gradients. Random bits
+// depend on the global micro-batch index, so each rank skips the indices of the others.
 void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
                        const Ranks& ranks);
 
-// Needs the update. Before it, gradients of parameters that all ranks have, and of which each of `ranks` that
-// share layers computed terms (ParameterInfo::partial_gradient), become their sums.
+// Needs the update. Before it, terms are summed: gradients of parameters that each of the `ranks` that share
+// layers has whole, but computed only its own terms of (ParameterInfo::partial_gradient).
 void sum_partial_gradients(ir::Graph& graph, int64_t ranks);
 
 // Needs all other passes done, steps of one micro-batch, and an update that ranks do not share. The sums over
-// ranks of gradients and the loss move from the update into the backward pass: behind the last node that
-// writes a gradient, those of a layer together in one node. The Program may run them beside what follows.
-// Bits do not change.
+// ranks of gradients and the loss move from the update into the backward pass, after the last node that
+// writes a gradient; those of a layer become one node. They may overlap with later calls. Bits do not change.
 void overlap_reduction(ir::Graph& graph, const models::Pack& pack, Log& log);
 
 struct GradientShards {
   bool accumulates = false;  // over micro-batches
   bool beside = false;       // sums run beside the rest of the backward pass, and memory waits for them
 };
-// Needs all other passes done, and a pack whose gradients are sharded. Behind the last node that writes a
-// gradient it is summed over ranks, of which each gets its part; those of a layer together in one node.
+// Needs all other passes done, and a pack whose gradients are sharded. Each gradient is reduce-scattered
+// after the last node that writes it; those of a layer become one node.
 void shard_gradients(ir::Graph& graph, const models::Pack& pack, const GradientShards& options, Log& log);
-// Needs in_place. The nodes that fetch a layer's weights from ranks or from the host may run while the layer
-// before it computes: at the start of their own iteration, in memory that the plan keeps for a layer more.
-// Those of a backward loop that gathers run an iteration earlier, so that they do not queue behind the sums
-// of the layer before. Before shard_gradients(). Bits do not change.
+// Needs in_place. The nodes that fetch a layer's weights from ranks or from the host may overlap with the
+// previous layer. They start their own iteration, in memory that the plan keeps for a layer more. In a
+// backward loop, gathers run an iteration earlier, so that they do not queue behind the sums of the previous
+// layer. Before shard_gradients(). Bits do not change.
 void fetch_ahead(ir::Graph& graph, Log& log);
 // Storages of gradients that nobody but shard_gradients() reads: none where gradients are whole.
 std::set<ir::ValueId> sharded_gradients(const ir::Graph& graph, const models::Pack& pack);
@@ -131,8 +129,8 @@ struct HeadParts {
   int64_t logit_bytes = 0;  // the most that a part's logits take ...
   int64_t least_rows = 0;   // ... unless it would have fewer rows than this: smaller matmuls are slow
 };
-// Rows of a part: a divisor of `rows`, the largest whose logits of `row_bytes` a row fit; where none with
-// least_rows fits, the smallest that has least_rows.
+// Rows of a part: the largest divisor of `rows` whose logits, `row_bytes` a row, fit. If no fitting divisor
+// reaches least_rows, the smallest divisor that does.
 int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
 
 // Needs op-level nodes, differentiated. The nodes that work on a cross-entropy's logits become a loop region
@@ -165,20 +163,20 @@ struct MatmulChoice {
 };
 using MatmulChoices = std::vector<MatmulChoice>;
 
-// Needs op-level nodes. A sum of two matmuls of which nothing else reads either, such as a frozen matrix's
-// and its adapter's, becomes one `gemm` with a tail (ops/linear.cpp) where that is faster as a kernel of
-// ours, which fuse_matmuls() makes of it. The sum is taken in f32, where it was one of two numbers of 16
-// bits: of all fusions this one alone makes results more exact, and changes bits. Not of what decodes, and
-// not where the spec asks for one of the two by its name. Returns the sums that could have been asked for and
-// stay two matmuls.
+// Needs op-level nodes. A sum of two matmuls that only the sum reads, such as a frozen matrix's and its
+// adapter's, becomes one `gemm` with a tail (ops/linear.cpp) if that is faster as a kernel of ours;
+// fuse_matmuls() makes that kernel. The sum is then taken in f32, not of two rounded 16-bit numbers: this is
+// the only fusion that changes bits, and its result is more exact. Left alone are decode functions, and
+// matmuls that the spec asks for by name. Returns the sums that could have been asked for and stay two
+// matmuls.
 MatmulChoices add_matmul_tails(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
-// Needs op-level nodes, parts of qkv as views. Where matmuls alone write what rope turns for
-// attention_decode, that node turns it (ops::rotation_in_decode), with the same bits; the rope nodes are left
-// to remove_dead. A norm before rope stays one kernel with it.
+// Needs op-level nodes, parts of qkv as views. If matmuls alone write the inputs of rope before
+// attention_decode, that node applies rope itself (ops::rotation_in_decode), with the same bits; remove_dead
+// removes the rope nodes. A norm before rope stays fused with it.
 void rotate_in_decode(ir::Graph& graph, Log& log);
 
 // Abilities of a target's matmuls beside multiplying.
@@ -212,35 +210,35 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 // round it.
 void fuse(ir::Graph& graph, Log& log);
 
-// Needs fused nodes, and attention's backward pass to be our kernels. Where that of this GPU
-// has whole heads (attention_owns_heads) and a node only sums the packed d_q, d_k and d_v over their rows,
-// the sum becomes attention_backward's fourth output, which adds where the flag "accumulate" says so.
+// Needs fused nodes, and our kernels for attention's backward pass. If this GPU's kernel owns whole heads
+// (attention_owns_heads) and a node only sums the packed d_q, d_k and d_v over their rows, the sum becomes
+// attention_backward's fourth output. The flag "accumulate" makes it add.
 void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log);
 
-// Needs fused nodes. A matmul and the node that reads it next, pointwise over the same rows and columns or
-// with sums over the row, become one "fused_matmul"; so does a matmul with its bias. The matmul is rounded
-// as memory would round it, and is stored only where something else reads it, in this function or in another
-// one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
-// itself (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or
-// of a row's, gives, and for biases, which are added to the rounded matmul. The matmuls of a token of
-// each sequence (decode) have a schedule of their own; those of prompts stay as they are.
-// Returns the matmuls that could have been asked for.
+// Needs fused nodes. A matmul and the next node that reads it, pointwise over the same rows and columns or
+// with sums over the row, become one "fused_matmul"; so does a matmul with its bias. The matmul is rounded as
+// memory would round it. It is stored only if something else reads it, in this function or in another one
+// that calls the same kernel. A small matmul whose matrix the function does not write becomes a
+// "fused_matmul" by itself (`plain_matmul`). Bits equal those of two kernels with two exceptions: sums of a
+// matmul or of a row may add in another order, and biases are added to the rounded matmul. Matmuls of one
+// token a sequence (decode) have a schedule of their own; those of prompts stay as they are. Returns the
+// matmuls that could have been asked for.
 MatmulChoices fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options,
                            const std::set<ir::ValueId>& by_host, Log& log);
 
 // Needs expanded nodes. Gradients of f32 weights, matmuls of 16-bit operands over the same rows of one
-// region, become one "weight_gradients" in the place of the last of them, where together they are faster than
-// a library's matmuls; their operands live until there. A gradient stays where it is if something between
-// the two changes what it reads. Bits equal those of the matmuls but for the order of their sums. Returns the
-// gradients that could be one kernel, and those that are asked for.
+// region, become one "weight_gradients" node if that is faster than a library's matmuls. It replaces the last
+// of them, and their operands live until there. A gradient stays alone if a node in between changes its
+// operands. Bits equal those of the matmuls except for the order of sums. Returns the gradients that could be
+// one kernel, and those that are asked for.
 MatmulChoices gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);
 
-// Needs in_place. Tensors that a layer loop of the forward pass makes and its backward loop reads move to the
-// host's memory: a "transfer" behind the last writer; behind the last reader another one, of what the next
-// iteration reads. Not the residual stream, nor what is small. Bits do not change.
+// Needs in_place. Tensors that a layer loop of the forward pass makes and its backward loop reads move to
+// host memory. One "transfer" follows the last writer; another follows the last reader and fetches what the
+// next iteration reads. The residual stream and small tensors stay. Bits do not change.
 void offload_activations(ir::Graph& graph, Log& log);
 
 }  // namespace hydrac::passes
