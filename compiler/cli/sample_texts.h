@@ -52,8 +52,8 @@ class ReplyWriter {
   size_t next_ = 0;                                             // prompt to be written
 };
 
-// "8192 tokens in 1.23 s, 6.66k tokens/s; 0.21 s for 4096 tokens of prompts, 3.98 ms for each of 256 steps",
-// and of a cache in pages "; at most 37 of 40 pages in use, texts put back 3 times"
+// "8192 tokens in 1.23 s, 6.66k tokens/s; 0.21 s for 4096 tokens of prompts, 3.98 ms for each of 256 steps".
+// A cache in pages adds "; at most 37 of 40 pages in use, texts put back 3 times"
 std::string speed_text(const runtime::GenerateCounts& counts);
 
 }  // namespace hydrac::cli

@@ -9,8 +9,8 @@
 
 namespace hydrac::codegen {
 
-// A [B,T,heads,D] or [B,T,heads D] tensor as the templates take it, "{q, T * H * D, H * D, D}": pointer,
-// batch, token and head stride.
+// A [B,T,heads,D] or [B,T,heads D] tensor in the form that templates take, "{q, T * H * D, H * D, D}":
+// pointer, batch stride, token stride, head stride.
 Code heads_code(const Dimensions& dimensions, const ir::Graph& graph, ir::Use use, const std::string& pointer,
                 const ir::Dim& head_dim);
 
@@ -22,17 +22,17 @@ struct ShapeTypes {
   const char* type;
   const char* packed = "";  // with documents
 };
-// Defines `shape`, a constant of the type, from `members`, which end with the scale; what the rules need
-// follows them, then `behind`. Where layers differ it reads the kernel's parameter `layer`, and is no
-// compile-time constant. `tokens` is the sequence's length; `head_dim` must be what the scale follows from.
-// With documents it is no constant either, but of the packed type with the constant; `documents` is the
-// pointer to those that the kernel works on.
+// Defines the constant `shape`. `members` end with the scale; the rules' numbers and then `behind` follow. It
+// is no compile-time constant if layers differ (then it reads the kernel's parameter `layer`), or with
+// documents: then its type is the packed one around the constant, and `documents` is the pointer to the
+// documents that the kernel works on. `tokens` is the sequence's length; the scale must follow from
+// `head_dim`.
 void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,
                   const Size& tokens, const Size& head_dim, const Code& behind = {},
                   const Code& documents = {});
 
-// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step where the probability is not 0.
-// `wrap`: what stands between the key and the rest.
+// Defines `dropout`, of a type, from the kernel's rng_seed and rng_step, unless the probability is 0. `wrap`:
+// text between the key and the rest.
 void define_dropout(Block& body, const ir::Graph& graph, const ir::Node& node, const char* type,
                     const char* wrap);
 

@@ -230,8 +230,8 @@ bool BodyNames::deserves_name(ExprId id) const {
   return expr.op == ExprOp::load && (deps_[id].space == kRowSpace || reads_after_store(id));
 }
 
-// Whether a load that is used once, written where it is used, would be read after a store to its memory: what
-// has a variable or goes into a reduction is computed before a pass stores anything.
+// True if a load that is used once, written where it is used, would come after a store to its memory. Values
+// with a variable, and inputs of reductions, are computed before a pass stores anything.
 bool BodyNames::reads_after_store(ExprId load) const {
   ExprId at = load;
   for (bool climbs = true; climbs;) {

@@ -1,4 +1,4 @@
-// The base of all targets' Body printers: identifiers, the values that deserve a variable, the tensors behind
+// The base class of all targets' Body printers: identifiers, which values get a variable, the tensors of
 // operands, the addresses of elements.
 #pragma once
 #include <functional>
@@ -77,8 +77,8 @@ class BodyNames {
   // "y may lie where x lies." for each such pair of tensors.
   std::vector<std::string> sharing() const;
   bool has_expensive_part(ir::ExprId id) const;
-  // What a loop computes for itself: column values its roots need, short of those that `stop` says are at
-  // hand.
+  // The column values that a loop computes itself: all that its roots need, except those that `stop` says are
+  // available.
   std::set<ir::ExprId> needed(const Loop& loop, const std::function<bool(ir::ExprId)>& stop) const;
 
   // Column sums: their stores, and where each one's partial sums lie among those of all.
@@ -120,8 +120,8 @@ class BodyNames {
   Wanted wanted(ir::ExprId id) const;
   Code rows_code(const ir::Affine& rows, const Numbers& numbers) const;
   Code columns_code(const ir::Affine& columns, const Numbers& numbers) const;
-  // Offsets of columns that follow each other as the elements of a space of several variables do, `step`
-  // apart: then they are the flat column times step.
+  // The offsets of consecutive columns, if they are `step` apart across all variables of a space: the flat
+  // column times step.
   struct FlatColumns {
     int space;
     int64_t step;

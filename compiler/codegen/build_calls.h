@@ -20,8 +20,8 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);
 // What an "attention" or "attention_backward" node computes.
 program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node);
 
-// Fills what the call of a node says of its operands and results; `node` as it was before scratch memory
-// joined its outputs.
+// Fills in the call's description of its operands and results. `node`: as it was before scratch memory joined
+// its outputs.
 void note_tensors(const ir::Node& node, program::Call& call);
 
 // Scratch memory is a value that the node writes, so that the memory plan gives it a place.

@@ -15,7 +15,7 @@ namespace hydrac::codegen {
 using Names = std::set<std::string, std::less<>>;
 
 // How tightly the outermost operator of an expression binds, the loosest first. A quotient of sizes is exact
-// only as a whole; where C++ divides floats it counts as a product.
+// only as a whole; a division of floats counts as a product.
 enum class Precedence {
   ternary,
   logical_or,
@@ -95,8 +95,8 @@ template <class... Args>
 using CodeFormat =
     fmt::format_string<std::remove_cvref_t<decltype(internal::printed(std::declval<const Args&>()))>...>;
 
-// fmt::format whose result refers to what its arguments refer to. A number becomes a literal of its
-// type: 2.0f is "2.0f", and no format says more of it than {}.
+// fmt::format whose result refers to the names that its arguments refer to. A number becomes a literal of its
+// type (2.0f is "2.0f"), and its format can only be {}.
 template <class... Args>
 Code code(CodeFormat<Args...> format, const Args&... args) {
   Code result(internal::formatted(format, internal::printed(args)...));

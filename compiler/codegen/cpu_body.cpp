@@ -90,8 +90,8 @@ bool CpuBodyPrinter::sums_over_few_rows() const {
          });
 }
 
-// A block of the column sums may be a row: a loop of a single turn g++ unrolls before it vectorizes, and sums
-// the loops inside one by one.
+// The column sums have a loop over rows only if a block has several. g++ would unroll a loop of a single
+// iteration before it vectorizes, and then sum the inner loops one by one.
 bool CpuBodyPrinter::has_row_loop() const {
   const bool has_blocks = !sums_.empty() && !sums_over_few_rows();
   return body_.row_count() > 1 && !(has_blocks && body_.row_count() == blocks());

@@ -41,7 +41,7 @@ class CpuAttentionText {
     rules_ = ops::attention_rules(node);
   }
 
-  // `tensors`: names of the inputs and outputs. `arguments`: what the template takes between shape and
+  // `tensors`: names of the inputs and outputs. `arguments`: the template's arguments between shape and
   // dropout.
   CpuKernel kernel(const std::string& name, int threads, const std::vector<std::string>& tensors,
                    const Code& arguments) const {

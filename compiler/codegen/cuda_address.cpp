@@ -33,7 +33,7 @@ bool CudaBodyPrinter::is_in_vector() const {
   return flat_space_ != ir::kRowSpace && body_.spaces[flat_space_].back() == element_variable_;
 }
 
-// Offset of the thread's first element in a tensor that lies as the flat index counts, after what else is
+// Offset of the thread's first element in a tensor whose layout is the flat index, after other terms are
 // added.
 Code CudaBodyPrinter::named_offset(const Address& at) const {
   ir::Affine flat = at.rows + at.columns;

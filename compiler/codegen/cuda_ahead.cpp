@@ -14,9 +14,9 @@ int64_t CudaBodyPrinter::bytes_ahead(ExprId id, int64_t steps) const {
   return (places * size_of(body_.operands[body_.exprs[id].operand].dtype) + 15) / 16 * 16;
 }
 
-// Where a block walks many rows: the vectors that the first pass over a row loads. A row in registers leaves
-// shared memory at once for the next one to come; one that is walked in steps is read again there, and leaves
-// step by step in its last pass. Rows do not read what other rows write, so that they may be early.
+// The vectors that the first pass over a row loads, if a block walks many rows. A row in registers frees
+// shared memory at once for the next row. A row that is walked in steps is read again from shared memory, and
+// frees it step by step in its last pass. Rows do not read what other rows write, so prefetching is safe.
 std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
   const bool only_reads = std::ranges::none_of(
       body_.stores, [](const ir::Store& store) { return store.kind == ir::StoreKind::store; });
@@ -44,9 +44,9 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
   return loads;
 }
 
-// Whether shared memory has room for them: for all of a row or, where a walked row is too long, for its first
-// steps. The others are brought as near as L2 then; a row of which most would stay there
-// does not come ahead.
+// True if shared memory has room for these loads: for a whole row or, if a walked row is too long, for its
+// first steps. The other steps are prefetched into L2; a row of which most would stay there is not
+// prefetched.
 bool CudaBodyPrinter::makes_room_ahead(const std::vector<ExprId>& loads) {
   constexpr int64_t of_the_system = 1024;
   const int64_t room = cuda::shared_bytes_of_sm(gpu_.capability) / layout_.blocks_per_sm - of_the_system -
@@ -103,8 +103,8 @@ Code CudaBodyPrinter::place_ahead(ExprId id) const {
   return code("{}[{}]", ahead_.at(id), place.empty() ? "0" : place);
 }
 
-// `const auto name = [&](std::int64_t r, int start) {...};`, with the parameters that the body names: returns
-// whether r is one. It has row pointers and row variables of its own.
+// Prints `const auto name = [&](std::int64_t r, int start) {...};` with the parameters that the body uses,
+// and its own row pointers and row variables. Returns whether r is one of the parameters.
 bool CudaBodyPrinter::print_function(const std::string& name, const std::function<void()>& print_body) {
   Block body = with_row_pointers(written(print_body));
   const Names used = body.drop_unused();
@@ -160,8 +160,7 @@ void CudaBodyPrinter::print_copy(ExprId id) {
   out_.close();
 }
 
-// Whether a row that is walked in steps comes ahead: each step is a group of copies, and waited for by
-// itself.
+// True if a row that is walked in steps is prefetched: each step is a group of copies with its own wait.
 bool CudaBodyPrinter::walks_ahead() const {
   return !ahead_.empty() && columns(deps_[ahead_.begin()->first].space).steps > 1;
 }
@@ -181,8 +180,8 @@ void CudaBodyPrinter::fetch_first() {
   if (overlaps_rows_) reduce_last("first");
 }
 
-// In a row's first pass. As many groups are under way as a row has steps, and the oldest is this step's.
-// Where the next row's step is not fetched at once, an empty group takes its place, so that the number stays.
+// In a row's first pass. As many copy groups are in flight as a row has steps, and the oldest is this step's.
+// If the next row's step is not fetched at once, an empty group keeps the count.
 void CudaBodyPrinter::await_step() {
   if (overlaps_rows_) {
     out_.line("wait_copies_before<1>();").comment = "this step's; the next one stays under way";

@@ -76,7 +76,7 @@ bool owns_keys(AttentionKernel kernel) {
 }
 
 // True if each block has one tile of rows, and the grid has a block for each tile. Blocks of other kernels
-// take work until none is left.
+// take work items until none is left.
 bool owns_rows(AttentionKernel kernel) {
   return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
 }
@@ -133,8 +133,8 @@ class CudaAttentionText {
     bool is_written = false;
   };
 
-  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both without the dropout's.
-  // `workspace`: its type, "" where it has none.
+  // One kernel: `tensors` are its pointers, `arguments` the template's arguments, both without the dropout's.
+  // `workspace`: its type, "" without one.
   CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
                     const Code& arguments, const std::string& workspace = "") const {
     const cuda::AttentionLaunch launch = attention_launch(problem_, which);
@@ -175,7 +175,7 @@ class CudaAttentionText {
   bool drops() const { return shape_.dropout > 0; }
 
   // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
-  // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
+  // rows, [B,H,T]. The forward kernel's text does not contain the batch, so training, evaluation and
   // generation share it.
   void lay_out_grid_of_rows(AttentionKernel which, CudaLaunch& launch) const {
     const AttentionTile tile = attention_tile(problem_, which);

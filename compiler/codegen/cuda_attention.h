@@ -11,8 +11,8 @@ namespace hydrac::codegen {
 CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                    const cuda::AttentionTiles& tiles);
 
-// Of an "attention_backward" node. Inputs: d_out, out, lse, then the forward's. Outputs: d_q, d_k, d_v, and
-// where there is a fourth one their sums over all tokens.
+// Kernels of an "attention_backward" node. Inputs: d_out, out, lse, then the forward's. Outputs: d_q, d_k,
+// d_v, and optionally their sums over all tokens.
 CudaKernels cuda_attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                     const cuda::AttentionTiles& tiles);
 

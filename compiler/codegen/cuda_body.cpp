@@ -27,8 +27,8 @@ std::set<std::string> reserved_names(const ir::Node& node) {
   return names;
 }
 
-// The expressions that are computed from 16-bit numbers, be it among others: what they lack is far more than
-// what an approximation of a function adds.
+// The expressions that depend on a 16-bit number. Its rounding error is far larger than the error of an
+// approximate function.
 std::vector<bool> from_16_bits(const ir::Body& body) {
   std::vector<bool> result(body.exprs.size());
   for (size_t i = 0; i < body.exprs.size(); ++i) {
@@ -111,8 +111,8 @@ std::string CudaBodyPrinter::launch_bounds() const {
   return walks_rows_ ? fmt::format(", {}", layout_.blocks_per_sm) : "";
 }
 
-// Pointers that alias nothing which is written say so; of the others, a kernel loads first and stores then.
-// What a kernel only reads says nothing where it waits for the kernel that writes it: see open_body.
+// Pointers that alias nothing written get __restrict__. For the others, the kernel loads before it stores.
+// Read-only pointers get none if the kernel waits for the kernel that writes them: see open_body.
 void CudaBodyPrinter::take_parameters(CudaKernel& kernel) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
@@ -139,8 +139,8 @@ std::string CudaBodyPrinter::function_name(ExprOp op, ExprId argument) const {
   return std::string(to_string(op)) + (from_16_bits_[argument] ? "_of_16_bits" : "");
 }
 
-// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4, to which
-// another one may be added: so neighbours share their random bits. Otherwise the element.
+// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins at a multiple of 4, so that
+// neighbours share their random bits. Otherwise the element.
 Code CudaBodyPrinter::random_element(ExprId id) {
   if (const std::optional<Code> chunk = aligned_chunk(id)) return code("{}, j", *chunk);
   const ir::Expr& sum = body_.exprs[id];

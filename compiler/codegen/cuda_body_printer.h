@@ -39,8 +39,8 @@ class CudaBodyPrinter : BodyPrinter {
     Code element;
   };
 
-  // cuda_constants.cpp: names for what the layout decided, declared before the kernel where it or its launch
-  // uses them.
+  // cuda_constants.cpp: names for numbers of the layout, declared before the kernel if it or its launch uses
+  // them.
   Size lanes() const { return named(layout_.lanes, "kLanes"); }
   Size block_rows() const { return named(layout_.rows, "kRows"); }
   Size blocks() const { return named(layout_.blocks, "kBlocks"); }

@@ -98,9 +98,9 @@ class DecodeText {
  private:
   static constexpr const char* kHeader = "cuda/attention_decode.cuh";
 
-  // Behind the number of threads in the kernel's bounds: four blocks a multiprocessor, where 128 registers
-  // suffice without spills. 64 sequences with 8 kv heads are one wave of them on an H100; of three a
-  // multiprocessor they would be two.
+  // The second launch bound: four blocks a multiprocessor, if 128 registers suffice without spills. 64
+  // sequences with 8 kv heads are then one wave on an H100; with three blocks a multiprocessor they would be
+  // two.
   std::string least_blocks() const {
     const int64_t width = queries_[3].size;
     const bool fits = graph_.value(node_.inputs[0]).dtype == ir::DType::bf16 && gpu_.capability >= 80 &&

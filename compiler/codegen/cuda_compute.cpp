@@ -108,7 +108,7 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   for (const auto& [s, statement] : kept_rows_) out_.line("{}", statement);
 }
 
-// Prints the stores of an element and its additions to sums: directly to memory, or into the vector that
+// Prints an element's stores and additions to sums: directly to memory, or into the vector that
 // print_outputs() stores at once.
 void CudaBodyPrinter::print_stores(const Loop& loop, const std::map<int, std::string>& outputs) {
   for (int s : loop.stores) {
@@ -153,7 +153,7 @@ std::vector<ExprId> CudaBodyPrinter::define_shared(int space, const std::set<Exp
   return shared;
 }
 
-// The expressions that depend on a column variable other than through a reduction, or that are kept by
+// The expressions that depend on a column variable other than through a reduction, or that are kept for each
 // element.
 std::vector<bool> CudaBodyPrinter::varying_with(int variable) const {
   std::vector<bool> varies;
@@ -170,7 +170,7 @@ std::vector<bool> CudaBodyPrinter::varying_with(int variable) const {
   return varies;
 }
 
-// Variables for the values that a pass uses more than once; those that a later pass finds have theirs
+// Variables for the values that a pass uses more than once; values that a later pass reuses have variables
 // already.
 void CudaBodyPrinter::print_values(const std::set<ExprId>& ids, std::vector<ExprId>& defined) {
   for (ExprId id : ids) {

@@ -1,5 +1,5 @@
-// A body behind a matmul as the struct that the matmul's kernel calls as each eight columns of a row are
-// ready.
+// Prints a body after a matmul as the epilogue struct that the matmul's kernel calls for every eight columns
+// of a row.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ using ir::ExprId;
 using ir::ExprOp;
 using Kind = ColumnAccess::Kind;
 
-// The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second
-// kernel's.
+// The tensors in memory that the epilogue itself reads or writes. The results of column sums belong to the
+// second kernel.
 std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
   std::vector<int> tensors;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
@@ -100,7 +100,7 @@ std::string CudaBodyPrinter::load_member(ExprId load, const std::string& name) c
   return fmt::format("Vector<{}, {}> {};", type, kColumnsOfAnEpilogue, name);
 }
 
-// The number of an element of the operand, in 32 bits where these suffice: addresses are a good part of an
+// The index of an element of the operand, in 32 bits if these suffice: addresses are a good part of an
 // epilogue's work.
 Code CudaBodyPrinter::in_32_bits(int operand, const Code& number) {
   const Size elements = dimensions_.of(graph_.value(storage_of(graph_, use_of(operand).value)).shape);
@@ -109,8 +109,8 @@ Code CudaBodyPrinter::in_32_bits(int operand, const Code& number) {
   return code("static_cast<std::uint32_t>({})", number);
 }
 
-// Behind the number of the first element in tensors that lie as rows and columns count, where the code needs
-// it.
+// Defines the index of the first element, for tensors whose layout is rows times columns, before `code` if it
+// needs that.
 Block CudaBodyPrinter::with_first_element(Block code) {
   if (!code.drop_unused().contains("first")) return code;
   const Size width = width_of(epilogue_space()), elements = rows_size() * width;

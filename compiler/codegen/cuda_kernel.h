@@ -12,19 +12,19 @@
 
 namespace hydrac::codegen {
 
-// One-dimensional. `shared_bytes` is dynamic shared memory. Numbers that a kernel and its launch have in
-// common are constants of a namespace before the kernel, @KERNEL@_sizes: kThreads and, where it is not 0,
-// kSharedBytes, and what grid_text and grid_of_rows name.
+// One-dimensional. `shared_bytes` is dynamic shared memory. Numbers that a kernel and its launch share are
+// constants of the namespace @KERNEL@_sizes before the kernel: kThreads, kSharedBytes (unless it is 0), and
+// those that grid_text and grid_of_rows use.
 struct CudaLaunch {
   int64_t grid = 1;
   int block = 128;
   int64_t shared_bytes = 0;
   Code grid_text = {};  // of dimensions and of these constants
-  // Where the kernel's text is the same for other numbers of rows: how many these are, of dimensions, and the
-  // grid, of "rows".
+  // If the kernel's text is the same for any number of rows: that number as text over dimensions, and the
+  // grid as text over "rows".
   Code rows = {}, grid_of_rows = {};
-  // What the text relies on, as conditions on dimensions and these constants, and on `rows` where `rows` is
-  // not empty.
+  // Conditions that the text relies on, over dimensions and these constants, and over `rows` unless `rows` is
+  // empty.
   std::set<std::string> bounds = {};
 };
 
@@ -49,7 +49,7 @@ inline std::string fits_workspace(const Size& bytes) {
   return code("{} <= {}", bytes, kWorkspaceBytes).text;
 }
 
-// The first statements of every kernel. Pointers to results of the kernel before must not be `const
+// The first statements of every kernel. Pointers to results of the previous kernel must not be `const
 // __restrict__`: the compiler may then load before the wait.
 inline void open_body(KernelText& kernel, const targets::Target& gpu) {
   if (!waits_for_previous(gpu)) return;
@@ -65,8 +65,8 @@ inline void use_sizes(KernelText& kernel) {
 inline std::string of_sizes(const std::string& constant) {
   return fmt::format("{}_sizes::{}", kNamePlaceholder, constant);
 }
-// All that stands before a kernel's name. `bounds`: of its launch behind the threads: ", 2". `cluster`: of
-// its blocks, "" for one.
+// All text before a kernel's name. `bounds`: launch bounds after the threads, such as ", 2". `cluster`: its
+// blocks, "" for one.
 inline std::string kernel_attributes(const std::string& bounds = "", const std::string& cluster = "") {
   return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{}) ",
                      cluster.empty() ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", cluster),

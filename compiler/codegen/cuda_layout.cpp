@@ -45,8 +45,8 @@ ir::Use use_of(const ir::Node& node, int operand) {
 
 namespace {
 
-// Which element of a pair a dimension's index means, 2c or 2c + 1 of column c; nothing where it means others,
-// or where the tensor ends between the two.
+// Which element of a pair a dimension's index means, 2c or 2c + 1 of column c; nullopt if it means others, or
+// if the tensor ends between the two.
 std::optional<int> parity_of(const Body& body, const ir::IndexDim& index, int column, int64_t size) {
   const auto& terms = index.affine.terms;
   if (index.gather >= 0 || terms.size() != 1 || terms[0] != std::pair{column, int64_t{2}} ||
@@ -63,8 +63,8 @@ ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int ope
   const ir::Value& value = graph.value(use_of(node, operand));
   const ir::View view = resolved_view(graph, value.id);
   const int inner = body.spaces[space].back();
-  // Everything that moves the address of a chunk's first element; slots of a storage are aligned by
-  // themselves.
+  // The greatest common divisor of everything that moves the address of a chunk's first element; slots of a
+  // storage are aligned by themselves.
   int64_t common = std::gcd(view.offset, value.slots > 1 ? view.slot_stride : 0);
   ir::Affine flat;
   for (size_t d = 0; d < index.size(); ++d) {
@@ -135,8 +135,8 @@ class Planner {
   }
 
  private:
-  // Whether a row value comes from memory that a thread of the row writes: then the row's threads must be
-  // able to wait for each other.
+  // True if a row value comes from memory that a thread of the row writes: then the row's threads must be
+  // able to synchronize.
   bool shares_rows() const {
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
       if (!live_[i] || body_.exprs[i].op != ExprOp::load || deps_[i].space != kRowSpace) continue;
@@ -148,8 +148,8 @@ class Planner {
     return false;
   }
 
-  // The widest vector that the operands which differ from row to row can use. Where codes are stored,
-  // four elements: they stand beside f32, of which threads with longer vectors leave gaps
+  // The widest vector that the operands which differ from row to row can use. Four elements if 8-bit codes
+  // are stored: f32 is stored with them, and longer vectors would leave gaps between the threads' accesses
   // (moves_mostly_32_bits).
   ColumnLayout columns_of(int space) const {
     int64_t smallest = 4, widest = 1;
@@ -179,8 +179,8 @@ class Planner {
     return columns;
   }
 
-  // Then an access of 16 bytes is four elements. Threads with longer vectors leave gaps between each other's
-  // accesses, and what a warp stores reaches the cache in twice as many pieces.
+  // Then an access of 16 bytes is four elements. Longer vectors leave gaps between the threads' accesses, so
+  // a warp's stores reach the cache in twice as many pieces.
   bool moves_mostly_32_bits(int space) const {
     int64_t of_32_bits = 0, of_16_bits = 0;
     const auto see = [&](int operand) {
@@ -250,8 +250,8 @@ class Planner {
     return bytes;
   }
 
-  // How many threads hold a row: column sums take registers of their own, so that a thread should hold
-  // little.
+  // How many threads hold a row. Column sums take registers of their own, so a thread should then hold few
+  // columns.
   int lanes_for(int64_t vectors, int64_t columns, int vector) const {
     constexpr int64_t warp = 32;
     if (vectors <= warp) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(vectors)));
@@ -263,9 +263,9 @@ class Planner {
     return walkers_for(columns);
   }
 
-  // Threads for a row that is walked in steps, and read more than once: from shared memory if two blocks of a
-  // multiprocessor have room for their rows, else from L2, which should then hold what
-  // all blocks read meanwhile.
+  // Threads for a row that is walked in steps and read more than once. It is read from shared memory if two
+  // blocks of a multiprocessor have room for their rows, else from L2, which should then hold the rows of all
+  // blocks in flight.
   int walkers_for(int64_t width) const {
     constexpr int64_t cached_bytes = 32 << 20;
     const int64_t bytes = width * loaded_bytes(widest_space());

@@ -8,7 +8,7 @@
 
 namespace hydrac::codegen {
 
-// How one load or store meets the columns that a thread holds: consecutive values of the space's last
+// How one load or store accesses the columns that a thread holds, consecutive values of the space's last
 // variable.
 struct ColumnAccess {
   enum class Kind {
@@ -25,7 +25,7 @@ ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int ope
                            int space, const std::vector<ir::Dependence>& deps);
 
 // A column space over the lanes of a row: chunk k of lane i is the `vector` columns from (k * lanes + i) *
-// vector.
+// vector on.
 struct ColumnLayout {
   int64_t width = 1;  // columns
   int vector = 1;     // divides the last dimension

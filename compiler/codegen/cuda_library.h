@@ -8,7 +8,7 @@
 namespace hydrac::codegen {
 
 // `node` is attention, attention_backward or embedding_backward (whose last input is the order of the
-// tokens). `tiles`: what attention's kernels are asked to take.
+// tokens). `tiles`: the tiles that the spec asks for in attention's kernels.
 CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                  const cuda::AttentionTiles& tiles = {});
 

@@ -1,5 +1,4 @@
-// The kernel of a matmul and the body behind it: cuda/matmul/matmul.cuh with the body's struct as its
-// epilogue.
+// The kernel of a matmul and its epilogue: cuda/matmul/matmul.cuh with the body's struct as its epilogue.
 #include "codegen/cuda_matmul.h"
 
 #include "codegen/cuda_body_printer.h"

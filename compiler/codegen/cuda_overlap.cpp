@@ -9,10 +9,10 @@ namespace hydrac::codegen {
 using ir::ExprId;
 using ir::ExprOp;
 
-// Memory idles while all blocks reduce rows that have arrived, as they do together: nothing holds them apart.
-// So a row's first pass runs within the last pass over the row before, behind its fetches: reading, computing
-// and writing then go on all the time. That is possible where the first pass reduces columns that come ahead,
-// by themselves: it may name nothing of its row, whose values are computed where the row's turn begins.
+// Memory idles while all blocks reduce rows that have arrived, because nothing keeps the blocks out of phase.
+// So a row's first pass runs within the last pass over the previous row, after its fetches: reads, arithmetic
+// and writes then overlap all the time. This works only if the first pass reduces nothing but prefetched
+// columns: the row's own values are not computed until the row starts.
 bool CudaBodyPrinter::overlaps_rows() const {
   const Loop& first = stages_[0].loops[0];
   if (!walks_ahead() || last_ahead_ == &first || stages_[0].loops.size() > 1 || !first.stores.empty())
@@ -75,8 +75,7 @@ Code CudaBodyPrinter::reduce_call(const Code& row, const Code& start) const {
   return reduce_takes_row_ ? code("reduce({}, {});", row, start) : code("reduce({});", start);
 }
 
-// Behind the fetch of a step of `row`: the step before has arrived. `condition` says whether the row is
-// there.
+// After the fetch of a step of `row`: the previous step has arrived. `condition` says whether the row exists.
 void CudaBodyPrinter::reduce_behind(const Code& row, const Code& condition) {
   const Code start = named("start");
   out_.line("if ({}{} > 0) {}", condition, start,

@@ -7,12 +7,12 @@ namespace hydrac::codegen {
 using ir::ExprId;
 using ir::ExprOp;
 
-// Conditions that compare the column with a value of the row, "v < kClasses" and "v == target", have one
-// answer for all columns of nearly every vector: yes to the first, no to the second. Walked rows ask each
-// vector first whether it is such a plain one, and its code computes without them; they were half of a
-// column's instructions.
+// Conditions that compare the column with a value of the row, "v < kClasses" and "v == target", have the same
+// answer for all columns of nearly every vector: yes for the first, no for the second. Walked rows test each
+// vector first; code for such a plain vector evaluates no conditions. They were half of the instructions for
+// a column.
 
-// Which argument of a condition is the column, where the other one is a value of the row.
+// Which argument of a condition is the column, if the other one is a value of the row.
 std::optional<int> CudaBodyPrinter::compared_column(ExprId condition, int space) const {
   const ir::Expr& expr = body_.exprs[condition];
   if (expr.op != ExprOp::less && expr.op != ExprOp::equal) return std::nullopt;
@@ -39,8 +39,7 @@ std::vector<ExprId> CudaBodyPrinter::plain_conditions(int space, const std::set<
   return conditions;
 }
 
-// The row's value that a condition compares the column with: as an int, where it is a converted
-// one.
+// The row's value that a condition compares the column with; as an int if it was converted from one.
 Code CudaBodyPrinter::compared_value(ExprId condition, int space) {
   ExprId value = body_.exprs[condition].args[1 - *compared_column(condition, space)];
   const ir::Expr& expr = body_.exprs[value];

@@ -41,9 +41,9 @@ bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   return !tensor.view && written == element_count(tensor.shape);
 }
 
-// What becomes a gradient, or a rank's part of one, and is read by nobody else: that of one micro-batch,
-// where they are summed whole, and that of a layer, where ranks keep parts. By storage. It is computed as the
-// gradient itself would be, by the same algorithm.
+// Storages of values that only become a gradient, or a rank's part of one, and that nobody else reads: a
+// micro-batch's gradient if these are summed whole, and a layer's if ranks keep parts. They are computed by
+// the same algorithm as the gradient itself would be.
 std::set<ir::ValueId> summands_of_gradients(const ir::Graph& graph) {
   std::set<ir::ValueId> summands, read_elsewhere;
   for (const ir::Function& function : graph.functions) {
@@ -151,12 +151,12 @@ class CudaProgramBuilder {
                                [&](const auto& workspace) { return workspace.second == use.value; });
   }
 
-  // Sums over ranks, and what is made of them at once, have a queue of their own where there is something to
-  // run beside them (not those within a layer, which what follows waits for), and so have copies to the host
-  // and back. A call that writes nothing that is still read before the update goes to the side queue:
-  // gradients of parameters, the sum of the losses, the next random step. Not so the token embedding's
-  // gradient: nothing follows it on the main queue, and the side queue is then still at others. A call that
-  // only fills scratch memory goes where the node's outputs say.
+  // Collectives that can overlap, and the kernels that read their results at once, have their own queue. So
+  // have copies to the host and back. Collectives within a layer stay on the main queue, because the next
+  // call waits for them. A call goes to the side queue if nothing before the update reads its results:
+  // gradients of parameters, the sum of the losses, the next random step. The token embedding's gradient is
+  // an exception: nothing follows it on the main queue, while the side queue is still busy. A call that only
+  // fills scratch memory goes to the queue of its node's outputs.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {

@@ -18,9 +18,9 @@ struct CudaOptions {
 };
 
 // Generates the kernels of a graph whose nodes are fused or library nodes, and lists the calls. Kernels with
-// the same text are one. Scratch memory becomes values of the graph, and so does "token_order"
-// where there is a token embedding: i32 [B*T], the positions of the micro-batch's tokens sorted by token id,
-// equal ids in order of position; the host writes it with the tokens. Likewise "position_order" of the input
+// the same text are one. Scratch memory becomes values of the graph. A program with a token embedding also
+// gets the input "token_order", i32 [B*T]: the positions of the micro-batch's tokens sorted by token id,
+// equal ids in order of position. The host writes it with the tokens. Likewise "position_order" of the input
 // "positions", where these are learned. The memory plan must come after.
 program::Program build_cuda_program(ir::Graph& graph, const CudaOptions& options);
 

@@ -35,8 +35,8 @@ int CudaBodyPrinter::sources_beneath(ExprId id, const CudaReuse& reuse) const {
   return sources;
 }
 
-// Whether a load of a later pass is worth its registers while the row's threads wait for each other: what
-// differs from row to row comes from far away.
+// True if a load of a later pass is worth its registers while the row's threads wait for each other: tensors
+// that differ from row to row come from DRAM.
 bool CudaBodyPrinter::loads_early(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const ColumnLayout& layout = columns(deps_[id].space);
@@ -51,8 +51,8 @@ bool CudaBodyPrinter::loads_early(ExprId id) const {
          layout.chunks * layout.vector * size_of(body_.operands[expr.operand].dtype) <= most_bytes;
 }
 
-// A later pass over the same columns finds in registers what an earlier one has loaded or computed. Where a
-// value comes from one load by cheap arithmetic it is computed again: the load takes fewer registers than the
+// A later pass over the same columns finds in registers what an earlier one has loaded or computed. A value
+// that is one load and cheap arithmetic is computed again, because the load takes fewer registers than the
 // value.
 CudaReuse CudaBodyPrinter::plan_reuse() const {
   CudaReuse reuse;

@@ -24,8 +24,8 @@ void CudaBodyPrinter::before_loops(int level) {
     out_.line("lanes.sync();").comment = "all have read the row's values, which are overwritten";
 }
 
-// 32-bit divisions are far cheaper. Where r is computed from 32-bit numbers, the compiler knows that it is
-// one.
+// 32-bit divisions are far cheaper. If r is computed from 32-bit numbers, the compiler knows that it fits 32
+// bits.
 bool CudaBodyPrinter::has_narrow_rows() const {
   return walks_rows_ && body_.row_count() < (int64_t{1} << 31);
 }

@@ -1,5 +1,4 @@
-// The three shapes of a kernel around its row: flat, a row for some lanes, and a walk over many rows that
-// sums them.
+// The three kernel shapes around a row: flat, a row for some lanes, and a walk over many rows that sums them.
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"

@@ -17,8 +17,8 @@ bool CudaBodyPrinter::sums_in_registers(int store) const {
   return space == kRowSpace || columns(space).steps == 1;
 }
 
-// The sum over rows that a sum over columns is for, where nothing else reads that: then threads add up over
-// their rows, and meet once.
+// The sum over rows that is the only reader of a sum over columns: then threads add up over their rows first,
+// and synchronize once.
 std::optional<int> CudaBodyPrinter::summed_by(ExprId reduction) const {
   const ir::Expr& expr = body_.exprs[reduction];
   if (layout_.shape != CudaLayout::Shape::rows || expr.op != ExprOp::sum || columns(expr.space).steps > 1)

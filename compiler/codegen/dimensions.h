@@ -30,13 +30,13 @@ Size sum_of(const std::vector<Size>& sizes);  // "3 * C" for the same one three 
 Code as_factor(const Size& size);
 Code as_dividend(const Size& size);
 Code as_divisor(const Size& size);
-// A stride or an offset of a value: products of its last dimensions, or of those of the value that it lies
-// in; digits for others, and for small ones.
+// A stride or an offset of a value: products of its last dimensions, or of those of the value that contains
+// it; digits for other numbers, and for small ones.
 Size stride_size(const Dimensions& dimensions, const ir::Graph& graph, ir::ValueId value, int64_t stride);
 
 // The symbols of a graph's shapes. One letter, or a capital and small letters, is a dimension; a symbol that
-// stands for two sizes is none. Longer symbols are made of them: numbers, products by juxtaposition, sums in
-// parentheses, quotients by a number.
+// stands for two different sizes is dropped. Longer symbols are built from these: numbers, products by
+// juxtaposition, sums in parentheses, quotients by a number.
 class Dimensions {
  public:
   explicit Dimensions(const ir::Graph& graph);

@@ -30,9 +30,9 @@ Code constant_text(const ir::Expr& constant);
 
 class ExpressionText {
  public:
-  // `named`: the name of an expression that is already in a variable, or nothing to write it out.
-  // `load`: a load. `constant`: a constant beside another operand or -1; nothing for digits.
-  // `position`: an index.
+  // `named`: the name of an expression that has a variable already; nothing to write the expression out.
+  // `load`: text of a load. `constant`: text of a constant (with the expression of the other operand, or -1);
+  // nothing for digits. `position`: text of an index.
   ExpressionText(const ir::Body& body, std::function<Code(ir::ExprId)> named,
                  std::function<Code(const ir::Expr&)> load,
                  std::function<Code(ir::ExprId, ir::ExprId)> constant,

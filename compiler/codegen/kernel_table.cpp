@@ -27,8 +27,8 @@ Words parts_of(const std::string& fused) {
   return parts;
 }
 
-// What one of the fused ops adds to the kernel's name. Gradients of parameters that are computed beside an
-// input's, derivatives beside an activation or its gradient, and copies in another type, go without saying.
+// What one of the fused ops adds to the kernel's name. Left out are gradients of parameters next to an
+// input's gradient, derivatives next to an activation or its gradient, and copies in another type.
 std::string short_form(const std::string& part, const Words& all) {
   const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });
   const bool is_loss = holds(all, "mean_loss") && (holds(all, "cross_entropy") || holds(all, "mse"));

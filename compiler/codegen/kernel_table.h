@@ -9,8 +9,8 @@
 
 namespace hydrac::codegen {
 
-// "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", the ops that were fused, to
-// "cross_entropy_loss_and_gradient".
+// Shortens the names of fused ops: "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward"
+// becomes "cross_entropy_loss_and_gradient".
 std::string kernel_name(const std::string& fused);
 
 // The parts of the model that the node's inputs belong to: "mlp" for "mlp.out".
@@ -24,15 +24,15 @@ struct KernelPlace {
   std::vector<std::string> parameters;  // names of its tensors
 };
 
-// Kernels with the same code are one, whatever their comments. How many blocks a launch has belongs to the
-// call, because a kernel that needs no bounds has the same text for any number of rows. Where one may be
-// called with pointers that alias each other and another may not, the one kernel makes no promise for either.
+// Kernels with the same code are one, whatever their comments. The number of blocks of a launch belongs to
+// the call, because a kernel without bounds has the same text for any number of rows. If one call's pointers
+// may alias and another's may not, the shared kernel has no __restrict__ for either.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
 
-  // `kernel`: all but what the source says. `blocks`: of this launch; those of a kernel without
-  // blocks_of_rows are the same in all calls. Returns its position.
+  // `kernel`: everything but what `source` has. `blocks`: of this launch; all calls of a kernel without
+  // blocks_of_rows must agree. Returns its position.
   int add(program::Kernel kernel, const KernelSource& source, int64_t blocks, const KernelPlace& place);
 
  private:

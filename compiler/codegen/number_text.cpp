@@ -10,8 +10,8 @@ namespace hydrac::codegen {
 
 namespace {
 
-// The fewest digits that are read back as the value; a whole number too has a point or an exponent, for "2f"
-// is no literal and "2" an integer.
+// The fewest digits that are read back as the value. A whole number gets a point or an exponent too, because
+// "2f" is no literal and "2" an integer.
 template <class T>
 std::string float_text(T value) {
   std::string text = fmt::format("{}", value);

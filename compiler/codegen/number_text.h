@@ -5,8 +5,8 @@
 
 namespace hydrac::codegen {
 
-// A constant of the argument's type that is the argument, to the bit: a literal where C++ has one, which it
-// has not for what is not finite and for the least integers.
+// A constant expression of the argument's type with the same bits: a literal where C++ has one. It has none
+// for numbers that are not finite, and for the least integers.
 std::string number_text(float value);
 std::string number_text(double value);
 std::string number_text(std::int32_t value);

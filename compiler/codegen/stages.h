@@ -1,4 +1,4 @@
-// The order in which one row of a Body is computed, for every target: stages, one behind each set of
+// The order in which one row of a Body is computed, for every target: stages, separated by sets of
 // reductions.
 #pragma once
 #include <vector>

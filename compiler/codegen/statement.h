@@ -50,8 +50,8 @@ class Block {
   void open_loop(const std::string& type, const Code& name, const Code& to);  // from 0, one by one
 
   bool empty() const { return statements_.empty(); }
-  // Leaves out declarations that neither the block refers to nor `used`, the names that code behind it refers
-  // to. Returns what both refer to and the block does not declare.
+  // Removes declarations that neither the block nor `used` refers to; `used` are the names that later code
+  // refers to. Returns the names that both refer to and the block does not declare.
   Names drop_unused(Names used = {});
 
   std::string text(size_t indent, bool with_comments = true) const;

@@ -5,8 +5,8 @@
 
 namespace hydrac::driver {
 
-// runtime::InputError, with the key's place, where a name of the two lists is no matmul's, is in both, or is
-// asked to be ours and is a library's all the same.
+// runtime::InputError, at the key's place, if a name of the two lists is no matmul's, is in both lists, or
+// asks for a kernel of ours that does not exist.
 void require_asked_matmuls(const spec::Spec& spec, const passes::MatmulChoices& matmuls);
 
 }  // namespace hydrac::driver

@@ -43,8 +43,8 @@ passes::Kept kept_values(const Compiled& c) {
   return kept;
 }
 
-// If a step is one micro-batch, ranks that share the update need no gradient whole for longer than it takes
-// to sum it, if that is done as soon as it is finished.
+// If a step is one micro-batch, ranks that share the update can reduce each gradient as soon as it is
+// finished, and need it whole only until then.
 models::PackTypes pack_types_of(Compiled& c) {
   models::PackTypes types = models::pack_types(c.spec, precision_of(c.spec).activations);
   const bool is_gpu = !targets::find(c.spec.target)->is_cpu();

@@ -46,14 +46,14 @@ int64_t gemm_workspace_bytes(const targets::Target& gpu);
 // The spec's choice of what to compute again; none if it says `auto`.
 passes::RecomputeChoice recompute_choice(const spec::Spec& spec);
 
-// The spec's vocab_size, num_features and micro_batch_size are final (not 0), and nothing is left for
-// optimizations.fit to choose (driver/fit.h). Throws std::logic_error on our own bugs: a
-// verifier that finds something between two stages. Throws runtime::InputError where matmuls that the spec
-// names are none, or cannot be ours (driver/asked_matmuls.h).
+// The spec's vocab_size, num_features and micro_batch_size must be final (not 0), and optimizations.fit must
+// be resolved (driver/fit.h). std::logic_error for our own bugs: a verifier between two stages finds
+// something. runtime::InputError if the spec names matmuls that do not exist or cannot be ours
+// (driver/asked_matmuls.h).
 Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                  const CompileOptions& options);
-// The same with the spec's choice; `auto` is the fastest one that fits the memory (driver/fit.h).
-// Whether the program fits is not asked otherwise: see memory_problem().
+// The same with the spec's choice; `auto` is the fastest one that fits the memory (driver/fit.h). Otherwise
+// nothing checks that the program fits: see memory_problem().
 Compiled compile(const spec::Spec& spec, const CompileOptions& options);
 
 }  // namespace hydrac::driver

@@ -27,9 +27,9 @@ struct ChosenKeys {
 ChosenKeys choose_open_keys(spec::Spec& spec, const CompileOptions& options,
                             const FitProgress& progress = {});
 
-// `recompute: auto`: compiles with the choice that takes least time among those that fit the limit. Where
-// none fits: with the one that needs least memory. InputError where the limit is not known. The decisions
-// begin with what was tried.
+// `recompute: auto`: compiles with the fastest choice that fits the limit. If none fits, with the choice that
+// needs the least memory. InputError if the limit is not known. The log begins with the choices that were
+// tried.
 Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options);
 
 }  // namespace hydrac::driver

@@ -58,8 +58,8 @@ class FitSearch {
     int64_t movable_bytes = 0;   // of moments, of which as many as there is room for stay on the GPU,
     double movable_seconds = 0;  // and what the update takes for all of them
   };
-  // A layer that recomputes adds this to the step's seconds, and at most takes this from the bytes of the
-  // largest micro-batch.
+  // Each layer that recomputes adds these seconds to a step, and saves at most these bytes of the largest
+  // micro-batch.
   struct Layer {
     double seconds = 0;
     double bytes = 0;
@@ -170,9 +170,9 @@ class FitSearch {
     return list;
   }
 
-  // Nullopt where it surely does not fit. Without compiling it: from the program that keeps everything, what
-  // layers take from that, and what the moments of the largest micro-batch add. Tensors' alignment and the
-  // host's pages make the difference of two plans inexact.
+  // A lower bound without compiling; nullopt if the combination surely does not fit. It starts from the
+  // program that keeps everything, subtracts what recomputing layers save, and adds the moments of the
+  // largest micro-batch. Alignment of tensors and the host's pages make such differences inexact.
   std::optional<Bound> bound_of(const FitPlace& place, const Layer& layer) {
     constexpr double kInexact = 8 << 20;
     const Sizes& base = sizes_at(keeping_everything(place.loss, place.micro_batch));

@@ -1,4 +1,4 @@
-// The search behind driver/fit.h: of all combinations of values of open keys the one whose program fits a
+// The search of driver/fit.h: among all combinations of values of open keys, the one whose program fits a
 // memory limit and takes the least predicted time (driver/prediction.h).
 #pragma once
 #include <algorithm>
@@ -26,16 +26,14 @@ struct FitChoice {
   bool operator==(const FitChoice&) const = default;
 };
 
-// The values that are tried: of a key that is not open, the spec's own. What comes first is taken where two
-// take the same time.
+// The values that are tried; for a key that is not open, the spec's own. The first value wins a tie.
 struct FitSpace {
   std::vector<int64_t> micro_batch_sizes;  // ascending; more than one only where the global batch is given
   std::vector<passes::RecomputeChoice> recompute;  // of any number of layers
   int fewest_layers = 1, most_layers = 1;          // in which something may be computed again
   std::vector<spec::LossKernel> losses;
   std::vector<MomentStorage> moments;
-  // For each format, moments on the GPU and then the same on the host; as many of these as fit stay on the
-  // GPU.
+  // For each format, moments on the GPU and then the same on the host, where as many as fit stay on the GPU.
   bool keeps_moments = false;
 
   int64_t combinations() const {

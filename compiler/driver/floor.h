@@ -13,8 +13,8 @@ struct Peaks {
 };
 Peaks peaks_of(const targets::Target& target, spec::Precision precision);
 
-// Seconds: matmuls (and attention) take the longer one of both, everything else moves its bytes. 0
-// where the target's peaks are not known.
+// Seconds: matmuls (and attention) take the longer of compute and memory time, everything else moves its
+// bytes. 0 if the target's peaks are not known.
 double floor_seconds(const Peaks& peaks, const program::Call& call);
 
 // Work of one optimizer step, without what ranks send to each other.
@@ -33,8 +33,7 @@ StepWork step_work(const Compiled& compiled, const Peaks& peaks);
 
 // Bytes that one of several ranks sends to others in a step; 0 for one process.
 int64_t bytes_sent_per_step(const Compiled& compiled);
-// Seconds that this takes on GPUs of one machine, where nothing runs beside it; 0 where the target's links
-// are not known.
+// Seconds that this takes on GPUs of one machine without overlap; 0 if the target's links are not known.
 double sending_seconds(const Compiled& compiled);
 // The same of any bytes, in calls that are large.
 double seconds_over_links(const targets::Target& target, double bytes);

@@ -8,8 +8,8 @@
 
 namespace hydrac::driver {
 
-// As many tokens as keep a GPU busy. A processor is busy with one prompt, and what is computed for prompts
-// that are not there would be lost.
+// Enough tokens to keep a GPU busy. One prompt keeps a processor busy, and work for absent prompts would be
+// wasted.
 int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t prompt_tokens) {
   constexpr int64_t gpu_tokens = 1024;
   if (targets::find(spec.target)->is_cpu()) return 1;

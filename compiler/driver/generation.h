@@ -1,5 +1,5 @@
-// Sizes of programs that generate with a cache: prompts of a prefill, logits that decode finds, pages of the
-// cache.
+// Sizes of programs that generate with a cache: prompts of a prefill, the logits that decode keeps, pages of
+// the cache.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,8 +19,8 @@ inline constexpr int64_t kPageTokens = 64;
 // The keys and values of such a page, of all layers.
 int64_t page_bytes(const spec::Spec& spec);
 
-// The generation of the replies that objective.name samples in each step, all side by side; nullopt without
-// an objective.
+// The generation of the replies that objective.name samples in each step, as one batch; nullopt without an
+// objective.
 std::optional<models::Generation> generation_of_replies(const spec::Spec& spec);
 
 }  // namespace hydrac::driver

@@ -64,8 +64,8 @@ class Remedies {
     return calls;
   }
 
-  // Asks `fits` of smaller micro-batches first where this one is huge: a head in parts has so many then that
-  // planning takes seconds, and memory only grows with the micro-batch.
+  // Tries smaller micro-batches first if this one is huge: a head in parts then has so many parts that
+  // planning takes seconds. Memory only grows with the micro-batch, so a small one that does not fit decides.
   template <class Fits>
   static bool fits_from_small(spec::Spec spec, Fits fits) {
     constexpr int64_t kQuicklyPlanned = 1 << 22;  // positions
@@ -165,7 +165,7 @@ class Remedies {
                        static_cast<double>(limit_.bytes) / 0x1p30);
   }
 
-  // Moments of 8 bits, weights and gradients of 16, as few of them as it takes; last, because they change
+  // 8-bit moments, then 16-bit weights and gradients, as few of them as it takes; last, because they change
   // results.
   std::string narrow_state() const {
     const bool has_16_bits = !targets::find(spec_.target)->is_cpu();

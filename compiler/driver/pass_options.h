@@ -5,9 +5,9 @@
 
 namespace hydrac::driver {
 
-// `loss: fused_linear` takes the smallest parts of the head whose matmuls are still near their best: the
-// weight's gradient is read and written once a part. `chunked` gives four times the memory for a quarter of
-// that traffic. On a cpu a part's logits stay in the caches.
+// `loss: fused_linear` takes the smallest parts of the head whose matmuls are still near their best, because
+// the weight's gradient is read and written once a part. `chunked` takes four times the memory for a quarter
+// of that traffic. On a cpu a part's logits stay in the caches.
 passes::HeadParts head_parts(const spec::Spec& spec);
 
 // The cpu computes in f32: a spec that asks it for something else was refused.
@@ -16,13 +16,13 @@ passes::Precision precision_of(const spec::Spec& spec);
 // True if matmuls may be our kernels, which are Hopper's; of 16-bit numbers, which the pass looks at itself.
 bool fuses_matmuls(const spec::Spec& spec);
 
-// A norm that is computed again, statistics and all, need not become the same kernel there. `only_decode`:
-// in a program that generates.
+// A recomputed norm with its statistics may become another kernel than the first one did. `only_decode`: for
+// a program that generates.
 passes::FusedMatmuls matmul_fusion(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                                    bool only_decode);
 
-// Rates that libraries reach on an H200, as shares of the peak; an architecture's are those of its first GPU
-// with a name.
+// Rates that libraries reach on an H200, as shares of the peak. An architecture without a name takes those of
+// its first GPU with a name.
 passes::Fp8 fp8_options(const spec::Spec& spec);
 
 }  // namespace hydrac::driver

@@ -14,9 +14,9 @@ struct Rates {
 };
 Rates rates_of(const targets::Target& target, spec::Precision precision);
 
-// Seconds of one optimizer step: every call takes as long as its operations or its bytes, whichever is
-// longer; moments on the host move over the bus once each way, both ways at once; copies of activations run
-// beside the other calls, so that the longer one of both counts. Without what ranks send.
+// Seconds of one optimizer step. A call takes as long as its operations or its bytes, whichever is longer.
+// Moments on the host cross the bus once each way, both ways at once. Copies of activations overlap with the
+// other calls: the longer of both counts. Traffic between ranks is left out.
 double predicted_seconds(const Compiled& compiled);
 
 // Bytes that the layers' forward pass leaves for their backward pass, over all layers.

@@ -17,9 +17,9 @@ class Expressions {
   int constant(double value);
   int argument(int parameter);
 
-  // Simplified where that changes no value (x + 0, x * 1, --x, a choice between equal ones), and in one case
-  // where it changes the last bit: a / (1 + exp(-u)) becomes a * sigmoid(u), and a * exp(u) / (1 + exp(u))
-  // too, whose derivatives stay finite where exp overflows.
+  // Simplifies where no value changes (x + 0, x * 1, --x, a choice between equal operands). One
+  // simplification changes the last bit: a / (1 + exp(-u)) and a * exp(u) / (1 + exp(u)) become a *
+  // sigmoid(u), because its derivative stays finite where exp overflows.
   int apply(Op op, int a);
   int apply(Op op, int a, int b);
   int select(int condition, int if_true, int if_false);

@@ -57,18 +57,19 @@ struct RowRange {
   int64_t first = 0, count = 0;
 };
 
-// The values that hold a matrix as 4-bit codes (hydrac/nf4.h): of each slot, codes u8 [rows, columns / 2],
-// the codes of blocks' largest magnitudes u8 [rows, columns / 64], and groups f32 [groups, 2], scale and mean
-// of 256 blocks each. `parts`: the rows that were quantized together, whose groups lie one after another.
+// The values that hold a matrix as 4-bit codes (hydrac/nf4.h). Each slot has codes u8 [rows, columns / 2],
+// 8-bit codes of each block's absmax u8 [rows, columns / 64], and groups f32 [groups, 2], the scale and mean
+// of 256 blocks each. `parts`: ranges of rows that were quantized together; their groups are consecutive.
 struct Nf4Storage {
   ValueId codes = kNoValue, block_codes = kNoValue, groups = kNoValue;
   std::vector<RowRange> parts;
 };
 
-// A parameter of which each of `ranks` ranks has a part (parallel.tensor), which is what the value is.
-// `whole` is the shape that one process has. Of axis 0 `rows` are divided each by itself, as queries, keys
-// and values are: of `count` rows from `first` on rank r has the r-th `own`, the last ranks fewer, followed
-// by padding; a rank's stretches lie one behind the other. Of axis 1 rank r has the r-th columns.
+// A parameter that is sharded over `ranks` ranks (parallel.tensor); the value is this rank's shard. `whole`
+// is the shape that one process has. On axis 0 each entry of `rows` is divided by itself, as queries, keys
+// and values are: of `count` rows from `first` on, rank r has the r-th `own` rows. The last ranks may have
+// fewer, followed by padding. A rank's stretches are consecutive. On axis 1 rank r has the r-th block of
+// columns.
 struct Split {
   struct Rows {
     int64_t first = 0, count = 0, own = 0;
@@ -116,9 +117,8 @@ struct SharedRows {
   int64_t times = 1;
 };
 
-// A value that lives inside another one: element [i...] of slot s is element
-// offset + s * slot_stride + sum(i * strides) of `base`, of its slot s where slot_stride is 0, else of its
-// slot `base_slot`, which then holds all slots of the view.
+// A value inside another one. Element [i...] of slot s is element offset + s * slot_stride + sum(i * strides)
+// of a slot of `base`: slot s if slot_stride is 0, else `base_slot`, which then holds all slots of the view.
 struct View {
   ValueId base = kNoValue;
   int64_t offset = 0;

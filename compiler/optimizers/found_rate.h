@@ -9,9 +9,9 @@
 
 namespace hydrac::optimizers {
 
-// Scalars, f32 []. Digits and unit are whole numbers, and the rate is digits / unit in float64: a decimal
-// number with few digits becomes the same float64 that it is when a spec says it, so that the found rate and
-// the same one written into the spec train bit for bit alike.
+// Scalars, f32 []. Digits and unit are whole numbers, and the rate is digits / unit in float64. For a decimal
+// number with few digits that quotient is the float64 that a spec's number parses to, so both train bit for
+// bit alike.
 struct FoundRate {
   ir::Use digits, unit;  // optimizer state: a checkpoint keeps the rate
   ir::Use trial;  // not 0 during the range test, whose steps take the rate as it is, without a schedule

@@ -1,7 +1,7 @@
 // Dynamic loss scaling for half floats (Micikevicius et al., 2018), by the rules of PyTorch's GradScaler but
-// on the device, without asking the host: the loss's gradient is multiplied by a scale so that small
-// gradients do not vanish in fp16; a step whose gradients overflow is skipped and lowers the scale, many good
-// steps in a row raise it. A skipped step leaves parameters and optimizer state as they are, but it is a
+// on the device, without a host synchronization. The loss's gradient is multiplied by a scale so that small
+// gradients do not underflow in fp16. A step whose gradients overflow is skipped and lowers the scale; many
+// good steps in a row raise it. A skipped step leaves parameters and optimizer state as they are, but it is a
 // step: the counter and the learning rate's schedule go on.
 #pragma once
 #include <cstdint>

@@ -1,13 +1,12 @@
-// Muon (Jordan et al., 2024; scaled as in Moonlight, arXiv 2502.16982) for the matrices of the blocks: the
-// momentum is replaced by a matrix whose singular values are about 1,
+// Muon (Jordan et al., 2024; scaled as in Moonlight, arXiv 2502.16982) for the matrices of the blocks. The
+// momentum is orthogonalized: replaced by a matrix whose singular values are about 1.
 //   m = mu m + g;  u = g + mu m;  X = u / |u|;  five times: A = X X^T, X = a X + (b A + c A A) X
 //   p = p (1 - lr wd) - lr 0.2 sqrt(max(rows, columns)) X
-// so that an update is about as large as AdamW's and takes its learning rate. A matrix that is taller than
-// wide has A = X^T X, and X times the bracket. The other parameters are AdamW's.
+// The factor makes an update about as large as AdamW's, so it takes AdamW's learning rate. A matrix that is
+// taller than wide has A = X^T X, and X times the bracket. AdamW trains the other parameters.
 //
-// Where ranks share the update each has its part of every matrix, and of its m and u. For the iteration they
-// give each other the parts of u, so that a rank has whole matrices of some layers (all_to_all), and the
-// parts of X after it.
+// If ranks share the update, each has its part of every matrix, and of its m and u. An all_to_all of u before
+// the iteration gives a rank whole matrices of some layers; one of X after it gives the parts back.
 #include <algorithm>
 #include <cmath>
 

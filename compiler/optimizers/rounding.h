@@ -1,8 +1,7 @@
-// Stochastic rounding of what an update stores in bf16: parameters, moments. A change smaller than half a
-// bf16 ulp would be lost by rounding to nearest, step after step; rounded up or down by chance it counts with
-// its whole size in the mean (Gupta et al., Deep Learning with Limited Numerical Precision, 2015). The noise
-// is a function of the seed, the step and the element alone, so that a repeated or resumed run has equal
-// bits, whatever the GPU.
+// Stochastic rounding of what an update stores in bf16: parameters, moments. Rounding to nearest would lose
+// every change smaller than half a bf16 ulp, step after step. Stochastic rounding keeps its expected value
+// (Gupta et al., Deep Learning with Limited Numerical Precision, 2015). The noise depends only on the seed,
+// the step and the element, so a repeated or resumed run is bit-identical on any GPU.
 #pragma once
 #include <cstdint>
 

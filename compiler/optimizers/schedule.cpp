@@ -1,9 +1,10 @@
-// Learning-rate schedules, as torchtitan has them. Step n = 1, 2, ..., max_steps has learning_rate times
+// Learning-rate schedules, as torchtitan has them. Step n = 1, 2, ..., max_steps has learning_rate times one
+// of:
 //   n / warmup_steps                          while n <= warmup_steps, then
 //   min + (1 - min) (1 - t)                   linear, wsd
 //   min + (1 - min) (1 + cos(pi t)) / 2       cosine
-// with t = (n - start) / decay_steps between 0 and 1, where start is the warmup's end, for wsd the step
-// decay_steps before the end. So no step has rate 0 for a warmup, and the decay's last step has min exactly.
+// Here t = (n - start) / decay_steps, between 0 and 1; start is the end of the warmup, for wsd the step
+// decay_steps before the end. So no warmup step has rate 0, and the last step of the decay has exactly min.
 #include <numbers>
 
 #include "functions/expressions.h"

@@ -101,8 +101,8 @@ class HeadLoop {
     return reached;
   }
 
-  // Inputs and activations that hold something for every row of the batch, and the rows' losses where the
-  // host reads them.
+  // Inputs and activations with one entry for every row of the batch, and the rows' losses if the host reads
+  // them.
   bool has_rows(Use use) const {
     if (use.value == ir::kNoValue) return false;
     const ir::Value& value = graph_.value(use);

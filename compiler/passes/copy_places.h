@@ -1,5 +1,5 @@
-// Places of the copies of parameters that matmuls read: in packs like that of the parameters, which lack some
-// of its pieces, or hold these in the host's memory.
+// Places of the copies of parameters that matmuls read. The copies have packs like the parameters', in which
+// some pieces may be absent or in host memory.
 #pragma once
 #include <functional>
 #include <string>

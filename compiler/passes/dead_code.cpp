@@ -10,7 +10,7 @@ namespace hydrac::passes {
 
 namespace {
 
-// Values that somebody reads, through views too: reading a part keeps the whole, and reading the whole every
+// Values that are read, also through views: reading a part keeps the whole, and reading the whole keeps every
 // part.
 std::set<ir::ValueId> read_storages(const ir::Graph& graph) {
   std::set<ir::ValueId> read;

@@ -17,8 +17,8 @@ bool fetches_weights(const Node& node) {
   return node.optional_flag("weights_of_layer");
 }
 
-// A backward loop: slot l + 1 of its layers' weights becomes layer l's, and iteration l fills slot l, which
-// the next one reads. What the last one puts there nobody reads: a loop has no exceptions.
+// A backward loop. Slot l + 1 of its layers' weights becomes layer l's, and iteration l fills slot l for the
+// next iteration. Nobody reads what the last iteration fetches: a loop has no exceptions.
 class BackwardLoop {
  public:
   BackwardLoop(ir::Graph& graph, Region& region)
@@ -39,7 +39,7 @@ class BackwardLoop {
     Region ahead{region_.name + "_gather", 0, false, true, {gather}};
     for (auto* uses : {&ahead.nodes[0].inputs, &ahead.nodes[0].outputs})
       for (Use& use : *uses) use.slot = {false, region_.layers + use.slot.index};
-    // Behind the first reader, which waits for the gather of the iteration before: emitted code waits for the
+    // After the first reader, which waits for the previous iteration's gather: emitted code waits for the
     // newest run of a call.
     const auto reader = std::ranges::find_if(region_.nodes, [&](const Node& node) {
       return std::ranges::any_of(node.inputs, [&](Use use) { return is_weight(use); });

@@ -15,9 +15,10 @@ class FinishedGradients {
   // Those in `storages`.
   FinishedGradients(ir::Graph& graph, std::set<ir::ValueId> storages);
 
-  // Puts make(gradients) behind the last node that writes them: a layer's, of its own slots, at the end of
-  // its iteration, together; what a loop adds up as a whole in a region behind it. `with_last`: what is
-  // finished with the last ones. Returns how many regions have some.
+  // Inserts make(gradients) after the last node that writes these gradients. A layer's gradients are passed
+  // together at the end of its iteration, with its own slots. Gradients that a loop accumulates are passed in
+  // a region after the loop. `with_last` is passed together with the last gradients. Returns how many regions
+  // got such nodes.
   using Make = std::function<std::vector<ir::Node>(const std::vector<ir::Use>& gradients)>;
   int place(const Make& make, const std::vector<ir::Use>& with_last = {});
 

@@ -1,6 +1,6 @@
-// Matmuls of 8 bits with delayed scaling (Micikevicius et al., 2022; NVIDIA's Transformer Engine): an operand
-// is multiplied by a scale that earlier steps' largest values gave, so that the kernel which makes it writes
-// its 8 bits in the same pass. A weight's scale is exact: its 8 bits are made once a step, after the update.
+// Matmuls of 8 bits with delayed scaling (Micikevicius et al., 2022; NVIDIA's Transformer Engine): an
+// operand's scale comes from the absmax of earlier steps. So the kernel that computes the operand writes its
+// 8 bits in the same pass. A weight's scale is exact: it is quantized once a step, after the update.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -161,8 +161,8 @@ class Quantization {
            (value.role == Role::working_copy || value.role == Role::parameter || value.role == Role::frozen);
   }
 
-  // True if a matmul of the weight is of 8 bits: decided where it is first met, so that what the backward
-  // pass computes again is what it was.
+  // True if a matmul of the weight is an 8-bit one. Decided at the first such matmul, so that a recomputed
+  // matmul is of the same kind.
   bool is_narrow(const std::pair<ValueId, Matmul>& which, const Node& matmul, double added_bytes) {
     const auto [found, is_new] = decisions_.try_emplace(which);
     if (is_new) {
@@ -189,8 +189,8 @@ class Quantization {
     return {true, "of 8 bits: " + times};
   }
 
-  // What memory moves more: the 8 bits of the operand, the operand itself where a library's kernel makes it,
-  // and what the kernel behind the matmul reads where it were a part of it.
+  // Bytes of extra memory traffic: the operand's 8-bit copy, the operand itself if a library's kernel
+  // produces it, and the matmul's result if it would be an epilogue's input otherwise.
   double added_bytes(const Node& matmul) const {
     const Value &x = graph_.value(matmul.inputs[0]), &y = graph_.value(matmul.outputs[0]);
     double bytes = static_cast<double>(element_count(x.shape));

@@ -6,8 +6,8 @@
 
 namespace hydrac::passes {
 
-// The scale of one quantized tensor, a slot a layer, f32 []: the largest of its values so far; what it is
-// multiplied by; what its elements then are, at a multiple of 16 bytes.
+// The scale of one quantized tensor, f32 [] with a slot a layer: the absmax so far; the factor for
+// quantizing; and its inverse, at a multiple of 16 bytes.
 struct Scale {
   ir::ValueId largest, scale, inverse;
 };
@@ -22,10 +22,11 @@ class ScalePack {
   ir::DType dtype() const { return dtype_; }
   Scale add(const std::string& tensor, int slots);
 
-  // Emits what makes the scales of the largest values of 16 steps. `step` (i32 []): then what is the largest
-  // so far, on any of `ranks`, is noted as that step's first, and begins anew; no value: of what is noted.
+  // Emits the kernels that compute scales from the absmax of the last 16 steps. With `step` (i32 []), the
+  // absmax since the last call, over all `ranks`, first enters the history and is reset to 0. Without it, the
+  // history is used as it is.
   void from_history(ops::RegionBuilder& b, ir::Use step, int64_t ranks);
-  // Of what is the largest so far, which begins anew.
+  // Computes scales from the absmax since the last call, and resets that to 0.
   void from_largest(ops::RegionBuilder& b);
 
  private:

@@ -1,7 +1,7 @@
 // Greedy fusion, one region at a time. Nodes are taken in order; each joins the last earlier group that it
-// may join, or starts its own. Then groups join groups the same way: a loss and its gradient meet through the
-// node between them. Joining is legal when no path of dependences leads from the one to the other through a
-// third; afterwards the groups are put into an order that respects all dependences.
+// may join, or starts its own. Then groups join groups the same way: so a loss and its gradient meet through
+// the node between them. Two may join if no path of dependences leads from one to the other through a third.
+// Afterwards the groups are put into an order that respects all dependences.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,9 +50,9 @@ bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
   });
 }
 
-// True if inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or
-// reads under another name what the group writes. Scalars are all read before one is written, so that `node`
-// may count on what the group reads.
+// True if a single kernel would lose an order: `node` overwrites what the group reads or writes, or reads
+// through another value what the group writes. Scalars are an exception: a kernel reads all of them before it
+// writes one.
 bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
   const bool both_scalar = is_scalar(group) && is_scalar(node);
   const bool overwrites = std::ranges::any_of(node.outputs, [&](Use output) {

@@ -1,6 +1,6 @@
-// Matmuls whose next reader is pointwise work, or a norm, become one kernel with it: what the library would
-// write and that kernel read again stays in registers. Small ones become kernels of ours with or without such
-// a reader: these begin while the kernel before them still runs.
+// A matmul and its next reader, pointwise work or a norm, become one kernel, so the intermediate stays in
+// registers instead of being written and read again. Small matmuls become kernels of ours with or without
+// such a reader, because ours start while the previous kernel still runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,8 +92,8 @@ class MatmulFusion {
     return "is our kernel of one tile a block, which begins before the kernel before it ends";
   }
 
-  // Fuses the matmul with the node that reads it next. Returns what was decided, the obstacle, or "" if no
-  // node can follow.
+  // Fuses the matmul with the node that reads it next. Returns the outcome or the obstacle; "" if there is no
+  // such node.
   std::string take_reader(std::vector<Node>& nodes, size_t p) {
     const Use output = nodes[p].outputs[0];
     const auto reads = [&](const Node& node) {
@@ -232,8 +232,8 @@ class MatmulFusion {
     return needed;
   }
 
-  // True if another function, such as the training step that evaluation repeats, has the same node, which
-  // stores its matmul. One more tensor to write costs evaluation less than a reader one more kernel.
+  // True if another function, such as the training step that evaluation repeats, has the same node and stores
+  // its matmul. For evaluation, writing one more tensor costs less than one more kernel.
   bool has_twin(const Node& kept) const {
     for (const ir::Function& function : graph_.functions) {
       for (const ir::Region& region : function.regions) {

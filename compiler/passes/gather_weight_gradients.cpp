@@ -1,5 +1,5 @@
-// Gradients of small weights are sums over many rows with few tiles each: a library computes one after the
-// other and leaves most of the GPU idle. Together they are one kernel.
+// Gradients of small weights are sums over many rows with few tiles each. A library computes them one after
+// the other and leaves most of the GPU idle, so they become one kernel.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,8 +40,8 @@ bool go_together(const ir::Graph& graph, const Node& a, const Node& b) {
          graph.value(a.inputs[0]).dtype == graph.value(b.inputs[0]).dtype;
 }
 
-// True if what `moved` reads and writes is at `last` what it is at its place: nobody between the two writes
-// its operands or touches its gradient.
+// True if `moved` can run at the place `last`: no node in between writes its operands or touches its
+// gradient.
 bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t moved, size_t last) {
   const Node& node = nodes[moved];
   const auto meets = [&](Use other, Use use) {

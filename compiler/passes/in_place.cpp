@@ -39,8 +39,8 @@ std::map<ValueId, Life> lives(const ir::Graph& graph) {
   return result;
 }
 
-// True if every element the body loads from `in` in the stage of a store to `out` is one that the same row
-// and column stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
+// True if `out` may share the memory of `in`. In the stage of a store to `out`, each (row, column) may load
+// from `in` only the element that it stores; later stages may load nothing from `in`.
 bool order_allows(const ir::Body& body, int in, int out) {
   const std::vector<ir::Dependence> deps = dependences(body);
   const std::vector<bool> live = live_expressions(body);
@@ -59,8 +59,8 @@ bool order_allows(const ir::Body& body, int in, int out) {
   for (size_t i = body.exprs.size(); i-- > 0;) {
     if (!live[i]) continue;
     const ir::Expr& expr = body.exprs[i];
-    // A reduction reads in the stage before its value is known; a logsumexp once more when that stage has
-    // stored.
+    // A reduction reads its input in the stage before its value is known. A logsumexp reads it once more,
+    // when that stage has stored.
     const int reduced = expr.op == ir::ExprOp::logsumexp ? deps[i].level : deps[i].level - 1;
     const int level = is_reduction(expr.op) ? reduced : std::max(last_use[i], deps[i].level);
     for (ir::ExprId arg : expr.args) note(arg, level);
@@ -126,8 +126,9 @@ class InPlace {
     }
   }
 
-  // True if a fused matmul reads each element in the thread that may overwrite it: blocks read all rows of
-  // its matrices, and a row's threads what they have in common, without waiting for each other.
+  // True if a fused matmul reads each element of the operand in the thread that may overwrite it. Other
+  // operands are unsafe: all blocks read the matrices' rows, and a row's threads read shared values, without
+  // waiting for each other.
   bool is_elementwise(const Node& node, const ir::Operand& in) const {
     if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the matmul itself
     if (in.shape.size() < graph_.value(node.matmul).shape.size()) return false;

@@ -17,8 +17,8 @@ namespace {
 
 // Limit on an epilogue's loads for a column of a row: they wait in registers beside the matmul's.
 constexpr int64_t kMostLoadedBytes = 8;
-// Beside that, of what one with sums over the row loads for a row or a column alone: a linear's bias, a
-// norm's weight and bias, its statistics, the state of dropout.
+// The same limit for an epilogue with sums over the row, for loads that depend on the row or the column
+// alone: a linear's bias, a norm's weight and bias, its statistics, the state of dropout.
 constexpr int64_t kMostSharedBytes = 20;
 
 // The matmul's element at the row and at column `column` of the space, `half` halves of a row further.
@@ -29,8 +29,7 @@ ir::Index element_of(const Body& body, const ir::Shape& matmul, int column, int 
   return index;
 }
 
-// The one column space of everything that the body stores or sums over a row; nothing where there are
-// several.
+// The one column space of everything that the body stores or sums over a row; nullopt if there are several.
 std::optional<int> only_space(const Body& body, const std::vector<bool>& live) {
   std::set<int> spaces;
   for (const ir::Store& store : body.stores) spaces.insert(store.space);

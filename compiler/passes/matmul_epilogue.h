@@ -18,8 +18,8 @@ struct EpilogueShape {
   int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
 
-// True if a "gemm" or a "fused_matmul" has the attribute "tail": C = A B + D E with two matrices more, which
-// stand behind the bias of a gemm, and behind A and B of a fused_matmul.
+// True if a "gemm" or a "fused_matmul" has the attribute "tail": C = A B + D E. The inputs D and E follow the
+// bias of a gemm, and A and B of a fused_matmul.
 bool has_tail(const ir::Node& matmul);
 
 // The first inputs of a "fused_matmul": 2 or, with a tail, 4.
@@ -29,21 +29,20 @@ int matrix_count(const ir::Node& fused_matmul);
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
                                    const EpilogueShape& epilogue, cuda::Chip chip);
 
-// Nothing where no kernel of ours takes `reader` as its epilogue. All ask for work over the matmul's rows
-// and columns without gathers, one column space, the matmul loaded only where the row and column stand, and
-// few other loads. Pointwise work may also be over the matmul's two halves side by side, and has one column
-// sum at most. Work with sums over the row has two of them a pass, three column sums, and may store what
-// depends on the row alone.
+// nullopt if no kernel of ours takes `reader` as its epilogue. The reader must work over the matmul's rows
+// and columns without gathers, in one column space, with few other loads, and may load the matmul only at its
+// own row and column. Pointwise work may also take the matmul's two halves side by side, and has at most one
+// column sum. Work with sums over the row has up to two of them a pass and three column sums, and may store
+// values that depend on the row alone.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
 
-// The "fused_matmul" that does what the gemm `matmul`, which has no bias, and then `reader`, whose shape
-// is `epilogue`, do. `is_kept`: it stores the matmul too.
+// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, and `reader`, whose shape is
+// `epilogue`. `is_kept`: it stores the matmul too.
 ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
                       cuda::MatmulSchedule schedule, bool is_kept);
 
-// The "fused_matmul" that does what the gemm `matmul`, which has no bias, does: its body stores what it is
-// given. A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail it is
-// persistent.
+// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, alone: its body stores its operand.
+// A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail it is persistent.
 ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul, cuda::MatmulSchedule schedule);
 
 }  // namespace hydrac::passes

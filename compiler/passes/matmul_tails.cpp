@@ -1,6 +1,6 @@
-// A frozen matrix's matmul and its adapter's, y = x W^T + low B^T, as one: the small one's operands are the
-// tail of the loop over k. The adapter's costs neither a launch nor a way through memory then, and what reads
-// the sum (an activation, its gradient) may be the end of the matmul.
+// A frozen matrix's matmul and its adapter's, y = x W^T + low B^T, as one kernel: the adapter's operands are
+// the tail of the loop over k. So the adapter needs no launch and no round trip through memory, and the sum's
+// reader (an activation, its gradient) can become the epilogue.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,8 +74,8 @@ class TailFusion {
     return fits ? std::optional(sum) : std::nullopt;
   }
 
-  // The matmul of 16-bit matrices that writes the input of the addition at `n` for it alone, and whose
-  // operands are still there.
+  // The matmul of 16-bit matrices that computes input `input` of the addition at `n`, if nothing else reads
+  // it and its operands are unchanged until there.
   std::optional<size_t> matmul_of(const std::vector<Node>& nodes, size_t n, size_t input) const {
     const Use term = nodes[n].inputs[input];
     for (size_t p = n; p-- > 0;) {

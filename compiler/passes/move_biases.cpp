@@ -1,5 +1,5 @@
-// Biases leave the matmuls' epilogues. A library's matmul with a bias in its epilogue is slower than the
-// bare one, and the kernel behind it holds the matmul in registers anyway.
+// Moves biases out of matmuls' epilogues. A library's matmul with a bias epilogue is slower than the bare
+// one, and the next kernel has the result in registers anyway.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -54,8 +54,8 @@ class LoopOffload {
   }
 
  private:
-  // Slot l + 1 is layer l's, so that iteration l can fetch what the next one, of layer l - 1, reads. The last
-  // iteration fetches slot 0, which nobody reads.
+  // Slot l + 1 is layer l's, so that iteration l can fetch what the next iteration, layer l - 1, reads. The
+  // last iteration fetches slot 0, which nobody reads.
   ValueId add_like(ValueId id, const std::string& suffix, bool on_host) {
     ir::Value value = graph_.value(id);
     value.name += suffix;

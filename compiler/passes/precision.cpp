@@ -59,15 +59,15 @@ class Lowering {
     region.nodes = std::move(nodes);
   }
 
-  // True if ranks that share layers move the input to a tensor of the storage type: of the residual stream's
-  // gradient each gathers what matmuls read.
+  // True if ranks that share layers move the input in the storage type: they gather the residual stream's
+  // gradient in the type that matmuls read.
   bool is_moved_as_storage(const Node& node, size_t input) const {
     return node.op == ir::Op::all_gather && node.optional_flag("tensor") &&
            graph_.value(node.outputs[input]).dtype == storage_;
   }
 
-  // An input of a matmul that is f32 (features of a series, the residual stream's gradient), or of what ranks
-  // move to one: cast once a region.
+  // Casts a matmul's f32 input (features of a series, the residual stream's gradient), or an input that
+  // is_moved_as_storage(), once a region.
   Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
     if (auto found = casts_.find(input); found != casts_.end()) return found->second;
     Value value = graph_.value(input);

@@ -27,8 +27,8 @@ bool norms_heads(const Node& node) {
 // True if the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
-  // An adapter's input is as large as the norm or the activation that it comes from, and costs a read of
-  // that.
+  // An adapter's input is as large as the norm or activation that it is made from, and recomputing it costs
+  // one read of that.
   if (node.origin == "adapter.dropout") return true;
   const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
   // Ranks that divide the residual stream keep what they gather of a norm, and not the norm.
@@ -84,8 +84,8 @@ class Recomputer {
     return nullptr;
   }
 
-  // True if the node can run `shift` iterations on in every iteration: the norm before a loop's first layer
-  // is not the loop's where its weight is another value, frozen or not.
+  // True if the node can run `shift` iterations later in every iteration. The norm before a loop's first
+  // layer cannot if its weight is another value than the loop's (frozen or not).
   bool runs_at(const Node& node, int shift) const {
     return std::ranges::all_of(node.inputs, [&](Use input) {
       return input.value == ir::kNoValue || !input.slot.per_layer ||

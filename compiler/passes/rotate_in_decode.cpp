@@ -1,5 +1,5 @@
-// Rope of a new token's query and key inside attention over the cache: two kernels a layer of a few
-// microseconds, where a decode step's kernels take little longer.
+// Moves rope of a new token's query and key into attention over the cache. That saves two kernels a layer of
+// a few microseconds each, and a decode step's other kernels take little longer.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// The bias gradient of the packed qkv matmul where attention's backward pass can sum it: a block of its
-// kernel for short sequences holds a head's gradients of all tokens, which a kernel of its own would read
-// again.
+// Lets attention's backward pass sum the bias gradient of the packed qkv matmul. Its kernel for short
+// sequences holds a head's gradients of all tokens in one block; a separate kernel would read them again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,8 +81,8 @@ bool writes(const ir::Graph& graph, const Node& node, Use use) {
   return std::ranges::any_of(node.outputs, [&](Use other) { return may_overlap(graph, other, use); });
 }
 
-// The node before `sum` that computes what it sums, if it is one that can sum it, and nothing between them
-// writes there or uses the sum.
+// The node before `sum` that computes its operand, if that node can sum it, and nothing in between writes the
+// operand or uses the sum.
 Node* summing(const ir::Graph& graph, std::vector<Node>& nodes, size_t sum, cuda::Chip chip) {
   const Use packed = nodes[sum].inputs[0], total = nodes[sum].outputs[0];
   for (size_t n = sum; n-- > 0;) {

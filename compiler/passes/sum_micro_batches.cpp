@@ -68,8 +68,8 @@ class MicroBatchSums {
     return writers;
   }
 
-  // The head's sums are alive across regions, and no tensor of the batch's rows whatever their shape: a
-  // state.
+  // The head's sums have the role of a state: they are alive across regions, and must not be taken for
+  // tensors with the batch's rows, whatever their shape.
   ValueId value_apart(ValueId gradient, bool of_head) {
     auto [found, is_new] = apart_.try_emplace(gradient);
     if (is_new) {

@@ -1,5 +1,5 @@
-// Copies of vectors (norms' weights and biases) in the type that parameters have, where ranks share fp32
-// values: a rank updates its own, and every layer reads all of them.
+// Copies of vectors (norms' weights and biases) in the parameters' own type, for ranks that share fp32
+// values: a rank updates its own ones, and every layer reads all of them.
 #pragma once
 #include <map>
 #include <vector>
@@ -16,8 +16,8 @@ class VectorCopies {
 
   // The copy of a divided parameter that does not decay.
   ir::ValueId copy_of(ir::ValueId parameter);
-  // Makes the copies that were asked for: the sum over ranks of what one rank has and zeros. Nothing where
-  // there are none.
+  // Makes the copies that were asked for: each is the sum over ranks of a rank's own elements and zeros
+  // elsewhere. No-op if there are none.
   void make(ops::RegionBuilder& b);
 
  private:

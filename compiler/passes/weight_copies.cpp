@@ -234,8 +234,8 @@ void WeightCopies::make() {
   if (regions.empty()) graph_.functions.pop_back();
 }
 
-// Of a group, or where some copies are elsewhere of each piece: then they are no rows of the optimizer's
-// kernel.
+// One cast for a group; or one for each piece if some copies are elsewhere, because then the copies are not
+// rows of the optimizer's kernel.
 void WeightCopies::declare_casts() {
   for (const models::ParameterGroup& group : pack_.groups) {
     if (!has_host_)

@@ -1,10 +1,11 @@
-// What the model reads instead of parameters: copies in the type of matmuls, and of what is elsewhere.
+// The copies that the model reads instead of parameters: in the type of matmuls, and of sharded or offloaded
+// weights.
 //
-// Copies of whole parameters lie in packs of their own (CopyPlaces), which the update and "load" write. What
-// a rank has a part of alone (Pack::shards_weights), or the host's memory holds (ParameterInfo::on_host),
-// comes to the layer that reads it: each region of layers begins with an "all_gather", or with a "transfer"
-// of each parameter, into an activation of its own, which has a slot a layer. What is read in the type that
-// parameters have (norms) are vectors (VectorCopies).
+// Copies of whole parameters lie in packs of their own (CopyPlaces), which the update and "load" write.
+// Sharded weights (Pack::shards_weights) and weights in host memory (ParameterInfo::on_host) are fetched by
+// the layer that reads them. Each region of layers begins with an "all_gather", or with a "transfer" of each
+// parameter, into an activation of its own with a slot a layer. Parameters that are read in their own type
+// (norms) are vectors (VectorCopies).
 #pragma once
 #include <map>
 #include <optional>

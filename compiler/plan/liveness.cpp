@@ -40,8 +40,8 @@ int steps_of_layer(const ir::Function& function) {
   return static_cast<int>(nodes);
 }
 
-// The steps of a layer, of storages that are sent to the host, or to other ranks, while the next layer
-// computes and writes another slot.
+// The steps of a layer, for storages that are sent to the host or to other ranks while the next layer
+// computes into another slot.
 std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Function& function) {
   std::map<ir::ValueId, int> steps;
   for (const ir::Region& region : function.regions) {
@@ -56,8 +56,9 @@ std::map<ir::ValueId, int> layers_of_sent(const ir::Graph& graph, const ir::Func
   return steps;
 }
 
-// The steps by which storages live longer that a layer's weights are fetched into while the layer before
-// computes: that layer's slot is another one. What is fetched an iteration ahead overlaps as it is.
+// The steps by which storages live longer because a layer's weights are fetched into them while the previous
+// layer computes. The previous layer's weights have another slot. Fetches that run an iteration ahead overlap
+// anyway.
 std::map<ir::ValueId, int> layers_of_fetched(const ir::Function& function, const ir::Graph& graph) {
   std::map<ir::ValueId, int> steps;
   for (const ir::Region& region : function.regions)
@@ -107,7 +108,7 @@ int slots_needed(const Life& life) {
   std::vector<Used> in_time;
   for (const auto& [slot, interval] : life.slots) in_time.push_back({slot, interval});
   std::ranges::stable_sort(in_time, {}, [](const Used& used) { return used.when.first; });
-  // In the order of their beginnings, so that a slot meets another one of its physical slot where it begins
+  // In order of their starts, so that a slot conflicts with another one of its physical slot if it starts
   // before all earlier ones have ended.
   auto conflict_free = [&](int count) {
     std::vector<int> ends(static_cast<size_t>(count), 0);

@@ -17,8 +17,9 @@ struct Liveness {
   int steps = 0;
 };
 
-// `lingers`: storages that stay alive for half a layer's steps longer, at most to the function's end; those
-// that a loop sends to the host ("transfer"), or fetches while the layer before computes, for a whole layer.
+// `lingers`: storages that stay alive for half a layer's steps longer, at most to the function's end.
+// Storages that a loop sends to the host ("transfer"), or fetches while the previous layer computes, stay
+// alive for a whole layer more.
 Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& lingers = {});
 
 // How many physical slots keep all of a life's slots apart, and the intervals they are used in, in time

@@ -27,8 +27,8 @@ bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   return false;
 }
 
-// The arena begins with what lives on: inputs, which the host writes in one piece, then the others, in order
-// of declaration.
+// The arena begins with persistent values: inputs, which the host writes in one piece, then the others, in
+// order of declaration.
 int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   int64_t offset = 0;
   auto place = [&](bool inputs) {

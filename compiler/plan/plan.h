@@ -2,9 +2,9 @@
 //
 // Values of all roles but activation live as long as the program, at the arena's start. Activations are
 // placed by liveness: two share bytes when they are never alive at the same time. Functions never overlap in
-// time, so they share one space. The arena ends with what may lie in the host's memory (Value::on_host), the
-// first of it on the GPU where it is asked to keep some; addresses go on without a gap. Behind the arena are
-// addresses of what no rank has (Role::divided).
+// time, so they share one space. The arena ends with values that may lie in host memory (Value::on_host); the
+// GPU may keep the first part of these, and addresses go on without a gap. Past the arena are placeholder
+// addresses of values that no rank has whole (Role::divided).
 #pragma once
 #include <map>
 #include <set>
@@ -18,8 +18,8 @@ namespace hydrac::plan {
 inline constexpr int64_t kAlignment = 256;  // bytes; of every tensor's first slot, and of every slot
 inline constexpr int64_t kPage = 2 << 20;   // of both parts of an arena that is partly on the host
 
-// Place of a storage (a value that is no view). Slot s is at offset + (s % slots) * slot_bytes: `slots` is as
-// many as there are when each must be kept, 1 when each dies before the next is written, 2 when only
+// Place of a storage (a value that is no view). Slot s is at offset + (s % slots) * slot_bytes. `slots` is
+// the number of all slots if each must be kept, 1 if each dies before the next is written, 2 if only
 // neighbours overlap.
 struct Placement {
   int64_t offset = 0;
@@ -50,13 +50,13 @@ struct Plan {
       live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };
 
-// The GPU keeps the first `kept` bytes of what may lie on the host, rounded down to whole pages; an address
-// in the middle of a tensor may be where the host's memory begins. `exchange`: Plan::exchange_bytes.
+// The GPU keeps the first `kept` bytes of the values that may lie on the host, rounded down to whole pages;
+// host memory may begin in the middle of a tensor. `exchange`: Plan::exchange_bytes.
 Plan make_plan(const ir::Graph& graph, int64_t kept = 0, int64_t exchange = 0);
 
-// make_plan(graph, kept, exchange), but memory of storages that calls on side queues touch (`beside`) is used
-// again half a layer later, if the arena then grows by little and is at most `most_bytes`. Memory that is
-// used again at once would make the main queue wait until the side queue has read what it held.
+// Like make_plan(graph, kept, exchange), but memory that calls on side queues touch (`beside`) is reused half
+// a layer later, if the arena then grows by little and is at most `most_bytes`. Memory that is reused at once
+// would make the main queue wait for the side queue.
 Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes,
                 int64_t kept = 0, int64_t exchange = 0);
 
@@ -66,8 +66,8 @@ int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer
 // Bytes from a use's first element to the end of its last one; between them may lie elements of other views.
 int64_t extent(const ir::Graph& graph, ir::Use use);
 
-// Overlapping placements of values alive at the same time, placements outside the arena: our own bugs, one
-// line each.
+// Overlapping placements of values alive at the same time, and placements outside the arena: our own bugs,
+// one line each.
 std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan);
 
 std::string to_text(const ir::Graph& graph, const Plan& plan);

@@ -17,11 +17,10 @@ struct LearnedMerges {
   std::vector<std::pair<int32_t, int32_t>> merges;  // ids, in the order in which they apply
 };
 
-// Joins again and again the two adjacent tokens that stand beside each other most often within words; of
-// pairs that are equally frequent the one with the lower first id, then with the lower second id (as Hugging
-// Face's trainer does). Ends with `num_tokens` tokens (at least 256), or earlier where no pair occurs twice.
-// Depends on the counts alone. `progress` hears now and then how many tokens there are. InputError for more
-// than 4 GiB of different words.
+// Merges the most frequent pair of adjacent tokens within words, again and again. Ties go to the lower first
+// id, then to the lower second id (as in Hugging Face's trainer). Ends with `num_tokens` tokens (at least
+// 256), or earlier where no pair occurs twice. Depends on the counts alone. `progress` hears now and then how
+// many tokens there are. InputError for more than 4 GiB of different words.
 LearnedMerges learn_merges(const WordCounts& words, int64_t num_tokens,
                            const std::function<void(int64_t tokens)>& progress = {});
 

@@ -55,8 +55,8 @@ struct ReadOptions {
 };
 
 // Reads text, JSONL and JSON, packed by gzip or not. Deduplication drops a document, or a line of one, that
-// is the same as an earlier one, in the order of `sources`, byte for byte but for the line's end; lines of
-// white space alone stay, and a document without other lines left is dropped. Compared by a hash of 128 bits.
+// equals an earlier one in the order of `sources`, byte for byte except for the line's end. Lines of white
+// space stay; a document with no other lines left is dropped. Texts are compared by a hash of 128 bits.
 // InputError as for_each_document(), and for a file of two sources.
 TextCorpus read_corpus(const std::vector<Source>& sources, const ReadOptions& options);
 

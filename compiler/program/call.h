@@ -1,6 +1,6 @@
-// A call: one piece of a program's work, and its tensors. What it does is one of a few alternatives, and each
-// says what the call's arguments are. Readers visit them with a handler for each (Overloaded), so that one
-// that does not know a new alternative does not compile.
+// A call: one piece of a program's work, and its tensors. The work is one of a few alternatives, each of
+// which documents its arguments. Readers visit them with a handler for each (Overloaded), so a reader without
+// a handler for a new alternative does not compile.
 #pragma once
 #include <compare>
 #include <optional>
@@ -90,8 +90,8 @@ struct Gemm {
   }
 };
 
-// Attention, by cuDNN. Arguments: q, k, v, out, lse, workspace; of gradients d_out, out, lse, q, k, v, d_q,
-// d_k, d_v, workspace. A GPU's.
+// Attention, by cuDNN, on a GPU. Arguments: q, k, v, out, lse, workspace; for gradients d_out, out, lse, q,
+// k, v, d_q, d_k, d_v, workspace.
 struct Attention {
   AttentionShape shape;
 
@@ -122,8 +122,8 @@ struct Copy {
   }
 };
 
-// A call that ranks carry out together. Arguments: dense tensors that it reads, then as many, of the same
-// types, that it makes of them; in place, those that it changes.
+// A call that ranks carry out together. Arguments: the dense tensors that it reads, then as many results of
+// the same types; if in place, only the tensors that it changes.
 struct Collective : runtime::Collective {
   bool in_place = false;
 

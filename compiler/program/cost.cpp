@@ -27,8 +27,8 @@ double points(const ir::Body& body, int space) {
   return static_cast<double>(body.row_count() * element_count(body.space_shape(space)));
 }
 
-// Elements of an operand that a body moves once: all of it. But of one that it only gathers from, such as the
-// rows of a table, it reads no more than it has points where it does.
+// Elements of an operand that a body moves once: all of it. An operand that is only gathered from, such as a
+// table, counts at most one element for each point of the gather.
 double elements_moved(const ir::Body& body, const std::vector<ir::Dependence>& deps,
                       const std::vector<bool>& live, size_t operand) {
   const double all = static_cast<double>(element_count(body.operands[operand].shape));
@@ -69,8 +69,8 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// The operands and flop of the matmul and its tail, and the epilogue's work, for which the matmul moves only
-// where it is kept.
+// The operands and flop of the matmul and its tail, and the epilogue's work. The matmul itself counts as
+// memory traffic only if it is stored.
 ops::Cost fused_matmul_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto bytes = [&](ir::Use use) {
     const ir::Value& value = graph.value(use);

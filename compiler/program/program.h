@@ -54,11 +54,11 @@ struct Kernel {
   Block block;  // on a GPU
   // Maps of its first arguments: it takes these as tensor maps.
   std::vector<MatrixMap> maps = {};
-  // How many blocks work on `rows` rows, as an expression of them: "rows / 4". Empty where the text itself
-  // says the rows, so that all calls have the same grid.
+  // The number of blocks for `rows` rows, as an expression: "rows / 4". Empty if the kernel's text contains
+  // the number of rows, so that all calls have the same grid.
   std::string blocks_of_rows;
-  // On a GPU: what its text relies on, as conditions on dimensions, on constants of the namespace NAME_sizes
-  // that it begins with, and on `rows`.
+  // On a GPU: conditions that the text relies on, over dimensions, over the constants of the namespace
+  // NAME_sizes before the kernel, and over `rows`.
   std::set<std::string> bounds = {};
 };
 
@@ -83,8 +83,8 @@ struct Program {
   std::vector<Function> functions;
 };
 
-// True if a kernel is a template's alone, whose products and sums may contract. Generated text never does, so
-// that fusing changes no result.
+// True if the kernel is a template's alone, in which a product and a sum may contract to an fma. Generated
+// text never contracts, so that fusing changes no result.
 bool may_contract(const Kernel& kernel);
 
 // The grids with which a kernel is launched, each once, in the order of the program.

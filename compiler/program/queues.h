@@ -1,7 +1,7 @@
-// The queues of a program: a GPU runs what is on one of them in order, and the queues side by side. Which
-// call must wait for which of another queue, so that the result is that of running them one after another.
-// Calls touch byte ranges of the arena; two conflict when their ranges overlap and one of them writes. So
-// memory that the plan gave to two tensors in turn orders their calls too.
+// The queues of a program: a GPU runs each queue in order, and the queues concurrently. This computes which
+// call must wait for which call of another queue, so that the result is that of running them one after
+// another. Two calls conflict if byte ranges of the arena that they touch overlap and one of them writes. So
+// the order also covers memory that the plan reuses.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace hydrac::program {
 
-// A stream of a GPU, and a branch of its graph: the others leave the main one and come back to it. A program
-// for the cpu has the main one alone.
+// A stream of a GPU, and a branch of its graph: side branches fork from the main one and join it. A program
+// for the cpu has only the main one.
 enum class Queue {
   main,           // what everything else follows
   side,           // gradients of parameters, which nobody reads before the update
@@ -31,8 +31,8 @@ struct QueueStep {
   Queue queue = Queue::main;
 };
 
-// For each step, of each other queue the latest step that it must wait for. Left out is what an earlier step
-// of its own queue has waited for already, or a later one of the same other queue.
+// For each step, the latest step of each other queue that it must wait for. Redundant waits are left out:
+// those that an earlier step of its own queue has made already, also for a later step of that other queue.
 std::vector<std::vector<int>> waits_between_queues(const std::vector<QueueStep>& steps);
 
 }  // namespace hydrac::program

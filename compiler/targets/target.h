@@ -7,9 +7,9 @@
 
 namespace hydrac::targets {
 
-// Peaks are dense TFLOP/s with fp32 accumulation. Sizes and peaks are 0 where they are not known before the
-// program meets the machine (cpu; of a GPU given by arch only `sms` is known, as that of the usual chip), and
-// where the hardware has no such unit.
+// Peaks are dense TFLOP/s with fp32 accumulation. Sizes and peaks are 0 if the hardware has no such unit, or
+// if they are unknown until the program runs on the machine (cpu). For a GPU given by arch only `sms` is
+// known, as that of the usual chip.
 struct Target {
   std::string_view name;     // "cpu", "h200", "sm_90"
   std::string_view arch;     // "sm_90"; empty for cpu

@@ -19,9 +19,9 @@ struct Tolerances {
   // attention's key bias, are 0 in exact arithmetic and about 1e-17 in floating point.
   double noise = 0;
   int flipped = 0;  // elements of a parameter that may have gone the other way in all steps
-  // For 8-bit moments, relative: one that is off by the share d of itself has another code with the
-  // probability d / s, and is then off by s, the way from one code to the next: a mean square of d s. Beside
-  // a yardstick 0: its moments have codes too.
+  // For 8-bit moments, relative. Neighbouring codes differ by the share s. A moment that is off by the share
+  // d gets a wrong code with probability d / s, and is then off by s, so its mean square error is d s. 0 with
+  // a yardstick, whose moments have codes too.
   double moment = 0;
   // Share of the tokens that routers choose from whose scores are closer to the last chosen one's than
   // rounding.
@@ -37,10 +37,10 @@ Tolerances tolerances(const spec::Spec& spec);
 
 // The oracle's second run, of which at most one is set.
 // - `autocast`, for 16 bits: the same training under PyTorch's autocast to this type ("bf16", "fp16").
-// - `gradient_noise`, for Lion in fp32 and tf32: in float64, with gradients that are off by this share: what
-//   is tolerated of a gradient. It takes signs of them, so that one element that rounding made go the other
-//   way makes hundreds go another way two steps later; which run has how many is chance (one seed has none
-//   and the next a thousandth of all elements), and how far they may be apart is what this run says.
+// - `gradient_noise`, for Lion in fp32 and tf32: in float64, with relative noise of this size in gradients:
+//   the tolerance of a gradient. Lion takes signs, so one sign that rounding flips flips hundreds more two
+//   steps later. How many flip is chance (none with one seed, a thousandth of all elements with the next).
+//   This run shows how far apart two runs may be.
 struct Yardstick {
   std::string autocast;
   double gradient_noise = 0;

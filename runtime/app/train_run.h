@@ -28,9 +28,9 @@ struct TrainSettings {
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,
-// after all that is cheap to check, with the choices for the program to repeat: those of the checkpoint that
-// the run continues from, else the settings'; what it returns must live until this returns, as must `corpus`.
-// Returns the exit code: kExitFine, or kExitStopped. Errors as check_run() and train().
+// after all cheap checks, with the choices that the program must repeat: those of the checkpoint that the run
+// continues from, else the settings'. The program and `corpus` must outlive this call. Returns the exit code:
+// kExitFine, or kExitStopped. Errors as check_run() and train().
 //
 // With `ranks` this process is one of several. Rank 0 makes its program first, and the others repeat its
 // choices: they come with those as settings.choices, and have assembled. InputError where ranks have other

@@ -6,9 +6,10 @@
 namespace hydrac::runtime {
 
 // $HYDRAC_CACHE, else $XDG_CACHE_HOME/hydrac, else ~/.cache/hydrac; made, with mode 0700, where it is
-// missing. Code is loaded from it, so it is used only when nobody but this user and root can change what is
-// in it: with a warning, or where there is no home, it is a private temporary folder instead, which is
-// removed when the process ends. Without symbolic links, so that what was checked is what is used.
+// missing. Code is loaded from it, so it is used only if nobody but this user and root can change its
+// contents. Otherwise (with a warning), or without a home folder, it is a private temporary folder, which is
+// removed when the process ends. Symbolic links are resolved, so the folder that was checked is the one that
+// is used.
 std::filesystem::path cache_dir();
 
 // The private temporary folder, made at the first call. RunError where it cannot be made.

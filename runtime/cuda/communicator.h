@@ -26,9 +26,9 @@ struct Elements {
   std::int64_t slots = 1;
 };
 
-// The GPU of this process, one of `ranks`, as CUDA counts GPUs: that of its number on this host, which its
-// launcher or rank 0 gave it (where nobody did, it is rank 0), or the only one that it sees, which
-// launchers choose for each rank. InputError where there are too few.
+// The CUDA device number of this process, one of `ranks`. It is the process's number on this host, from its
+// launcher or from rank 0 (without either it is rank 0), or the only GPU that its launcher lets it see.
+// InputError if there are too few GPUs.
 int gpu_of_this_process(int ranks);
 
 class Communicator {

@@ -233,8 +233,8 @@ std::int64_t exchange_buffer_bytes(int ranks, std::int64_t bytes, std::int64_t t
   return aligned(std::min(std::max(small, parts) + padding, kMostBuffer));
 }
 
-// All flags that say a rank has come are set before anything is waited for, and all that are at the end are
-// set before these are: even where a GPU runs one queue after the other, no ranks wait for each other.
+// All "ready" flags are set before anything waits, and all "done" flags before any of them is waited for. So
+// ranks cannot deadlock, even if a GPU runs one queue after the other.
 void carry_out(const ExchangeSchedule& schedule, Member member, ExchangeQueues& queues) {
   const int peers = member.size - 1;
   for (const ExchangePhase& phase : schedule) {

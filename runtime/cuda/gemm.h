@@ -125,14 +125,14 @@ class GemmLibrary {
   // in a real step.
   std::int64_t scratch_bytes(const GemmProblem& problem) const;
 
-  // Chooses an algorithm: the recorded one, the remembered one, or the fastest of those that cuBLASLt's
-  // heuristics propose and of the best one's variants (other tiles, clusters, splits of k, swizzles), by the
-  // median of three or more timed runs on random data in `scratch` (overwritten; allocated for the time of
-  // the call when its data is nullptr). A candidate whose first run is far slower than the best one's is
-  // given up; one that is less than 1% faster than an earlier one does not replace it. Only deterministic
-  // algorithms: partial sums of a split k are float32, lie in the workspace and are added in a fixed order;
-  // schemes that add in place or in the output's type are left out. Throws RunError when a matmul is
-  // malformed, when cuBLASLt has no algorithm for it, or when `scratch` is too small.
+  // Chooses an algorithm: the recorded one, else the remembered one, else the fastest. Candidates are those
+  // of cuBLASLt's heuristics, and variants of the best one (other tiles, clusters, splits of k, swizzles).
+  // The median of three or more timed runs on random data decides; `scratch` holds the data and is
+  // overwritten (nullptr: allocated for this call). A candidate whose first run is far slower than the best
+  // one's is dropped, and one that is less than 1% faster than an earlier one does not replace it. Only
+  // deterministic algorithms: partial sums of a split k are float32, lie in the workspace and are added in a
+  // fixed order; schemes that add in place or in the output's type are left out. RunError: a malformed
+  // matmul, one that cuBLASLt has no algorithm for, or a `scratch` that is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
   // Up to `most` other algorithms than the one that plan() takes, for tuning: those that a search measures to

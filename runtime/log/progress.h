@@ -11,10 +11,9 @@
 namespace hydrac::runtime {
 
 // step 120/400  loss 2.4312  eval 2.5100  grad 0.87  lr 1.0e-03  34.5k tok/s  eta 0:42
-// With a warm-up of sequences "length 128" follows the learning rate, while a curriculum draws "share 0.20",
-// with loss scaling "scale 65536", and
-// "skipped 3" where steps were. What does not fit into `columns` is left out: these first, then the gradient
-// norm; the step last.
+// After the learning rate come "length 128" with a sequence warm-up, "share 0.20" during a curriculum, "scale
+// 65536" with loss scaling, and "skipped 3" if steps were skipped. If the line exceeds `columns`, these are
+// left out first, then the gradient norm, and the step last.
 std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::optional<double> eta_seconds,
                           size_t columns = SIZE_MAX);
 

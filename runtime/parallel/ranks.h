@@ -54,9 +54,10 @@ class Ranks {
     return group == RankGroup::tensor ? layer_ranks_ : world_.size / layer_ranks_;
   }
 
-  // Returns when all ranks are there. From then on the loss of a rank ends all: whoever waits for the others
-  // gets an error that names the rank and the cause, an InputError where that was the rank's input, else a
-  // RunError; and a process that does not wait ends some seconds later by itself, with the exit code of that.
+  // Returns when all ranks are there. From then on the loss of a rank ends all of them. A rank that waits for
+  // others gets an error with the lost rank's name and cause: an InputError if its input was the cause, else
+  // a RunError. A process that does not wait ends by itself some seconds later, with the exit code of that
+  // error.
   void assemble();
 
   // Once they are there: the hosts of a run that has several, that of rank 0 first; else none.

@@ -2,9 +2,8 @@
 // number that is not finite, is traced to it. hydrac writes it as text (targets/executable/call_table):
 //
 //   tensor mlp.up 768 12 12 F32 4096 3 2 8 12 96 12 1
-//     its name (what follows a ~ tells it from others of the same name and is not printed), bytes from a slot
-//     to the next, slots that lie apart, slots, type, byte of slot 0 in the arena, rank, sizes, strides in
-//     elements
+//     its name (a suffix after ~ makes it unique and is not printed), bytes from a slot to the next, slots
+//     that lie apart, slots, type, byte of slot 0 in the arena, rank, sizes, strides in elements
 //   function micro_step
 //   section 12 up
 //     its calls run once a layer, upwards or down; 0: once

@@ -1,6 +1,6 @@
-// Matrices of 4-bit codes (hydrac/nf4.h), quantized twice as QLoRA does: an element is its code's number
-// times the largest magnitude of its block of 64, and these are 8-bit codes (hydrac/dynamic_code.h) times a
-// scale of 256 blocks plus the mean of all of the matrix. 4.13 bits an element.
+// Matrices of 4-bit codes (hydrac/nf4.h), with QLoRA's double quantization. An element is its code's value
+// times the absmax of its block of 64. The absmax is an 8-bit code (hydrac/dynamic_code.h) times a scale of
+// 256 blocks, plus the mean over the matrix. 4.13 bits an element.
 #pragma once
 #include <cstdint>
 #include <span>

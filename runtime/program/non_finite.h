@@ -25,9 +25,10 @@ struct NonFinite {
 // Searches the view's own elements; `bytes` begin at the first one. Tensors of integers have none.
 std::optional<NonFinite> non_finite(const TensorView& view, std::span<const std::byte> bytes);
 
-// The non-finite results of a call that just ran, and if they came from its operands: "kernel gelu of layer 3
-// (model.hidden_act, spec.yaml:9) wrote infinity to mlp.act[3] in 3 of 4096 elements, the first at [0, 5,
-// 12]; all that it read is finite". nullopt: none. Inputs that it overwrote are not looked at.
+// The non-finite results of a call that just ran, and whether they came from its operands. Example: "kernel
+// gelu of layer 3 (model.hidden_act, spec.yaml:9) wrote infinity to mlp.act[3] in 3 of 4096 elements, the
+// first at [0, 5, 12]; all that it read is finite". nullopt: none. Inputs that it overwrote are not looked
+// at.
 std::optional<std::string> non_finite_results(const TracedCall& call, const ReadArena& read);
 
 // The first of these tensors that holds something non-finite: "the parameter lm_head.weight holds NaN in

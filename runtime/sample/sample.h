@@ -49,9 +49,9 @@ bool samples_from_all(const SampleOptions& options);
 // what was drawn.
 bool samples_from_top(const SampleOptions& options, int64_t count);
 
-// The token that sample_token() draws from the whole row, but that `drawn` may be a neighbour where sums in
-// another order put the border of two tokens' shares; nothing where the largest logits do not decide it
-// (few of the likeliest do not reach top_p, say) or are no finite numbers.
+// The token that sample_token() draws from the whole row. `drawn` may be a neighbouring token if the random
+// number falls on the border of two tokens' shares, because the device adds in another order. nullopt if the
+// largest logits do not decide the token (too few reach top_p, say) or are not finite.
 std::optional<int32_t> sample_token(const TopLogits& top, const SampleOptions& options, uint64_t position);
 
 }  // namespace hydrac::runtime

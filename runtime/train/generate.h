@@ -77,18 +77,18 @@ struct GenerateCounts {
 };
 
 // Generates the text of every request; options.prompt and options.sampling.seed are not read. A program with
-// a cache (ProgramFacts::cache) works on as many at once as it has sequences, and takes up the next
-// request when a text ends; another one works on one at a time, and computes the whole context for each
-// token. A text that grows past the context_length goes on with its last context_length tokens in view, which
-// costs a whole context a token, where prefill() takes so many; else it ends there. A text does not depend on
-// the other requests, as far as rows of the program's matmuls do not depend on their number and place
-// (docs/generating.md).
+// a cache (ProgramFacts::cache) generates as many texts at once as it has sequences, and starts the next
+// request when a text ends. A program without a cache generates one text at a time, and computes the whole
+// context for each token. A text that grows past context_length continues with its last context_length tokens
+// in view if prefill() takes that many (each token then costs a whole context); else it ends there. A text
+// does not depend on the other requests if rows of the program's matmuls do not depend on their number and
+// place (docs/generating.md).
 //
-// Of a cache in pages (CacheShape::pages) a text has those of its tokens. It is taken up when these are free,
-// and where a text needs a page and none is free, the one taken up last gives its pages back. It is taken up
-// again before later requests: its prompt is computed as the first time, then its tokens one a step, as they
-// were drawn, so that its keys and values have the same bits and it goes on as if nothing had happened. The
-// pool must hold the longest text.
+// With a cache in pages (CacheShape::pages) a text holds the pages of its tokens, and starts when those of
+// its prompt are free. If a text needs a page and none is free, the text that started last gives its pages
+// back. It restarts before later requests: its prompt is computed as before, then the tokens it had drawn,
+// one a step. So its keys and values have the same bits, and it goes on as if nothing had happened. The pool
+// must hold the longest text.
 GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
                               std::span<const TextRequest> requests, const GenerateOptions& options,
                               const TextEvents& events);

@@ -47,10 +47,10 @@ class NextLogits {
   // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
   // behind it. A sequence that is not generated may be given any token at position 0.
   LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions);
-  // For a cache in pages, from the next prefill() or decode step on: the page that has tokens i *
-  // CacheShape::page_tokens and on of sequence s, [sequences, pages_of_sequence]; negative if the sequence
-  // has none, and what would be kept there is dropped. No two sequences have the same page. Before the first
-  // call of it no sequence has any. A sequence without pages is given a token at position 0.
+  // For a cache in pages: the page table [sequences, pages_of_sequence], from the next prefill() or decode
+  // step on. Entry [s, i] is the page with the tokens of sequence s from i * CacheShape::page_tokens on. It
+  // is negative if there is none; keys and values that belong there are dropped. No two sequences share a
+  // page. Before the first call no sequence has any. A sequence without pages is given a token at position 0.
   void set_page_table(std::span<const int32_t> pages);
 
   // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until

@@ -201,9 +201,9 @@ std::vector<double> ReplyObjective::advantages(const Answers& answers, const Rep
   return all;
 }
 
-// With A the advantage of a reply, the loss is the mean over all sampled tokens of
+// A is the advantage of a reply. The loss is the mean over all sampled tokens of
 //   weight * A * (-log p) + kl * KL(p, p_base),
-// whose gradient is that of a sum of weighted losses of the tokens.
+// Its gradient is that of a sum of weighted losses of the tokens.
 ObjectiveResult ReplyObjective::weigh(const Answers& answers, const ReplyPlaces& places,
                                       std::vector<Batch>& batches) {
   const std::vector<SampledReply>& replies = answers.replies;

@@ -1,7 +1,7 @@
-// A training checkpoint: model.safetensors (of adapters adapter_model.safetensors, under PEFT's names) and
-// optimizer.safetensors of a StepProgram, state.json with all
-// that a resumed run continues from, choices.json with what the program chose on its machine
-// (recorded_choices.h), and the files that others need to use the model.
+// A training checkpoint: model.safetensors (for adapters adapter_model.safetensors, with PEFT's names) and
+// optimizer.safetensors of a StepProgram. state.json has all other state that a resumed run continues from,
+// choices.json the choices of the program on its machine (recorded_choices.h). The other files let other
+// software use the model.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -102,9 +102,9 @@ struct TrainReport {
 //
 // InputError: nothing to resume, a checkpoint of another identity, or with `exact` of other choices, no
 // intact checkpoint, a folder another process trains in, batches without targets. RunError: a folder or file
-// that cannot be written, or was removed meanwhile; a loss, gradient norm, evaluation or parameter that is no
-// finite number, or 50 skipped steps in a row (the checkpoints before it stay, and none is written); what the
-// program throws.
+// that cannot be written, or was removed meanwhile; a loss, gradient norm, evaluation or parameter that is
+// not finite, or 50 skipped steps in a row. Earlier checkpoints then stay, and none is written. Errors of the
+// program pass through.
 //
 // Skipped steps (StepResult::skipped) are steps: they count, move the learning rate's schedule and use up
 // their batches, as a scheduler stepped beside PyTorch's GradScaler does. Only the optimizer does not see

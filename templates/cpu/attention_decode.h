@@ -143,11 +143,11 @@ constexpr std::size_t attention_decode_workspace(const AttentionShape& shape, in
          sizeof(float);
 }
 
-// A token of each of shape.batch sequences, at positions[b] < shape.tokens: its k and v [B,1,K,D] go to their
-// place in `keys` and `values`, dense [B,K,T,D], and its q [B,1,H,D] attends over those up to it, as Mask and
-// Scores say. Heads are a multiple of 8 wide. With page_tokens, keys and values are dense pages of so many
-// tokens, [Pages,K,page_tokens,D]: token t of sequence b is in page pages[b, t / page_tokens]. Where the new
-// token's page is negative, it is kept nowhere and sees itself alone.
+// Computes one token of each of shape.batch sequences, at positions[b] < shape.tokens. Its k and v [B,1,K,D]
+// are stored in `keys` and `values`, dense [B,K,T,D], and its q [B,1,H,D] attends to all keys up to its own,
+// as Mask and Scores say. Heads are a multiple of 8 wide. With page_tokens, keys and values are dense pages
+// of so many tokens, [Pages,K,page_tokens,D]: token t of sequence b is in page pages[b, t / page_tokens].
+// Where the new token's page is negative, it is kept nowhere and sees itself alone.
 template <int head_dim, class Mask, class Scores, int page_tokens = 0>
 void attention_decode(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                       const std::int32_t* positions, float* keys, float* values, MutableHeads out,

@@ -5,8 +5,8 @@
 
 namespace hydrac::cuda {
 
-// Rotation of the new tokens' queries and keys that a kernel still has to do: none, or by the angles of the
-// token's position, in pairs of a head's elements i and i + D/2 or 2i and 2i + 1.
+// The rope that a kernel still has to apply to the new tokens' queries and keys: none, or a rotation of a
+// head's elements i and i + D/2 (halves), or 2i and 2i + 1 (neighbours).
 enum class Rotation { none, halves, neighbours };
 
 // The angles' tables [positions, D/2]; nullptr without a rotation.

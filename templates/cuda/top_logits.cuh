@@ -157,10 +157,10 @@ __device__ void top_logits_parts(const float* logits, const float* inverse_tempe
   }
 }
 
-// The second kernel, a block of kSelectThreads a row: values and ids [rows, kTop], kLowest and -1 where there
-// are fewer; sums [rows] of exp((logit - values[0]) * inverse_temperature); and drawn [rows], the column into
-// whose share the row's number falls, the sum of its two uniforms [rows, 2], or ids[0] where that is
-// negative.
+// The second kernel, with a block of kSelectThreads a row. It writes values and ids [rows, kTop], kLowest and
+// -1 where there are fewer; and sums [rows] of exp((logit - values[0]) * inverse_temperature). drawn [rows]
+// is the sampled column: the one into whose share the row's random number falls. That number is the sum of
+// the row's two `uniforms` [rows, 2]; if it is negative, drawn is ids[0].
 template <int columns>
 __device__ void top_logits(const float* logits, const float* inverse_temperature,
                            const std::int32_t* vocabulary, const float* uniforms, const float* workspace,

@@ -26,16 +26,16 @@ using TryKernels = std::function<Tried(const KernelLibrary&)>;
 
 // Compiles `source` with the templates on its include path and loads it. The result is kept in `cache_dir`
 // (as cache_dir.h gives it: nobody else may write there) under a hash of everything it depends on: source,
-// templates, compiler, flags, and the processor that -march=native meant. What is damaged there is compiled
-// anew, and what is loaded is a copy in memory, so that no later damage reaches it. Without a C++ compiler
-// that runs, the newest code that any compiler made of the same will do. Safe for several processes at once.
+// templates, compiler, flags, and the processor that -march=native meant. Damaged entries are compiled again.
+// The library is loaded from a copy in memory, so no later damage reaches it. Without a working C++ compiler,
+// the newest code that any compiler made of the same source is taken. Safe for several processes at once.
 //
-// Code that was not found right before is tried. Wrong code is compiled again with less optimization. The
+// Code without a recorded good trial is tried. Wrong code is compiled again with less optimization. The
 // outcome is kept beside the code.
 //
-// InputError when there is no code and no C++ compiler, or one that compiles nothing (the message says what
-// to install); RunError when the compiler was killed, makes wrong code, or the folder cannot be written;
-// std::logic_error with the compiler's words when it refuses our source.
+// InputError: there is no code, and no C++ compiler or one that compiles nothing (the message says what to
+// install). RunError: the compiler was killed or makes wrong code, or the folder cannot be written.
+// std::logic_error with the compiler's words: it refuses our source.
 KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir,
                               const TryKernels& try_kernels);
 

@@ -1,6 +1,6 @@
 // compile_cached(): one entry is three files of the same name. NAME.cu is the source, for people; NAME.cubin
-// or NAME.ptx the code; NAME.txt, sealed and written last, says what the code must be and what else compiling
-// gave:
+// or NAME.ptx is the code. NAME.txt, sealed and written last, describes the code and holds the compiler's
+// log:
 //   hydrac device code 1
 //   image BYTES HASH
 //   kernel NAME REGISTERS STACK SPILL_STORES SPILL_LOADS SHARED      (one line each)

@@ -4,14 +4,14 @@
 // and else attention_query_gradients and attention_key_gradients. Each is a device function template over an
 // AttentionConfig, and deterministic. A __global__ wrapper binds its constants and pointers:
 //
-//   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .is_bf16 = true, .head_dim = 64,
-//   ...}; using Config = AttentionConfig<bf16, 64, attention_family(problem),
+//   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .head_dim = 64, ...};
+//   using Config = AttentionConfig<bf16, 64, attention_family(problem),
 //                                  attention_tile(problem, AttentionKernel::forward), CausalMask,
 //                                  LinearScores, has_dropout>;
 //   attention_forward<Config>(shape, q, k, v, out, lse, dropout);
 //
-// in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as
-// attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The forward
+// Blocks have Config::threads threads and __launch_bounds__(threads, blocks_per_sm);
+// attention_launch(problem, kernel) gives the launch. The hopper family compiles for sm_90a only, not sm_90. The forward
 // pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles
 // (stream.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands between
 // two matmuls. These and the other headers whose namespace is hydrac take numbers, types and functions

@@ -16,11 +16,11 @@ struct alignas(16) Fp8TileScales {
   float key, log2_value, inverse_value, unused;
 };
 
-// The workspace [B,G,tiles], G heads of keys: of each tile its keys, its scales and its values. Keys and
-// values lie as wgmma wants them in shared memory, so that one bulk copy each brings them, that of keys the
-// scales too: a row of keys is a token, one of values a channel, and their chunks of 16 bytes are swizzled.
-// Of each 16 tokens, those of a row of values stand in the order in which a thread has the sums of scores
-// (fp8_token_at), which are then the left side of a matmul as they are.
+// The workspace [B,G,tiles], G heads of keys: each tile has keys, scales and values. Keys and values have the
+// swizzled layout that wgmma reads in shared memory, so one bulk copy loads the keys with their scales, and
+// another the values. A row of keys is a token, a row of values a channel. Each 16 tokens of a row of values
+// are in the order in which a thread holds its scores (fp8_token_at), so the rounded probabilities are the
+// left operand as they are.
 struct Fp8Tiles {
   int head_dim;
 

@@ -4,9 +4,8 @@
 
 namespace hydrac {
 
-// All kernels see matmuls [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
+// A matmul's result [rows, N] in mma.sync's register layout. A warp holds row_tiles times 16 rows. In each
+// 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e % 2.
 template <int row_tiles, int N>
 struct Fragment {
   float at[row_tiles][N / 8][4];

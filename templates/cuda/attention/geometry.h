@@ -95,10 +95,10 @@ HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
   return !causal ? tiles * tiles : tiles == 4 ? 8 : tiles * (tiles + 1) / 2;
 }
 
-// True if head_gradients alone computes the backward pass: a head fits into shared memory, and no other one
-// adds to its d_k and d_v. Measured on an H200: it takes 0.6 to 0.75 of the pair's time (B64 H6 T256: 41 us
-// of 67, with dropout 52 of 92; B32 H4 T64: 6.6 of 9.0), but for few longer heads, which leave
-// multiprocessors idle, the pair's smaller blocks are faster (32 heads of 256: 12.8 us, not 15.8).
+// True if head_gradients alone computes the backward pass: a head fits into shared memory, and no other head
+// adds to its d_k and d_v. On an H200 it takes 0.6 to 0.75 of the pair's time (B64 H6 T256: 41 us of 67, with
+// dropout 52 of 92; B32 H4 T64: 6.6 of 9.0). A few longer heads leave multiprocessors idle; there the pair's
+// smaller blocks are faster (32 heads of 256: 12.8 us, not 15.8).
 HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
   const bool fills = p.tokens <= 128 || p.batch * p.heads >= p.multiprocessors / 2;
   return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim && !p.has_documents &&

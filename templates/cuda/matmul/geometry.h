@@ -91,9 +91,8 @@ HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule sche
       const std::int64_t tiles = detail::matmul_tiles(p, 128, 128);
       return p.m >= 2048 && (p.b_transposed ? tiles * 32 >= sms * 31 : tiles * 2 >= sms * 23);
     }
-    // With an epilogue or without, by 8 to 20% where a multiprocessor has one tile and that copies no more
-    // than 288 KiB of operands; of [2048,256] with k = 1024 as fast, and the kernel behind it can begin
-    // early.
+    // Faster by 8 to 20%, with an epilogue or without, if a multiprocessor has one tile and loads at most 288
+    // KiB of operands. As fast for [2048,256] with k = 1024, where the next kernel can begin early.
     case MatmulSchedule::one_tile: {
       const std::int64_t panels = detail::one_tile_panels(p);
       return p.m >= 2048 && panels <= 4 && panels <= tiles_of(p.n, MatmulTile::panel_columns) &&
@@ -113,10 +112,10 @@ HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule sche
   return false;
 }
 
-// True if a matmul with a tail is faster than a library's two and their sum in the kernel behind them. A tail
-// of up to 256 costs one to four steps of the mainloop and saves four bytes of each element of the result on
-// their way through memory, and a launch: 7% of a step of llama-8b-lora on an H100. Behind k = 14336 that is
-// less than what a library's matmul without an epilogue is faster (0.5% of that step).
+// True if a matmul with a tail is faster than two library matmuls whose results the next kernel adds. A tail
+// of up to 256 costs one to four steps of the mainloop. It saves a launch and four bytes of memory traffic
+// for each element of the result: 7% of a step of llama-8b-lora on an H100. At k = 14336 a library's matmul
+// without an epilogue gains more than that (0.5% of that step).
 HYDRAC_FN constexpr bool matmul_tail_pays(const MatmulProblem& p) {
   return matmul_pays(p, MatmulSchedule::persistent) && p.tail_k <= 256 && p.k <= 8192;
 }

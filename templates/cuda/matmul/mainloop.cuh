@@ -38,11 +38,11 @@ struct MatmulOperands {
 };
 
 // `parts` matrices [64, columns]. Element e of fragment n of a part is in row
-// warp * 16 + lane / 4 + e / 2 * 8, column n * 8 + lane % 4 * 2 + e % 2. Where the operands of a stage lie,
-// and who may fill it again, is said by a struct such as MatmulOperands: left_rows and right_rows, whether k
-// is the rows of an operand or contiguous; left_part_bytes, from the left side of a part to that of the next;
-// right_panel_bytes, from 64 columns of the right side to the next, if right_rows; release(stage, step), that
-// the warpgroup has read the operands of that step.
+// warp * 16 + lane / 4 + e / 2 * 8, column n * 8 + lane % 4 * 2 + e % 2. A struct such as MatmulOperands
+// describes a stage's operands. left_rows and right_rows: k is the rows of the operand, not contiguous.
+// left_part_bytes: from the left side of a part to that of the next. right_panel_bytes: from 64 columns of
+// the right side to the next, if right_rows. release(stage, step): the warpgroup has read the operands of
+// that step.
 template <class Storage, int parts, int columns>
 class Accumulators {
  public:

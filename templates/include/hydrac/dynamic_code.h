@@ -1,11 +1,11 @@
 // Numbers from -1 or 0 to 1 as 8-bit codes with a relative error that hardly depends on their size: dynamic
 // tree quantization (Dettmers et al.: 8-bit Optimizers via Block-wise Quantization, ICLR 2022). The codes are
 // those of bitsandbytes' create_dynamic_map: seven decades from 1e-7 to 1, each with evenly spaced values in
-// the middle of its buckets, twice as many as in the decade below; 0; and 1. A table of 256 numbers in memory
-// becomes arithmetic here: n + j numbers value j of the decade with n values, a power of two, so that in
+// the middle of its buckets, twice as many as in the decade below; 0; and 1. Arithmetic replaces the table of
+// 256 numbers. Value j of the decade with n values, a power of two, has the code n + j. In
 //   n + j + 1/2 = n w,  value = (0.9 w - 0.8) / 10^k
-// w lies between 1 and 2 whatever the decade, and k says which one it is. Branch-free, as in hydrac/math.h:
-// the conditions below make products that an instruction does or does not do.
+// w lies between 1 and 2 in every decade, and k is the decade. Branch-free, as in hydrac/math.h: the
+// conditions below make products that an instruction does or does not do.
 #pragma once
 #include <cstdint>
 

@@ -57,9 +57,9 @@ HYDRAC_FN std::uint64_t score_index(std::int64_t head, std::int64_t tokens, std:
   return (static_cast<std::uint64_t>(head) << 32 | group) << 2 | i / 8 % 2 * 2 | j / 8 % 2;
 }
 
-// x as one of the two bf16 numbers around it, `noise` being 16 uniform bits: away from zero with the
-// probability of its distance from the nearer to zero, so that the mean over all noise is x, and a bf16
-// number stays what it is. NaN, infinity, and what lies beyond bf16's largest number come back as they are.
+// Stochastic rounding of x to bf16; `noise` is 16 uniform bits. x becomes one of its two neighbours, with
+// probabilities that make the mean over all noise x. A bf16 number does not change, nor do NaN, infinity, and
+// numbers beyond bf16's largest.
 HYDRAC_FN float round_stochastically(float x, std::uint32_t noise) {
   constexpr float largest = 0x1.FEp127f;
   const float rounded = float_from_bits((float_bits(x) + noise) & 0xFFFF0000u);

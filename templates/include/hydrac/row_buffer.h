@@ -4,9 +4,9 @@
 
 namespace hydrac {
 
-// An array whose address the compiler does not follow. GCC 12 reaches a local array through its distance to a
-// parameter's row in one loop, forgets that these accesses are the array's, and takes the next loop's reads
-// of it, where that loop is unrolled, out of the loop over rows: they come before what they read is written.
+// An array whose address the compiler does not follow. In one loop GCC 12 addresses a local array by its
+// distance to a parameter's row, and loses track that these accesses write the array. It then hoists the
+// reads of the next, unrolled loop out of the loop over rows, before the writes.
 template <std::int64_t size>
 class RowBuffer {
  public:
