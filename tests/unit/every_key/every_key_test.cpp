@@ -169,7 +169,7 @@ const std::vector<Case> kCases = {
      Shows::program,
      kTokens,
      {"model.rope_scaling.factor=8", "model.rope_scaling.original_max_position_embeddings=8"}},
-    {"model.rope_scaling.rope_type", "longrope", Shows::refusal, kTokens, {}, "rope-factors"},
+    {"model.rope_scaling.rope_type", "longrope", Shows::refusal, kTokens, {}, "rope-factors rope-factors"},
     {"model.rope_scaling.short_factor", "[1, 2, 3, 5]", Shows::program, kTokens, longrope(16)},
     {"model.rope_scaling.long_factor", "[1, 2, 3, 5]", Shows::program, kTokens, longrope(15)},
     {"model.rope_scaling.attention_factor", "2", Shows::program, kTokens, kYarn},
