@@ -17,7 +17,7 @@ void freeze_for_inference(spec::Spec& spec) {
   names = {family.tensor("token_embedding.weight"), in_layer.substr(0, in_layer.find("{}")) + "*"};
   if (spec.model.position == spec::Position::learned)
     names.push_back(family.tensor("position_embedding.weight"));
-  if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
+  if (!spec.model.tie_word_embeddings) names.push_back(family.tensor("head.weight"));
 }
 
 void fill_from_checkpoint(runtime::StepProgram& program, const spec::Spec& spec,

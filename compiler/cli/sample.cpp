@@ -80,14 +80,6 @@ bool is_model(const fs::path& folder) {
          !fs::exists(folder / runtime::manifest_name);
 }
 
-// The longest sequence the model sees, of which routed layers (model.mod) choose a share. 1 if config.json
-// does not say it as a number: errors in it are for whoever reads all of it.
-int64_t longest_sequence(const fs::path& folder) {
-  const auto config = nlohmann::json::parse(runtime::read_file(folder / "config.json"), nullptr, false);
-  const auto length = config.is_object() ? config.find("max_position_embeddings") : config.end();
-  return length != config.end() && length->is_number_integer() ? length->get<int64_t>() : 1;
-}
-
 std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::path& folder) {
   std::vector<std::string> overrides = overrides_of(arguments);
   overrides.push_back("model.from=" + yaml_quoted(folder.string()));
@@ -96,12 +88,17 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
     overrides.push_back("optimizations.threads=" + *threads);
   }
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec =
-      spec::load_spec_text("sample.yaml",
-                           fmt::format("name: sample\ndata: {{path: none}}\ntrain: {{sequence_len: {}, "
-                                       "micro_batch_size: 1, max_steps: 1}}\n",
-                                       longest_sequence(folder)),
-                           overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
+  const auto load = [&](int64_t sequence_len) {
+    diagnostics = {};
+    return spec::load_spec_text("sample.yaml",
+                                fmt::format("name: sample\ndata: {{path: none}}\ntrain: {{sequence_len: {}, "
+                                            "micro_batch_size: 1, max_steps: 1}}\n",
+                                            sequence_len),
+                                overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
+  };
+  std::optional<spec::Spec> spec = load(1);
+  // The longest sequence the model sees, of which routed layers (model.mod) choose a share.
+  if (spec) spec = load(spec->model.max_position_embeddings);
   if (!spec) print_diagnostics(arguments, diagnostics, false);
   return spec;
 }

@@ -1,6 +1,7 @@
 #include "emit/layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 #include <map>
@@ -98,13 +99,14 @@ void LayoutText::rope() {
   if (layout_.rope->local_theta > 0)
     out_.line(fmt::format("layout.rope->local_theta = {};", number_text(layout_.rope->local_theta)));
   if (layout_.rope->has_still) out_.line("layout.rope->has_still = true;");
-  if (s.factor != 1) {
+  using Kind = runtime::RopeScaling::Kind;
+  if (s.factor != 1 || s.kind == Kind::longrope) {
     std::string kind;
-    using Kind = runtime::RopeScaling::Kind;
+    const char* name = s.kind == Kind::yarn ? "yarn" : s.kind == Kind::linear ? "linear" : "longrope";
     if (s.kind != Kind::llama3)
-      kind = fmt::format(", RopeScaling::Kind::{}, {}, {}, {}, {}", s.kind == Kind::yarn ? "yarn" : "linear",
-                         number_text(s.attention_factor), number_text(s.beta_fast), number_text(s.beta_slow),
-                         s.truncate);
+      kind = fmt::format(", RopeScaling::Kind::{}, {}, {}, {}, {}", name, number_text(s.attention_factor),
+                         number_text(s.beta_fast), number_text(s.beta_slow), s.truncate);
+    if (s.kind == Kind::longrope) kind += fmt::format(", {{{}}}", fmt::join(s.pair_factors, ", "));
     out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}{}}};", number_text(s.factor),
                           number_text(s.low_freq_factor), number_text(s.high_freq_factor),
                           s.original_max_position_embeddings, kind));

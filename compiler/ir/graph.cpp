@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <stdexcept>
 
@@ -108,6 +109,9 @@ namespace {
 struct AttributeText {
   std::string operator()(const std::shared_ptr<const functions::Function>& function) const {
     return function->name;
+  }
+  std::string operator()(const std::vector<double>& numbers) const {
+    return fmt::format("[{}]", fmt::join(numbers, ", "));
   }
   template <class T>
   std::string operator()(const T& value) const {

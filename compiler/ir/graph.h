@@ -157,8 +157,8 @@ struct Use {
 };
 
 // The last one: a user's function that the node computes.
-using Attribute =
-    std::variant<bool, int64_t, double, std::string, std::shared_ptr<const functions::Function>>;
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<double>,
+                               std::shared_ptr<const functions::Function>>;
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {

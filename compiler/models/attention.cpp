@@ -21,11 +21,17 @@ constexpr std::array kKinds = {
 };
 static_assert(spec::has_a_row_for_each_word(kKinds));
 
-ir::Attributes angles_of(const spec::Model& m) {
+ir::Attributes angles_of(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
   const spec::RopeScaling& s = m.rope_scaling;
-  ir::Attributes angles = {{"theta", m.rope_theta}};
+  ir::Attributes angles = {{"theta", spec::rope_base(spec)}};
   if (m.rope_local_theta > 0) angles["local_theta"] = m.rope_local_theta;
-  if (s.factor == 1) return angles;
+  if (!spec::scales_rope(m) || s.rope_type == spec::RopeType::dynamic) return angles;
+  if (s.rope_type == spec::RopeType::longrope) {
+    angles["pair_factors"] = spec::rope_pair_factors(spec);
+    angles["attention_factor"] = s.attention_factor;
+    return angles;
+  }
   angles["factor"] = s.factor;
   const auto context = static_cast<double>(s.original_max_position_embeddings);
   if (s.rope_type == spec::RopeType::linear) angles["is_linear"] = true;
@@ -80,7 +86,7 @@ Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string&
   const Interface& io = build.model.interface;
   const auto pairs = m.rope_interleave ? ops::RopePairs::neighbours : ops::RopePairs::halves;
   return ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin),
-                   {pairs, spec::rope_period(m), angles_of(m)}, name, build.positions());
+                   {pairs, spec::rope_period(m), angles_of(build.model.spec)}, name, build.positions());
 }
 
 Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {

@@ -22,6 +22,8 @@ GroupedQueryAttention::GroupedQueryAttention(Declarer& d, const spec::Model& m, 
   const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
   const ir::Dim packed{q + 2 * kv, q == kv ? "3HD" : "(H+2K)D"};
   const auto names = [&](const std::string& suffix) {
+    if (m.packed_weights == spec::PackedWeights::qkv_by_head)
+      return std::vector<Declarer::Names>{{d.named("attn.q." + suffix), 0, q + 2 * kv}};
     return std::vector<Declarer::Names>{{d.named("attn.q." + suffix), 0, q},
                                         {d.named("attn.k." + suffix), q, kv},
                                         {d.named("attn.v." + suffix), q + kv, kv}};
@@ -66,9 +68,12 @@ Use GroupedQueryAttention::mix(ops::RegionBuilder& b, const Build& build, Use x)
   b.enter("qkv", "model.num_attention_heads");
   const int64_t ranks = build.tensor_ranks();
   const Use qkv = projected_to_parts(b, build, x, qkv_weight_, qkv_bias_, "attn.qkv");
+  const int64_t heads = m.num_attention_heads / ranks;
   const auto split = norms_projections(m) ? ops::split_flat_qkv : ops::split_qkv;
   const std::vector<Use> parts =
-      split(b, qkv, m.num_attention_heads / ranks, m.num_key_value_heads / ranks, m.head_dim, "attn");
+      m.packed_weights == spec::PackedWeights::qkv_by_head
+          ? ops::split_qkv_by_head(b, qkv, heads, m.head_dim, "attn")
+          : split(b, qkv, heads, m.num_key_value_heads / ranks, m.head_dim, "attn");
   const std::string k_heads = m.num_key_value_heads == m.num_attention_heads ? "H" : "K";
   const Use q = positioned(b, build, parts[0], q_norm_weight_, "attn.q", "H");
   const Use k = positioned(b, build, parts[1], k_norm_weight_, "attn.k", k_heads);

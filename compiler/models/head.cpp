@@ -11,9 +11,14 @@ HeadParameters declare_head(Declarer& d, const spec::Model& m, int64_t vocab, Va
   if (m.head != spec::Head::language_model)
     return {d.matrix("head.weight", {outputs, C}, 1, deviation, {{"score.weight"}}, false),
             d.vector("head.bias", outputs, 1, {ir::Init::Kind::zeros}, {{"score.bias"}})};
-  if (m.tie_word_embeddings) return {token_embedding};
-  return {d.matrix("head.weight", {{vocab, "V"}, C}, 1, deviation,
-                   {{d.named("head.weight"), 0, m.vocab_size}}, false, Declarer::Division::vocabulary)};
+  HeadParameters p{token_embedding};
+  if (!m.tie_word_embeddings)
+    p.weight = d.matrix("head.weight", {{vocab, "V"}, C}, 1, deviation,
+                        {{d.named("head.weight"), 0, m.vocab_size}}, false, Declarer::Division::vocabulary);
+  if (m.head_bias)
+    p.bias = d.vector("head.bias", {vocab, "V"}, 1, {ir::Init::Kind::zeros},
+                      {{d.named("head.bias"), 0, m.vocab_size}}, {}, Declarer::Division::vocabulary);
+  return p;
 }
 
 Use head(ops::RegionBuilder& b, const Build& build, Use hidden, Use into) {

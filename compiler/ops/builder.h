@@ -140,6 +140,9 @@ std::vector<Use> split_flat_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t 
                                 const std::string& scope);
 // and a view of such a one: [B,T,HD] -> [B,T,H,D].
 Use heads_of(RegionBuilder&, Use flat, int64_t head_dim, const std::string& symbol, const std::string& name);
+// split_qkv of [B,T,H3D], where a head's query, key and value lie side by side.
+std::vector<Use> split_qkv_by_head(RegionBuilder&, Use qkv, int64_t heads, int64_t head_dim,
+                                   const std::string& scope);
 enum class RopePairs { halves, neighbours };  // elements i and i + R/2 turn together, or 2i and 2i + 1
 // `angles`: how the tables were made, for who makes them anew. `period`: of layers, one in so many takes its
 // angles from the tables' second half; 0: the tables have one.

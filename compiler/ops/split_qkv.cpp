@@ -11,7 +11,7 @@ namespace hydrac::ops {
 namespace {
 
 std::vector<Use> split(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
-                       const std::string& scope, bool is_flat) {
+                       const std::string& scope, bool is_flat, ir::Attributes attributes = {}) {
   const ir::Shape tokens = leading(b.shape(qkv));
   const std::string kv_symbol = kv_heads == heads ? "H" : "K";
   std::vector<Use> parts;
@@ -24,7 +24,7 @@ std::vector<Use> split(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_head
       shape.insert(shape.end(), {count, {head_dim, "D"}});
     parts.push_back(b.fresh(scope + name, shape));
   }
-  b.emit_node(ir::Op::split_qkv, {qkv}, parts);
+  b.emit_node(ir::Op::split_qkv, {qkv}, parts, std::move(attributes));
   return parts;
 }
 
@@ -38,6 +38,11 @@ std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_
 std::vector<Use> split_flat_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
                                 const std::string& scope) {
   return split(b, qkv, heads, kv_heads, head_dim, scope, true);
+}
+
+std::vector<Use> split_qkv_by_head(RegionBuilder& b, Use qkv, int64_t heads, int64_t head_dim,
+                                   const std::string& scope) {
+  return split(b, qkv, heads, heads, head_dim, scope, false, {{"by_head", true}});
 }
 
 Use heads_of(RegionBuilder& b, Use flat, int64_t head_dim, const std::string& symbol,
@@ -59,15 +64,17 @@ void split_qkv_gradient(Gradient& g, const ir::Node& node) {
     if (parts[i].value == ir::kNoValue)
       parts[i] = g.emit(ir::Op::zero, {}, g.name_of(node.outputs[i]), g.shape(node.outputs[i]));
   }
-  g.contribute_op(node.inputs[0], ir::Op::join_qkv, parts);
+  g.contribute_op(node.inputs[0], ir::Op::join_qkv, parts, node.attributes);
 }
 
-void split_qkv_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
-  const int64_t width = in[0].shape.back();
+void split_qkv_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  // By head, each head is a row.
+  const int64_t rows = row_count(in[0]) * (node.optional_flag("by_head") ? out[0].shape[2] : 1),
+                width = static_cast<int64_t>(in[0].data.size()) / rows;
   int64_t offset = 0;
   for (Tensor64& part : out) {
-    const int64_t columns = static_cast<int64_t>(part.data.size()) / row_count(in[0]);
-    for (int64_t r = 0; r < row_count(in[0]); ++r) {
+    const int64_t columns = static_cast<int64_t>(part.data.size()) / rows;
+    for (int64_t r = 0; r < rows; ++r) {
       std::copy_n(&in[0].data[r * width + offset], columns, &part.data[r * columns]);
     }
     offset += columns;

@@ -32,11 +32,22 @@ Range whole_range(const ir::Value& value, const ir::View& view) {
   return {view.offset, last};
 }
 
-// Of a token [B,T,...]: where in each row of `width` elements the view lies.
-Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width) {
+// Of a view [B,T,...]: where in each row of `width` elements its dimensions from `first` on lie.
+Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width, size_t first) {
   Range range{view.offset % width, view.offset % width + 1};
-  for (size_t d = 2; d < view.strides.size(); ++d) range.last += (value.shape[d].size - 1) * view.strides[d];
+  for (size_t d = first; d < view.strides.size(); ++d)
+    range.last += (value.shape[d].size - 1) * view.strides[d];
   return range;
+}
+
+// True if the rows, `first` dimensions of both, are the same, and what lies in them is apart.
+bool are_apart(const ir::Value& u, const ir::View& x, const ir::Value& v, const ir::View& y, size_t first) {
+  const bool same_rows = x.strides.size() > first && y.strides.size() > first &&
+                         std::equal(x.strides.begin(), x.strides.begin() + first, y.strides.begin());
+  if (!same_rows) return false;
+  const int64_t width = x.strides[first - 1];
+  const Range p = range_in_row(u, x, width, first), q = range_in_row(v, y, width, first);
+  return p.last <= width && q.last <= width && !p.meets(q);
 }
 
 }  // namespace
@@ -49,14 +60,9 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
   const ir::Value &u = graph.value(a), &v = graph.value(b);
   if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
-  // Both may be column ranges of the same rows, such as queries and keys in one tensor: they overlap only if
-  // the ranges do.
-  const bool same_rows = x.strides.size() > 2 && y.strides.size() > 2 && x.strides[0] == y.strides[0] &&
-                         x.strides[1] == y.strides[1];
-  if (!same_rows) return true;
-  const int64_t width = x.strides[1];
-  const Range p = range_in_row(u, x, width), q = range_in_row(v, y, width);
-  return p.last > width || q.last > width || p.meets(q);
+  // Both may be column ranges of the same tokens, such as queries and keys in one tensor, or of the same heads.
+  constexpr size_t kTokens = 2, kHeads = 3;
+  return !are_apart(u, x, v, y, kTokens) && !are_apart(u, x, v, y, kHeads);
 }
 
 bool touches(const ir::Graph& graph, const std::vector<ir::Use>& uses, ir::Use use) {

@@ -58,6 +58,24 @@ void check_heads(Draft& draft) {
                              diag::one_of(divisors_near(m.num_attention_heads, m.num_key_value_heads))));
 }
 
+void check_packed_heads(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.usable({"model.packed_weights"}) || m.packed_weights != PackedWeights::qkv_by_head) return;
+  const auto refuse = [&](std::string_view key, std::string_view why, const char* help) {
+    draft.report(Kind::packed_by_head, {"model.packed_weights", key},
+                 fmt::format("packed_weights: qkv_by_head {}", why), help);
+  };
+  if (draft.usable({"model.attention_kind"}) && m.attention_kind != AttentionKind::gqa)
+    refuse("model.attention_kind", "is for attention_kind: gqa", "remove packed_weights");
+  if (draft.usable({"model.num_key_value_heads", "model.num_attention_heads"}) &&
+      m.num_key_value_heads != m.num_attention_heads)
+    refuse("model.num_key_value_heads", "needs keys and values of each head",
+           "write as many num_key_value_heads as num_attention_heads");
+  if (draft.usable({"model.qk_norm", "model.qk_norm_scope"}) && m.qk_norm &&
+      m.qk_norm_scope == QkNormScope::projection)
+    refuse("model.qk_norm_scope", "leaves queries apart, which one norm covers", "write qk_norm_scope: head");
+}
+
 void check_compressed_attention(Draft& draft) {
   const auto& m = draft.spec.model;
   if (!draft.usable({"model.attention_kind"}) || m.attention_kind != AttentionKind::ccgqa) return;
@@ -90,6 +108,23 @@ void check_compressed_attention(Draft& draft) {
                  fmt::format("head_dim {} would fit", next_head_dim(m.head_dim)));
 }
 
+void check_pair_factors(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.usable({"model.rope_scaling.rope_type", "model.head_dim", "model.partial_rotary_factor"}) ||
+      m.rope_scaling.rope_type != RopeType::longrope)
+    return;
+  const auto pairs = static_cast<size_t>(rope_width(m) / 2);
+  const std::pair<std::string_view, const Numbers&> lists[] = {
+      {"model.rope_scaling.short_factor", m.rope_scaling.short_factor},
+      {"model.rope_scaling.long_factor", m.rope_scaling.long_factor}};
+  for (const auto& [key, list] : lists)
+    if (draft.usable({key}) && list.size() != pairs)
+      draft.report(Kind::rope_factors, {key, "model.rope_scaling.rope_type"},
+                   fmt::format("{} has {} numbers, and rope turns {} pairs of a head's elements",
+                               key.substr(key.rfind('.') + 1), list.size(), pairs),
+                   "write one for each pair");
+}
+
 void check_rope(Draft& draft) {
   const auto& m = draft.spec.model;
   if (m.position != Position::rope) return;
@@ -99,6 +134,7 @@ void check_rope(Draft& draft) {
                  fmt::format("rope would turn {} of a head's {} elements, which are no pairs", rope_width(m),
                              m.head_dim),
                  "0.5 turns half of them, 1 all");
+  check_pair_factors(draft);
   if (!draft.usable({"model.rope_local_theta", "model.no_rope_pattern", "model.sliding_window",
                      "model.sliding_window_pattern"}) ||
       m.rope_local_theta == 0)
@@ -285,6 +321,7 @@ void check_vocabulary(Draft& draft) {
 
 void check_model(Draft& draft) {
   check_heads(draft);
+  check_packed_heads(draft);
   check_compressed_attention(draft);
   check_positions(draft);
   check_block(draft);

@@ -312,6 +312,20 @@ bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics&
   return good;
 }
 
+bool convert(const Node& node, const KeyRow& key, Numbers& out, diag::Diagnostics& diagnostics) {
+  constexpr std::string_view wanted = "a list of numbers";
+  if (node.kind != Node::Kind::list) {
+    wrong_type(node, key, wanted, diagnostics);
+    return false;
+  }
+  Numbers numbers(node.items.size());
+  bool good = true;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    good &= number(node.items[i], key, wanted, numbers[i], diagnostics);
+  if (good) out = std::move(numbers);
+  return good;
+}
+
 int convert_word(const Node& node, const KeyRow& key, std::span<const EnumValue> values,
                  diag::Diagnostics& diagnostics) {
   const std::vector<std::string> words = spellings(values);

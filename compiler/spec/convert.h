@@ -24,6 +24,7 @@ bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnos
 bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Sources& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, Numbers& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics);
 
 // Sets all but the text of a file that must be read and what is lifted from it (spec/functions.h).

@@ -73,6 +73,7 @@ Node read_model(HfKeys& keys) {
     for (const FamilyRow& row : family->rows)
       if (row.read != nullptr) row.read(keys, row);
     keys.report_unknown();
+    keys.warn_beyond_trained_length();
     return keys.take_model();
   }
   if (type == nullptr)
@@ -80,6 +81,21 @@ Node read_model(HfKeys& keys) {
   else
     report_unknown_family(keys, type->value.text);
   return keys.take_model();
+}
+
+// The text part of a model that reads images or sound too, where it is of a family: a config.json by itself.
+std::optional<Node> text_part(const Node& config, diag::Diagnostics& diagnostics) {
+  const Entry *type = config.find("model_type"), *part = config.find("text_config");
+  if (type == nullptr || part == nullptr || find_family(type->value.text) != nullptr) return std::nullopt;
+  const Entry* type_of_part = part->value.find("model_type");
+  if (type_of_part == nullptr || find_family(type_of_part->value.text) == nullptr) return std::nullopt;
+  diagnostics.report(diag::Kind::config_key_ignored, type->where,
+                     fmt::format("{} reads more than text, and only its text part is used: text_config, a {}",
+                                 diag::printable(type->value.text), type_of_part->value.text));
+  Node text = part->value;
+  const Entry* tied = config.find("tie_word_embeddings");
+  if (tied != nullptr && text.find("tie_word_embeddings") == nullptr) text.entries.push_back(*tied);
+  return text;
 }
 
 // No Hugging Face architecture says this model; the spec's own keys do.
@@ -97,7 +113,8 @@ std::optional<Node> read_hf_config(const std::string& path, const diag::Location
   const std::optional<Node> config = read_map(path, wanted_by, diagnostics);
   if (!config) return std::nullopt;
   const size_t errors = diagnostics.errors();
-  HfKeys keys(*config, written, diagnostics);
+  const std::optional<Node> text = text_part(*config, diagnostics);
+  HfKeys keys(text ? *text : *config, written, diagnostics);
   Node model = read_model(keys);
   if (diagnostics.errors() != errors) return std::nullopt;
   return model;

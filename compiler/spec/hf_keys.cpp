@@ -168,17 +168,18 @@ void HfKeys::must_be(std::string_view theirs, std::string_view wanted, std::stri
     unsupported(entry->value.where, std::string(otherwise));
 }
 
-void HfKeys::same_dropouts() {
-  const Entry* residual = take("resid_pdrop");
-  const Entry* embedding = take("embd_pdrop");
-  constexpr double kHuggingFaceDefault = 0.1;
-  const double a = residual != nullptr ? number_of(residual->value).value_or(-1) : kHuggingFaceDefault;
-  const double b = embedding != nullptr ? number_of(embedding->value).value_or(-1) : kHuggingFaceDefault;
-  if (a != b && !is_written("dropout"))
-    unsupported(residual != nullptr ? residual->where : embedding->where,
-                "resid_pdrop and embd_pdrop differ; hydrac has one dropout for both",
+void HfKeys::same_dropouts(std::string_view residual, std::string_view if_absent) {
+  const std::string_view embedding = residual == "resid_pdrop" ? "embd_pdrop" : "embedding_dropout";
+  const Entry *of_branches = take(residual), *of_embedding = take(embedding);
+  const Node absent{.kind = Node::Kind::scalar, .text = std::string(if_absent)};
+  const auto share = [&](const Entry* entry) {
+    return number_of(entry != nullptr ? entry->value : absent).value_or(-1);
+  };
+  if (share(of_branches) != share(of_embedding) && !is_written("dropout"))
+    unsupported(of_branches != nullptr ? of_branches->where : of_embedding->where,
+                fmt::format("{} and {} differ; hydrac has one dropout for both", residual, embedding),
                 "write model.dropout in the spec");
-  map("resid_pdrop", "dropout", "0.1");
+  map(residual, "dropout", if_absent);
 }
 
 bool HfKeys::is_irrelevant(std::string_view theirs) {

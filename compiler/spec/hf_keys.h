@@ -60,11 +60,11 @@ class HfKeys {
   // empty rope_theta, stands for an absent one.
   void settle_local_theta(std::string_view if_absent);
   // Rope may turn a part of a head: partial_rotary_factor, here or in rope_parameters.
-  void part_of_head(std::string_view if_absent);
+  void part_of_head(std::string_view theirs, std::string_view if_absent);
   // True if partial_rotary_factor asks for less than a whole head, which is reported.
   bool refuses_part_of_head(const Entry* partial);
-  // GPT-2's dropouts of the residual stream and of the embedding, which are one key of ours.
-  void same_dropouts();
+  // Dropouts of the residual stream and of the embedding, which are one key of ours: GPT-2's, StarCoder2's.
+  void same_dropouts(std::string_view residual, std::string_view if_absent);
 
   // True if a key says nothing about the architecture: token ids, generation, the library's own bookkeeping.
   static bool is_irrelevant(std::string_view theirs);
@@ -72,6 +72,8 @@ class HfKeys {
   void unsupported(const diag::Location& where, std::string message, std::string suggestion = "");
   // Warns of every key that nothing took, but for irrelevant ones.
   void report_unknown();
+  // Where the spec writes more positions than the model was trained with, and no rope_scaling.
+  void warn_beyond_trained_length();
   // The number that one of our keys has so far.
   std::optional<double> number(std::string_view ours) const;
   // The value of one of our keys so far, or null.

@@ -22,8 +22,12 @@ namespace {
 const RopeKind kRopeKinds[] = {
     {"llama3", {"factor", "low_freq_factor", "high_freq_factor"}, {}, true},
     {"linear", {"factor"}, {}, false},
+    {"dynamic", {"factor"}, {}, true},
+    {"longrope", {"short_factor", "long_factor"}, {"factor", "attention_factor"}, true},
     {"yarn", {"factor"}, {"attention_factor", "beta_fast", "beta_slow", "truncate"}, true},
 };
+constexpr const char* kKnownKinds = "dynamic, linear, llama3, longrope and yarn";
+constexpr const char* kNoScaling = "and model.rope_scaling: {factor: 1} turns it off";
 
 }  // namespace
 
@@ -118,9 +122,9 @@ void HfKeys::layers_without_rope(std::string_view list, std::string_view interva
               "it has rope in all layers, and in all but every n-th one");
 }
 
-void HfKeys::part_of_head(std::string_view if_absent) {
+void HfKeys::part_of_head(std::string_view theirs, std::string_view if_absent) {
   may_be_partial_ = true;
-  map("partial_rotary_factor", "partial_rotary_factor", if_absent);
+  map(theirs, "partial_rotary_factor", if_absent);
 }
 
 bool HfKeys::refuses_part_of_head(const Entry* partial) {
@@ -142,18 +146,33 @@ void HfKeys::rope(const Node& parameters) {
   if (is_written("rope_scaling")) return;
   if (type == nullptr && parameters.find("factor") != nullptr)
     return unsupported(parameters.where, "this rope_scaling has a factor and no rope_type",
-                       "llama3, linear and yarn are known, and model.rope_scaling: {factor: 1} turns it off");
+                       fmt::format("{} are known, {}", kKnownKinds, kNoScaling));
   if (type == nullptr || type->value.text == "default") return;
   for (const RopeKind& kind : kRopeKinds)
-    if (type->value.text == kind.name) return rope_scaling(parameters, *type, kind);
+    if (type->value.text == kind.name || (type->value.text == "su" && kind.name == "longrope"))
+      return rope_scaling(parameters, *type, kind);
   unsupported(type->value.where,
               fmt::format("rope scaling of type {} is not supported", diag::printable(type->value.text)),
-              "llama3, linear and yarn are, and model.rope_scaling: {factor: 1} turns it off");
+              fmt::format("{} are, {}", kKnownKinds, kNoScaling));
 }
+
+namespace {
+
+// A number; where one of the two is none, its text is an error of the key.
+Node ratio_of(const Node& a, const Node& b, const diag::Location& where) {
+  const std::optional<double> over = number_of(a), under = number_of(b);
+  return {.kind = Node::Kind::scalar,
+          .where = where,
+          .text = over && under && *under > 0 ? yaml_number(std::max(1.0, *over / *under)) : a.text};
+}
+
+}  // namespace
 
 void HfKeys::rope_scaling(const Node& parameters, const Entry& type, const RopeKind& kind) {
   Node scaling{.kind = Node::Kind::map, .where = parameters.where};
-  scaling.entries.push_back({"rope_type", type.where, type.value});
+  Node name = type.value;
+  name.text = kind.name;
+  scaling.entries.push_back({"rope_type", type.where, std::move(name)});
   const auto add = [&](std::string_view key, const Entry* entry, bool is_needed) {
     if (entry != nullptr && entry->value.kind != Node::Kind::null)
       scaling.entries.push_back({std::string(key), entry->where, entry->value});
@@ -162,15 +181,37 @@ void HfKeys::rope_scaling(const Node& parameters, const Entry& type, const RopeK
   };
   for (const std::string_view key : kind.needed) add(key, parameters.find(key), true);
   for (const std::string_view key : kind.optional) add(key, parameters.find(key), false);
-  if (kind.has_length) {
-    const Entry* length = parameters.find("original_max_position_embeddings");
-    add("original_max_position_embeddings",
-        length != nullptr ? length : config_.find("max_position_embeddings"), true);
-  }
+  // Phi-3 has the length beside rope_scaling; transformers takes max_position_embeddings for dynamic.
+  const Entry *longest = config_.find("max_position_embeddings"),
+              *length = take("original_max_position_embeddings");
+  if (length == nullptr) length = parameters.find("original_max_position_embeddings");
+  if (length == nullptr || kind.name == "dynamic") length = longest;
+  if (kind.has_length) add("original_max_position_embeddings", length, true);
+  if (kind.name == "longrope" && parameters.find("factor") == nullptr && longest != nullptr &&
+      length != nullptr)
+    scaling.entries.push_back(
+        {"factor", length->where, ratio_of(longest->value, length->value, length->where)});
   for (const char* key : {"mscale", "mscale_all_dim"})
     if (const Entry* entry = parameters.find(key))
       unsupported(entry->where, fmt::format("{} of rope_scaling is not supported", key));
   set("rope_scaling", parameters.where, std::move(scaling));
+}
+
+void HfKeys::warn_beyond_trained_length() {
+  const Entry *asked = written_.find("max_position_embeddings"), *trained = model_.find("max_position_embeddings");
+  const Node* position = so_far("position");
+  if (asked == nullptr || trained == nullptr || position == nullptr || position->text != "rope" ||
+      so_far("rope_scaling") != nullptr)
+    return;
+  const double length = number_of(asked->value).value_or(0), known = number_of(trained->value).value_or(0);
+  if (known <= 0 || length <= known) return;
+  diagnostics_.report(
+      diag::Kind::beyond_trained_length, asked->where,
+      fmt::format("the model was trained with max_position_embeddings {}, and knows no positions beyond it",
+                  trained->value.text),
+      fmt::format("model.rope_scaling extends them: {{rope_type: yarn, factor: {}, "
+                  "original_max_position_embeddings: {}}}",
+                  yaml_number(length / known), trained->value.text));
 }
 
 void HfKeys::rope_by_layer(const Node& parameters) {

@@ -15,6 +15,7 @@ namespace {
 constexpr auto kKeys = std::to_array<std::string_view>({
     "model.input",
     "model.head",
+    "model.head_bias",
     "model.attention_kind",
     "model.mor.recursions",
     "model.mod.capacity",

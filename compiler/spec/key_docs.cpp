@@ -30,6 +30,7 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, CoreList>)
     return "none, cores such as 3 or 0-3, each " + range_text(row.rule) + ", or a list of them";
   if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
+  if constexpr (std::is_same_v<T, Numbers>) return "list of numbers, each " + range_text(row.rule);
   if constexpr (std::is_same_v<T, Recompute>) return "none, block, auto, or list of norm, act, attn, mlp";
   if constexpr (std::is_enum_v<T>) return fmt::format("{}", fmt::join(spellings(enum_values(T{})), ", "));
   if constexpr (is_word_or_function<T>)
@@ -54,6 +55,9 @@ std::string shown(const StringList& value) {
 }
 std::string shown(const Betas& value) {
   return fmt::format("[{}, {}]", yaml_number(value[0]), yaml_number(value[1]));
+}
+std::string shown(const Numbers& value) {
+  return value.empty() ? "none" : fmt::format("{}", fmt::join(value, ", "));
 }
 std::string shown(const BatchSize&) {
   return "auto";

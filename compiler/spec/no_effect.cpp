@@ -25,9 +25,7 @@ struct Vain {
 std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
   const auto& m = spec.model;
   const bool series = m.input == Input::series;
-  const auto scales = [&](RopeType type) {
-    return m.position == Position::rope && m.rope_scaling.factor != 1 && m.rope_scaling.rope_type == type;
-  };
+  const auto scales = [&](RopeType type) { return scales_rope(m, type); };
   return {
       {m.position != Position::rope,
        fmt::format("position is {}", to_string(m.position)),
@@ -62,7 +60,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
       {spec.objective.name != ObjectiveName::grpo,
        "objective.name is not grpo",
        {"objective.reward.command", "objective.reward.timeout"}},
-      {m.rope_scaling.factor == 1,
+      {m.rope_scaling.factor == 1 && !scales(RopeType::longrope),
        "rope_scaling.factor is 1",
        {"model.rope_scaling.original_max_position_embeddings"}},
       {!scales(RopeType::llama3),
@@ -70,8 +68,13 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}},
       {!scales(RopeType::yarn),
        "there is no rope_scaling of type yarn",
-       {"model.rope_scaling.attention_factor", "model.rope_scaling.beta_fast", "model.rope_scaling.beta_slow",
-        "model.rope_scaling.truncate"}},
+       {"model.rope_scaling.beta_fast", "model.rope_scaling.beta_slow", "model.rope_scaling.truncate"}},
+      {!scales(RopeType::yarn) && !scales(RopeType::longrope),
+       "there is no rope_scaling of type yarn or longrope",
+       {"model.rope_scaling.attention_factor"}},
+      {!scales(RopeType::longrope),
+       "there is no rope_scaling of type longrope",
+       {"model.rope_scaling.short_factor", "model.rope_scaling.long_factor"}},
       {scales(RopeType::linear),
        "rope_type is linear",
        {"model.rope_scaling.original_max_position_embeddings"}},
@@ -86,6 +89,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
       {!series,
        "the input is tokens",
        {"model.num_features", "model.num_labels", "data.features", "data.target"}},
+      {m.head != Head::language_model, fmt::format("the head is {}", to_string(m.head)), {"model.head_bias"}},
       {m.head == Head::regression, "the head is regression", {"train.label_smoothing", "optimizations.loss"}},
   };
 }

@@ -99,6 +99,12 @@ std::string yaml(const Betas& betas) {
   return fmt::format("[{}, {}]", yaml_number(betas[0]), yaml_number(betas[1]));
 }
 
+std::string yaml(const Numbers& numbers) {
+  std::vector<std::string> items;
+  for (const double number : numbers) items.push_back(yaml_number(number));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
 // Weight and epochs, unless they are the usual ones.
 std::string shares_text(const Source& source) {
   std::string text;

@@ -79,8 +79,9 @@ void Resolver::model() {
   attention_widths();
   auto& scaling = m.rope_scaling;
   derive("model.rope_scaling.attention_factor", scaling.attention_factor,
-         {"model.rope_scaling.rope_type", "model.rope_scaling.factor"},
-         [&] { return scaling.rope_type == RopeType::yarn ? 0.1 * std::log(scaling.factor) + 1 : 1.0; });
+         {"model.rope_scaling.rope_type", "model.rope_scaling.factor",
+          "model.rope_scaling.original_max_position_embeddings"},
+         [&] { return usual_attention_factor(scaling); });
   derive("model.attention_scale", m.attention_scale, {"model.head_dim"},
          [&] { return 1 / std::sqrt(static_cast<double>(m.head_dim)); });
   derive("model.intermediate_size", m.intermediate_size, {"model.hidden_size", "model.hidden_act"}, [&] {

@@ -130,6 +130,7 @@ Json type_of(const KeyRow& row) {
     type["maxItems"] = 2;
     return type;
   }
+  if constexpr (std::is_same_v<T, Numbers>) return list_type(number_type("number", row.rule), 0);
   if constexpr (std::is_same_v<T, CoreList>) return cores_type(row.rule);
   if constexpr (std::is_same_v<T, Sources>) return sources_type(row.name == "mix");
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();

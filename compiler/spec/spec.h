@@ -156,6 +156,24 @@ inline int64_t rope_width(const Model& m) {
   return static_cast<int64_t>(static_cast<double>(m.head_dim) * m.partial_rotary_factor);
 }
 
+// True if rope's frequencies are scaled so.
+inline bool scales_rope(const Model& m, RopeType type) {
+  return m.position == Position::rope && m.rope_scaling.rope_type == type &&
+         (m.rope_scaling.factor != 1 || type == RopeType::longrope);
+}
+inline bool scales_rope(const Model& m) {
+  return scales_rope(m, m.rope_scaling.rope_type);
+}
+
+// Rope's base at train.sequence_len: rope_type dynamic raises it.
+double rope_base(const SpecKeys& spec);
+
+// Longrope's divisors of the frequencies at train.sequence_len; empty without it.
+const Numbers& rope_pair_factors(const SpecKeys& spec);
+
+// rope_scaling.attention_factor where it is not written.
+double usual_attention_factor(const RopeScaling& scaling);
+
 // Every so many layers, one has other angles than the rest; 0: all have the same.
 inline int64_t rope_period(const Model& m) {
   return m.rope_local_theta > 0 ? m.sliding_window_pattern : m.no_rope_pattern;

@@ -17,6 +17,8 @@ using StringList = std::vector<std::string>;
 
 using Betas = std::array<double, 2>;
 
+using Numbers = std::vector<double>;
+
 // A number of sequences. 0 stands for the word auto until the plan has chosen one (driver/fit.h).
 struct BatchSize {
   int64_t value = 0;

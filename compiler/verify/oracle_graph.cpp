@@ -40,6 +40,12 @@ struct AttributeJson {
   Json operator()(const std::shared_ptr<const functions::Function>& function) const {
     return function_json(*function);
   }
+  // The oracle's attributes are numbers: {"0": .., "1": ..}.
+  Json operator()(const std::vector<double>& numbers) const {
+    Json json = Json::object();
+    for (size_t i = 0; i < numbers.size(); ++i) json[std::to_string(i)] = numbers[i];
+    return json;
+  }
   template <class T>
   Json operator()(const T& value) const {
     return value;
@@ -95,8 +101,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
       const bool is_flat = shape.size() == 3;  // heads that are normed together
       Json split = {{"offset", offset}, {"head_dim", shape.back().size}};
       if (!is_flat) split["heads"] = shape[2].size;
+      const bool by_head = node.optional_flag("by_head");
+      if (by_head) split["by_head"] = true;
       nodes.push_back(node_json("split_heads", std::move(split), inputs, part));
-      offset += ir::element_count({shape.begin() + 2, shape.end()});
+      offset += by_head ? shape[3].size : ir::element_count({shape.begin() + 2, shape.end()});
     }
     return;
   }
@@ -124,10 +132,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   if (op == "take_tokens" || op == "spread_tokens") inputs.resize(2);
   if (op == "rope") {
     attributes.erase("inverse");
-    if (attributes.contains("factor")) {
+    if (attributes.contains("factor") || attributes.contains("pair_factors")) {
       Json scaling;
       for (const char* key :
-           {"factor", "is_linear", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow",
+           {"factor", "pair_factors", "is_linear", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow",
             "truncate", "attention_factor", "original_max_position_embeddings"}) {
         if (!attributes.contains(key)) continue;
         scaling[key] = attributes[key];

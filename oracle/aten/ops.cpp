@@ -76,6 +76,8 @@ at::Tensor split_heads(const OpCall& call) {
   const auto heads = static_cast<std::int64_t>(call.attr("heads", 0));  // left out: one, without a dimension
   const auto head_dim = static_cast<std::int64_t>(call.attr("head_dim"));
   const auto offset = static_cast<std::int64_t>(call.attr("offset"));
+  if (call.attr("by_head", 0) != 0)
+    return call.input(0).unflatten(-1, {heads, -1}).narrow(-1, offset, head_dim);
   const at::Tensor part = call.input(0).narrow(-1, offset, std::max<std::int64_t>(heads, 1) * head_dim);
   return heads == 0 ? part : part.unflatten(-1, {heads, head_dim});
 }
@@ -173,11 +175,11 @@ const std::vector<OpDefinition>& op_table() {
        Casting::narrow},
       {"layernorm", 3, {"eps"}, {"offset"}, layernorm, Casting::float32},
       {"rmsnorm", 2, {"eps"}, {"offset"}, rmsnorm},
-      {"split_heads", 1, {"offset", "head_dim"}, {"heads"}, split_heads},
+      {"split_heads", 1, {"offset", "head_dim"}, {"heads", "by_head"}, split_heads},
       {"rope",
        3,
        {"theta"},
-       {"interleaved", "period", "local_theta", "scaling.factor", "scaling.is_linear",
+       {"interleaved", "period", "local_theta", "scaling.factor", "scaling.pair_factors.", "scaling.is_linear",
         "scaling.low_freq_factor", "scaling.high_freq_factor", "scaling.beta_fast", "scaling.beta_slow",
         "scaling.truncate", "scaling.attention_factor", "scaling.original_max_position_embeddings"},
        rope,
@@ -240,8 +242,11 @@ const std::vector<OpDefinition>& op_table() {
   return table;
 }
 
+// A name that ends in a dot is the beginning of many.
 bool contains(const std::vector<const char*>& names, const std::string& name) {
-  return std::any_of(names.begin(), names.end(), [&](const char* known) { return name == known; });
+  return std::any_of(names.begin(), names.end(), [&](std::string_view known) {
+    return name == known || (known.ends_with('.') && name.starts_with(known));
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <ATen/ops/chunk.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,7 +49,15 @@ double scaled_share(const OpCall& call, double pair, double width, double freque
 }
 
 bool is_scaled(const OpCall& call) {
-  return call.attr("scaling.factor", 1) != 1;
+  return call.attr("scaling.factor", 1) != 1 || call.attr("scaling.pair_factors.0", 0) != 0;
+}
+
+double scaled_frequency(const OpCall& call, std::int64_t pair, std::int64_t width, double frequency) {
+  const double own = call.attr(fmt::format("scaling.pair_factors.{}", pair), 0);
+  if (own != 0) return frequency / own;  // LongRoPE
+  const double share =
+      scaled_share(call, static_cast<double>(pair), static_cast<double>(width), frequency);
+  return share * frequency / call.attr("scaling.factor") + (1 - share) * frequency;
 }
 
 // cos and sin of the layer's angles, [T, 1, R/2] each.
@@ -56,17 +65,13 @@ std::vector<at::Tensor> make_tables(const OpCall& call, bool is_local, std::int6
                                     std::int64_t width, const at::TensorOptions& options) {
   const std::int64_t half = width / 2;
   const bool scales = is_scaled(call) && !is_local;
-  const double theta = call.attr(is_local ? "local_theta" : "theta"), factor = call.attr("scaling.factor", 1);
+  const double theta = call.attr(is_local ? "local_theta" : "theta");
   at::Tensor angles = at::empty({length, 1, half}, at::kDouble);
   double* angle = angles.data_ptr<double>();
   for (std::int64_t t = 0; t < length; ++t)
     for (std::int64_t i = 0; i < half; ++i) {
       double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-      if (scales) {
-        const double share =
-            scaled_share(call, static_cast<double>(i), static_cast<double>(width), frequency);
-        frequency = share * frequency / factor + (1 - share) * frequency;
-      }
+      if (scales) frequency = scaled_frequency(call, i, width, frequency);
       *angle++ = static_cast<double>(t) * frequency;
     }
   const double length_factor = scales ? call.attr("scaling.attention_factor", 1) : 1;

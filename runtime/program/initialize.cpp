@@ -81,6 +81,7 @@ double yarn_frequency(const RopeTables& rope, int64_t pair, double frequency) {
 double scaled_frequency(const RopeTables& rope, int64_t pair, double frequency) {
   using Kind = RopeScaling::Kind;
   const RopeScaling& s = rope.scaling;
+  if (s.kind == Kind::longrope) return frequency / s.pair_factors[static_cast<size_t>(pair)];
   if (s.factor == 1) return frequency;
   if (s.kind == Kind::linear) return frequency / s.factor;
   return s.kind == Kind::yarn ? yarn_frequency(rope, pair, frequency) : llama3_frequency(s, frequency);
@@ -89,8 +90,7 @@ double scaled_frequency(const RopeTables& rope, int64_t pair, double frequency) 
 // tokens * head_dim / 2 elements of each table from `first` on.
 void fill_angles(const RopeTables& rope, int64_t first, std::span<float> cos, std::span<float> sin) {
   const int64_t half = rope.head_dim / 2;
-  const bool is_yarn = rope.scaling.kind == RopeScaling::Kind::yarn && rope.scaling.factor != 1;
-  const double factor = is_yarn ? rope.scaling.attention_factor : 1;
+  const double factor = rope.scaling.attention_factor;
   for (int64_t i = 0; i < half; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope.head_dim);
     const double frequency = scaled_frequency(rope, i, std::pow(rope.theta, exponent));

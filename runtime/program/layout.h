@@ -39,13 +39,14 @@ struct GradientPlace {
 
 // factor 1: none.
 struct RopeScaling {
-  enum class Kind { llama3, linear, yarn };
+  enum class Kind { llama3, linear, yarn, longrope };
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_max_position_embeddings = 8192;
   Kind kind = Kind::llama3;
-  double attention_factor = 1;  // of all cosines and sines with yarn
+  double attention_factor = 1;  // of all cosines and sines
   double beta_fast = 32, beta_slow = 1;
   bool truncate = true;
+  std::vector<double> pair_factors = {};  // longrope's, one a pair
 };
 
 struct RopeTables {

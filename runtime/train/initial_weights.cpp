@@ -29,11 +29,20 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr auto kEmbeddings =
     std::to_array<std::string_view>({"model.embed_tokens.weight", "transformer.wte.weight"});
 constexpr auto kPrefixes = std::to_array<std::string_view>({"model.", "transformer."});
+// Of the text part of models that read images too.
+constexpr auto kTextParts = std::to_array<std::string_view>({"language_model.", "text_model."});
 constexpr std::string_view kEncoderPrefix = "bert.";
+
+bool is_of_text_part(std::string_view name) {
+  return std::ranges::any_of(kTextParts, [&](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  });
+}
 
 // Buffers of transformers' modules that older versions saved: attention's mask, what it fills in, rope.
 bool is_constant(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||
          name.ends_with(".rotary_emb.inv_freq");
 }
 
@@ -129,6 +138,14 @@ WeightFiles::Found WeightFiles::find(std::string_view name) const {
     if (const auto found = tensors_.find(name.substr(prefix.size())); found != tensors_.end())
       return found->second;
   }
+  constexpr std::string_view kModel = "model.";
+  for (const std::string_view part : kTextParts) {
+    if (const auto found = tensors_.find(std::string(part).append(name)); found != tensors_.end())
+      return found->second;
+    if (!name.starts_with(kModel)) continue;
+    const std::string inside = std::string(kModel).append(part).append(name.substr(kModel.size()));
+    if (const auto found = tensors_.find(inside); found != tensors_.end()) return found->second;
+  }
   return {};
 }
 
@@ -144,6 +161,8 @@ void WeightFiles::check(const std::vector<NamedTensor>& parameters) const {
     used.insert(found.tensor);
     if (std::string why = misfit(*found.tensor, parameter); !why.empty()) misfits.push_back(std::move(why));
   }
+  const bool has_other_parts = std::ranges::any_of(
+      used, [](const TensorEntry* tensor) { return is_of_text_part(tensor->name); });
   std::string hint;
   if (std::ranges::find(missing, in_quotes(kHead)) != missing.end())
     hint = "\nwith model.tie_word_embeddings: true, the head is the token embedding";
@@ -159,6 +178,7 @@ void WeightFiles::check(const std::vector<NamedTensor>& parameters) const {
         hint = "\nthe head is not the token embedding in this file: model.tie_word_embeddings is false there";
       }
     }
+    if (has_other_parts && name != kHead && !is_of_text_part(name)) continue;
     surplus.push_back(in_quotes(name));
   }
   std::string problems;

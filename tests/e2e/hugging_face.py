@@ -55,6 +55,13 @@ HELIUM = {**LLAMA, "rope_interleave": True}
 COHERE = {**HELIUM, "norm": "layernorm", "norm_bias": False, "block": "parallel_one_norm", "logit_scale": 0.5, "attention_bias": False,
           "attention_output_bias": False, "mlp_bias": False}
 NEMOTRON = {**LLAMA, "norm": "layernorm", "norm_offset": 1, "hidden_act": "relu2", "partial_rotary_factor": 0.5}
+GPT_NEOX = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu", "block": "parallel", "partial_rotary_factor": 0.25,
+            "packed_weights": "qkv_by_head"}
+PHI = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu_tanh", "block": "parallel_one_norm", "partial_rotary_factor": 0.5,
+       "num_key_value_heads": 2, "head_bias": True}
+GPTJ = {**PHI, "num_key_value_heads": 4, "rope_interleave": True, "attention_bias": False}
+STARCODER2 = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu_tanh", "num_key_value_heads": 2}
+ERNIE = {**HELIUM, "head_dim": 24}
 GLM = {**HELIUM, "packed_weights": "gate_up", "partial_rotary_factor": 0.5}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
@@ -62,6 +69,8 @@ ODD_HEADS = {**WIDE_HEADS, "num_attention_heads": 3, "num_key_value_heads": 3}  
 WINDOWS = {"sliding_window": 5, "sliding_window_pattern": 2}
 ROPE_SCALING = {"rope_scaling": {"factor": 8, "original_max_position_embeddings": 16}}
 YARN = {"rope_type": "yarn", "factor": 8, "original_max_position_embeddings": 16}
+LONGROPE = {"rope_type": "longrope", "factor": 4, "original_max_position_embeddings": 64, "short_factor": [1 + i / 8 for i in range(8)],
+            "long_factor": [2 + i / 8 for i in range(8)]}
 ALL_BIASES = {"attention_bias": True, "mlp_bias": True}
 
 # name: (model_type, model keys, tokenizer); prepared: a tokenizer of `hydrac data prepare`, which splits as GPT-2's;
@@ -149,6 +158,20 @@ CASES = {
     "cohere-untied": ("cohere", {**COHERE, **UNTIED, "attention_bias": True, "attention_output_bias": True}, "byte"),
     "cohere2-tied": ("cohere2", {**COHERE, **WINDOWS, "no_rope_pattern": 2}, "prepared"),
     "cohere2-untied": ("cohere2", {**COHERE, **UNTIED, "no_rope_pattern": 1}, "byte"),
+    "gpt-neox-untied": ("gpt_neox", {**GPT_NEOX, **UNTIED}, "prepared"),
+    "gpt-neox-sequential": ("gpt_neox", {**GPT_NEOX, "block": "sequential", "attention_bias": False, "attention_output_bias": True,
+                                         "partial_rotary_factor": 1, "rope_scaling": YARN}, "byte"),
+    "phi-untied": ("phi", {**PHI, **UNTIED}, "prepared"),
+    "phi-tied": ("phi", {**PHI, "num_key_value_heads": 4, "hidden_act": "gelu"}, "byte"),
+    "gptj-untied": ("gptj", {**GPTJ, **UNTIED}, "prepared"),
+    "gptj-tied": ("gptj", {**GPTJ, "partial_rotary_factor": 1, "hidden_act": "silu"}, "byte"),
+    "starcoder2-tied": ("starcoder2", {**STARCODER2, "sliding_window": 5}, "prepared"),
+    "starcoder2-untied": ("starcoder2", {**STARCODER2, **UNTIED, **WIDE_HEADS, "attention_bias": False, "mlp_bias": False}, "byte"),
+    "ernie-biases": ("ernie4_5", {**ERNIE, **UNTIED, **ALL_BIASES}, "byte"),
+    "phi3-longrope": ("phi3", {**LLAMA, **UNTIED, "packed_weights": "qkv_gate_up", "max_position_embeddings": 256,
+                               "rope_scaling": LONGROPE}, "prepared"),
+    "llama-longrope": ("llama", {**LLAMA, "rope_scaling": {**LONGROPE, "attention_factor": 1.5}}, "byte"),
+    "llama-dynamic": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 4, "original_max_position_embeddings": 48}}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -162,6 +185,11 @@ SEVENS = {"hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7}
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}  # within the small vocabulary
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 16}
+
+EVERY_HEAD = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
+# Any length is longer than the original one, or none.
+LONG = {"type": "longrope", "short_factor": [1.0] * 12, "long_factor": [1 + i / 4 for i in range(12)], "attention_factor": 1.25}
+SHORT = {"type": "longrope", "short_factor": [1 + i / 4 for i in range(8)], "long_factor": [1.0] * 8}
 
 # Models that transformers makes and saves. name: (model_type, keys of its configuration, dtype, bytes of a file)
 PUBLISHED = {
@@ -246,6 +274,27 @@ PUBLISHED = {
     "from-glm4": ("glm4", {**SMALL, **ODD, "head_dim": 24, **TOKENS}, torch.float32, None),
     "from-glm4-tied": ("glm4", {**SMALL, **SEVENS, "head_dim": 16, "partial_rotary_factor": 0.25, "attention_bias": False,
                                 "tie_word_embeddings": True, **TOKENS}, torch.bfloat16, None),
+    "from-gpt-neox": ("gpt_neox", {**EVERY_HEAD, "hidden_size": 72, "num_hidden_layers": 3, "num_attention_heads": 3}, torch.float32, None),
+    "from-gpt-neox-sequential": ("gpt_neox", {**EVERY_HEAD, "hidden_size": 112, "num_attention_heads": 7, "rotary_pct": 1.0,
+                                              "use_parallel_residual": False, "attention_bias": False, "tie_word_embeddings": True,
+                                              "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, torch.bfloat16, None),
+    "from-phi": ("phi", {**SMALL, **ODD}, torch.float32, None),
+    "from-phi-tied": ("phi", {**SMALL, **SEVENS, "hidden_size": 112, "partial_rotary_factor": 0.25, "tie_word_embeddings": True},
+                      torch.bfloat16, None),
+    "from-gptj": ("gptj", {"n_embd": 72, "n_layer": 3, "n_head": 3, "n_positions": 64, "rotary_dim": 10, "initializer_range": 0.2},
+                  torch.float32, None),
+    "from-gptj-tied": ("gptj", {"n_embd": 112, "n_layer": 2, "n_head": 7, "n_positions": 64, "rotary_dim": 16, "n_inner": 88,
+                                "activation_function": "gelu", "initializer_range": 0.2, "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-starcoder2": ("starcoder2", {**SMALL, **ODD}, torch.float32, None),
+    "from-starcoder2-untied": ("starcoder2", {**SMALL, **SEVENS, "sliding_window": 5, "use_bias": False, "tie_word_embeddings": False},
+                               torch.bfloat16, None),
+    "from-ernie": ("ernie4_5", {**SMALL, **ODD, "head_dim": 24}, torch.float32, None),
+    "from-ernie-biases": ("ernie4_5", {**SMALL, **SEVENS, "head_dim": 16, "use_bias": True, "tie_word_embeddings": False},
+                          torch.bfloat16, None),
+    "from-phi3-long": ("phi3", {**SMALL, **ODD, **TOKENS, "original_max_position_embeddings": 1, "rope_scaling": LONG}, torch.float32, None),
+    "from-phi3-short": ("phi3", {**SMALL, **SEVENS, **TOKENS, "hidden_size": 112, "max_position_embeddings": 128,
+                                 "original_max_position_embeddings": 64, "rope_scaling": SHORT}, torch.bfloat16, None),
+    "from-llama-dynamic": ("llama", {**SMALL, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, torch.float32, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -277,6 +326,11 @@ ADAPTERS = {
     "lora-nemotron": ("from-nemotron", {"r": 4}),
     "lora-cohere": ("from-cohere", {"r": 4}),
     "lora-cohere2": ("from-cohere2", {"r": 4}),
+    "lora-gpt-neox": ("from-gpt-neox", {"r": 4}),
+    "lora-phi": ("from-phi", {"r": 4}),
+    "lora-gptj": ("from-gptj", {"r": 4}),
+    "lora-starcoder2": ("from-starcoder2", {"r": 4}),
+    "lora-ernie": ("from-ernie", {"r": 4}),
     "lora-phi3": ("from-phi3", {"r": 4}),
     "lora-phi4": ("from-phi4", {"r": 3, "target_modules": ["qkv_proj", "down_proj"]}),
 }
@@ -465,7 +519,8 @@ def require_same_gradients(hydrac, name, model):
     require(abs(ours - loss.item()) <= 1e-5 * loss.item(), f"the loss is {ours}, and transformers' {loss.item()}")
     greatest = 0.0
     for key, parameter in model.named_parameters():
-        difference = (parameter.detach() - after[key] - parameter.grad).abs().max().item()
+        stored = after[key if key in after else "embed_out.weight"]  # GPT-NeoX's head, which transformers renames
+        difference = (parameter.detach() - stored - parameter.grad).abs().max().item()
         # Weights minus gradients are rounded at 1e-7; biases of keys without positions have no gradient but rounding.
         greatest = max(greatest, difference / max(parameter.grad.abs().max().item(), 0.01))
     require(greatest <= 1e-5, f"gradients differ by up to {greatest:.2g} of a tensor's largest")
@@ -708,4 +763,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

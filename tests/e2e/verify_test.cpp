@@ -102,6 +102,11 @@ const Case kCases[] = {
      "partial_rotary_factor: 0.5, rope_theta: 500, rope_scaling: {rope_type: yarn, factor: 8, beta_fast: 8, "
      "original_max_position_embeddings: 16}",
      "sequence_len: 64, micro_batch_size: 2"},
+    {"LongropeAndHeadsThatArePackedByHead",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 257, norm: layernorm, hidden_act: gelu, block: parallel, "
+     "packed_weights: qkv_by_head, head_bias: true, tie_word_embeddings: false, partial_rotary_factor: 0.5, rope_scaling: {rope_type: "
+     "longrope, factor: 4, original_max_position_embeddings: 16, short_factor: [1, 1, 1, 1], long_factor: [1, 2, 3.5, 9]}",
+     "sequence_len: 33, micro_batch_size: 2, gradient_accumulation_steps: 2"},
     {"TwoBasesOfInterleavedRopeAmongDocuments",
      "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, sliding_window: 9, "
      "sliding_window_pattern: 2, rope_theta: 500, rope_local_theta: 50, rope_scaling: {rope_type: linear, factor: 4}, "

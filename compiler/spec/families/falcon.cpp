@@ -1,28 +1,8 @@
 // Falcon-7B: attention with one head of keys and values and the mlp read one norm, side by side.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
-#include "spec/print.h"
 
 namespace hydrac::spec {
-namespace {
-
-// One key for all biases but the norms'.
-FamilyRow biases() {
-  const auto read = [](HfKeys& keys, const FamilyRow& row) {
-    for (const char* ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
-      keys.map(row.theirs, ours, row.value);
-  };
-  const auto write = [](const Spec& spec, const FamilyRow& row) { return key_json(spec, row.ours); };
-  const auto are_equal = [](const Spec& s, const FamilyRow&) {
-    return s.model.attention_output_bias == s.model.attention_bias &&
-           s.model.mlp_bias == s.model.attention_bias;
-  };
-  return {"bias", "model.attention_bias", "false", read, write, are_equal, "all biases or none"};
-}
-
-}  // namespace
-
 Family falcon() {
   const std::vector<ModuleName> modules = {
       {"token_embedding", "transformer.word_embeddings"},
@@ -49,15 +29,15 @@ Family falcon() {
       only("model.sliding_window", "0"),
       heads_fill_width(),
       only("model.partial_rotary_factor", "1.0", "rope of whole heads"),
-      only("model.packed_weights", "none", "a tensor for each projection"),
+      packed("none"),
       needed("vocab_size", "model.vocab_size"),
       needed("hidden_size", "model.hidden_size"),
       needed("num_hidden_layers", "model.num_hidden_layers"),
       needed("num_attention_heads", "model.num_attention_heads"),
       optional("ffn_hidden_size", "model.intermediate_size"),
-      optional("max_position_embeddings", "model.max_position_embeddings", "2048"),
+      longest_row("2048"),
       activation("activation", /*gated=*/false, "gelu"),
-      biases(),
+      linear_biases("bias", "false"),
       optional("layer_norm_epsilon", "model.norm_eps", "1e-5"),
       optional("rope_theta", "model.rope_theta", "10000"),
       optional("attention_dropout", "model.attention_dropout", "0"),

@@ -17,10 +17,8 @@ Family gpt2() {
       rule("model.position", "learned positions, which may be zeros, and no rope",
            [](const Spec& s, const FamilyRow&) { return s.model.position != Position::rope; }),
       only("model.qk_norm", "false"),
-      rule("model.num_key_value_heads", "as many as query heads",
-           [](const Spec& s, const FamilyRow&) {
-             return s.model.num_key_value_heads == s.model.num_attention_heads;
-           }),
+      all_heads_have_keys(),
+      queries_together(),
       heads_fill_width(),
       only("model.sliding_window", "0"),
       needed("vocab_size", "model.vocab_size"),
@@ -31,7 +29,7 @@ Family gpt2() {
       optional("n_inner", "model.intermediate_size"),
       activation("activation_function", /*gated=*/false, "gelu_tanh"),
       optional("layer_norm_epsilon", "model.norm_eps", "1e-5"),
-      residual_dropout("resid_pdrop"),
+      residual_dropout("resid_pdrop", "0.1"),
       also_written("embd_pdrop", "model.dropout"),
       optional("attn_pdrop", "model.attention_dropout", "0.1"),
       optional("tie_word_embeddings", "model.tie_word_embeddings", "true"),

@@ -29,6 +29,11 @@ Family nemotron();
 Family cohere();
 Family cohere2();
 Family falcon();
+Family gpt_neox();
+Family phi();
+Family gptj();
+Family starcoder2();
+Family ernie4_5();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -50,7 +50,8 @@ std::string short_number(double number) {
 
 }  // namespace
 
-FamilyRow needed(std::string_view theirs, std::string_view ours) {
+FamilyRow needed(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
+  if (!if_absent.empty()) return optional(theirs, ours, if_absent);
   const auto read = [](HfKeys& keys, const FamilyRow& row) {
     keys.map_needed(row.theirs, in_model(row.ours));
   };
@@ -119,9 +120,9 @@ FamilyRow activation(std::string_view theirs, bool gated, std::string_view if_ab
           "an mlp without a gate"};
 }
 
-FamilyRow residual_dropout(std::string_view theirs) {
-  const auto read = [](HfKeys& keys, const FamilyRow&) { keys.same_dropouts(); };
-  return {theirs, "model.dropout", "", read, write_ours};
+FamilyRow residual_dropout(std::string_view theirs, std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) { keys.same_dropouts(row.theirs, row.value); };
+  return {theirs, "model.dropout", if_absent, read, write_ours};
 }
 
 FamilyRow stored_type() {
@@ -131,7 +132,7 @@ FamilyRow stored_type() {
   return {.theirs = "torch_dtype", .ours = "", .value = "", .write = write};
 }
 
-FamilyRow attention_biases() {
+FamilyRow attention_biases(std::string_view if_absent) {
   const auto read = [](HfKeys& keys, const FamilyRow& row) {
     keys.map(row.theirs, "attention_bias", row.value);
     keys.map(row.theirs, "attention_output_bias", row.value);
@@ -139,7 +140,43 @@ FamilyRow attention_biases() {
   const auto write = [](const Spec& s, const FamilyRow&) -> std::string {
     return s.model.attention_bias || s.model.attention_output_bias ? "true" : "false";
   };
-  return {"attention_bias", "model.attention_bias", "false", read, write};
+  return {"attention_bias", "model.attention_bias", if_absent, read, write};
+}
+
+FamilyRow linear_biases(std::string_view theirs, std::string_view if_absent) {
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    for (const char* ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
+      keys.map(row.theirs, ours, row.value);
+  };
+  const auto are_equal = [](const Spec& s, const FamilyRow&) {
+    return s.model.attention_output_bias == s.model.attention_bias &&
+           s.model.mlp_bias == s.model.attention_bias;
+  };
+  return {theirs,     "model.attention_bias", if_absent,
+          read,       write_ours,             are_equal,
+          "all biases or none"};
+}
+
+FamilyRow packed(std::string_view word) {
+  if (word == "none") return only("model.packed_weights", word, "a tensor for each projection");
+  if (word == "qkv_by_head")
+    return fixed("model.packed_weights", word, "queries, keys and values of a head together");
+  FamilyRow row = queries_together();
+  row.value = word;
+  row.read = read_fixed;
+  return row;
+}
+
+FamilyRow queries_together() {
+  return rule("model.packed_weights", "queries of all heads together", [](const Spec& s, const FamilyRow&) {
+    return s.model.packed_weights != PackedWeights::qkv_by_head;
+  });
+}
+
+FamilyRow all_heads_have_keys() {
+  return rule("model.num_key_value_heads", "as many as query heads", [](const Spec& s, const FamilyRow&) {
+    return s.model.num_key_value_heads == s.model.num_attention_heads;
+  });
 }
 
 FamilyRow key_value_heads(std::string_view if_absent) {

@@ -6,8 +6,8 @@
 
 namespace hydrac::spec {
 
-// A key that config.json must have.
-FamilyRow needed(std::string_view theirs, std::string_view ours);
+// A key that config.json must have, unless it stands for `if_absent`.
+FamilyRow needed(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
 // A key that may be absent or null, which stands for `if_absent`, or for our default where that is empty.
 FamilyRow optional(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
 // Likewise, for families whose models on their way out all have our default.
@@ -29,11 +29,19 @@ FamilyRow also_written(std::string_view theirs, std::string_view ours);
 FamilyRow rule(std::string_view ours, std::string_view has, bool (*holds)(const Spec&, const FamilyRow&));
 
 FamilyRow activation(std::string_view theirs, bool gated, std::string_view if_absent);
-// Read with embd_pdrop, which must be equal: one key of ours is two there.
-FamilyRow residual_dropout(std::string_view theirs);
+// Read with the embedding's (embd_pdrop, embedding_dropout), which must be equal: one key of ours is two
+// there.
+FamilyRow residual_dropout(std::string_view theirs, std::string_view if_absent);
 FamilyRow stored_type();
 // One key for the biases of queries, keys, values and output.
-FamilyRow attention_biases();
+FamilyRow attention_biases(std::string_view if_absent = "false");
+// One for those and the mlp's.
+FamilyRow linear_biases(std::string_view theirs, std::string_view if_absent);
+// How files have projections. A model on its way out may have another word of those that keep all queries
+// together: what is stored is the same.
+FamilyRow packed(std::string_view word);
+FamilyRow queries_together();
+FamilyRow all_heads_have_keys();
 // A null is as many as query heads.
 FamilyRow key_value_heads(std::string_view if_absent);
 // A number whose 0 is null there.
@@ -43,7 +51,7 @@ using Rows = std::vector<FamilyRow>;
 Rows joined(std::initializer_list<Rows> parts);
 
 // Every family: language models over tokens whose layers are alike.
-Rows plain_rows();
+Rows plain_rows(bool has_head_bias = false);
 // Norms of a branch's input alone.
 Rows input_norm_rows();
 // Branches' outputs and logits as they are: no factor.
@@ -54,6 +62,8 @@ Rows score_rows();
 Rows plain_score_rows();
 // All layers have rope, of one base.
 Rows same_rope_rows();
+// Dynamic rope scaling begins behind this length.
+FamilyRow longest_row(std::string_view if_absent);
 // Those, and norms' weights and embeddings as they are: no offset or factor.
 Rows plain_stream_rows();
 // All heads are together as wide as the stream.
@@ -76,14 +86,16 @@ FamilyRow heads_divide_width();
 struct RopeFamily {
   std::string_view model_type, architectures;  // JSON
   std::string_view key_value_heads, head_dim = "", norm_eps = "1e-6", tied = "false";
+  std::string_view vocab_size = "", heads = "", longest = "";  // "": config.json must have the key
   std::string_view norm_eps_key = "rms_norm_eps", activation_key = "hidden_act", activation = "swiglu";
   bool is_gated = true;  // the mlp
-  std::string_view theta = "10000";
-  std::string_view partial = "";                     // partial_rotary_factor, of families that have it
+  std::string_view theta = "10000", theta_key = "rope_theta";
+  std::string_view partial = "";  // partial_rotary_factor, of families that have it
+  std::string_view partial_key = "partial_rotary_factor";
   bool interleaves = false;                          // rope
   bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
-  std::string_view block = "sequential";
-  std::string_view packed = "";  // packed_weights of families that have some
+  std::string_view block = "sequential";  // "": use_parallel_residual says
+  std::string_view packed = "none";       // packed_weights
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but

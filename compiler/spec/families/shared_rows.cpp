@@ -25,7 +25,7 @@ void read_switched_window(HfKeys& keys, const FamilyRow&) {
 }
 
 std::string write_rope_scaling(const Spec& spec, const FamilyRow&) {
-  return spec.model.rope_scaling.factor == 1 ? "" : rope_scaling(spec);
+  return scales_rope(spec.model) ? rope_scaling(spec) : "";
 }
 
 void read_rope(HfKeys& keys, const FamilyRow& row) {
@@ -40,10 +40,27 @@ FamilyRow whole_head() {
   return row;
 }
 
-FamilyRow part_of_head(std::string_view if_absent) {
-  FamilyRow row = optional("partial_rotary_factor", "model.partial_rotary_factor", if_absent);
-  row.read = [](HfKeys& keys, const FamilyRow& row) { keys.part_of_head(row.value); };
+FamilyRow part_of_head(std::string_view theirs, std::string_view if_absent) {
+  FamilyRow row = optional(theirs, "model.partial_rotary_factor", if_absent);
+  row.read = [](HfKeys& keys, const FamilyRow& row) { keys.part_of_head(row.theirs, row.value); };
   return row;
+}
+
+FamilyRow block_row(std::string_view block) {
+  if (block == "sequential") return only("model.block", block, "attention first, and then the mlp of the sum");
+  if (block == "parallel_one_norm")
+    return fixed("model.block", block, "attention and an mlp that read one norm");
+  const auto read = [](HfKeys& keys, const FamilyRow& row) {
+    const Entry* parallel = keys.take(row.theirs);
+    keys.constant("block", parallel != nullptr && parallel->value.text == "false" ? "sequential" : "parallel");
+  };
+  const auto write = [](const Spec& spec, const FamilyRow&) -> std::string {
+    return spec.model.block == BlockKind::parallel ? "true" : "false";
+  };
+  const auto holds = [](const Spec& spec, const FamilyRow&) {
+    return spec.model.block != BlockKind::parallel_one_norm;
+  };
+  return {"use_parallel_residual", "model.block", "", read, write, holds, "attention and an mlp with a norm each"};
 }
 
 bool is_without_function(const Spec& spec, const FamilyRow&) {
@@ -58,9 +75,10 @@ Rows joined(std::initializer_list<Rows> parts) {
   return rows;
 }
 
-Rows plain_rows() {
+Rows plain_rows(bool has_head_bias) {
   return {only("model.input", "tokens"),
           only("model.head", "language_model", "the head of a language model"),
+          has_head_bias ? fixed("model.head_bias", "true") : only("model.head_bias", "false"),
           rule("model.hidden_act", "activations by name alone, no function of your own", is_without_function),
           only("model.attention_kind", "gqa", "queries and keys that are neither compressed nor convolved"),
           only("model.mor.recursions", "1", "one pass through an mlp"),
@@ -105,15 +123,24 @@ Rows plain_stream_rows() {
       {{only("model.norm_offset", "0.0"), only("model.embedding_scale", "1.0", "1")}, plain_score_rows()});
 }
 
+FamilyRow longest_row(std::string_view if_absent) {
+  const std::string_view theirs = "max_position_embeddings", ours = "model.max_position_embeddings";
+  FamilyRow row = needed(theirs, ours, if_absent);
+  row.write = [](const Spec& spec, const FamilyRow& row) {
+    return key_json(spec, scales_rope(spec.model, RopeType::dynamic)
+                              ? "model.rope_scaling.original_max_position_embeddings"
+                              : row.ours);
+  };
+  return row;
+}
+
 Rows input_norm_rows() {
   return {only("model.norm_placement", "input", "norms of a branch's input alone")};
 }
 
 Rows rope_rows(const RopeFamily& family) {
   return {written("model_type", family.model_type),
-          family.block == "sequential"
-              ? only("model.block", family.block, "attention first, and then the mlp of the sum")
-              : fixed("model.block", family.block, "attention and an mlp that read one norm"),
+          block_row(family.block),
           fixed("model.norm", family.has_layernorm ? "layernorm" : "rmsnorm"),
           !family.has_layernorm ? zeros_if_missing("model.norm_bias", "false")
                                 : fixed("model.norm_bias", family.has_norm_bias ? "true" : "false"),
@@ -121,20 +148,19 @@ Rows rope_rows(const RopeFamily& family) {
           family.interleaves
               ? fixed("model.rope_interleave", "true", "rope that turns neighbours of a head together")
               : only("model.rope_interleave", "false", "rope that turns the halves of a head together"),
-          family.partial.empty() ? whole_head() : part_of_head(family.partial),
-          family.packed.empty() ? only("model.packed_weights", "none", "a tensor for each projection")
-                                : zeros_if_missing("model.packed_weights", family.packed),
-          needed("vocab_size", "model.vocab_size"),
+          family.partial.empty() ? whole_head() : part_of_head(family.partial_key, family.partial),
+          packed(family.packed),
+          needed("vocab_size", "model.vocab_size", family.vocab_size),
           needed("hidden_size", "model.hidden_size"),
           needed("num_hidden_layers", "model.num_hidden_layers"),
-          needed("num_attention_heads", "model.num_attention_heads"),
+          needed("num_attention_heads", "model.num_attention_heads", family.heads),
           key_value_heads(family.key_value_heads),
           optional("head_dim", "model.head_dim", family.head_dim),
           needed("intermediate_size", "model.intermediate_size"),
-          needed("max_position_embeddings", "model.max_position_embeddings"),
+          longest_row(family.longest),
           activation(family.activation_key, family.is_gated, family.activation),
           optional(family.norm_eps_key, "model.norm_eps", family.norm_eps),
-          optional("rope_theta", "model.rope_theta", family.theta),
+          optional(family.theta_key, "model.rope_theta", family.theta),
           optional("attention_dropout", "model.attention_dropout", "0"),
           optional("tie_word_embeddings", "model.tie_word_embeddings", family.tied),
           optional("initializer_range", "model.initializer_range", "0.02"),
@@ -155,12 +181,15 @@ Rows llama_rows(const RopeFamily& family) {
 
 std::string rope_scaling(const Spec& spec) {
   const RopeScaling& scaling = spec.model.rope_scaling;
-  if (scaling.factor == 1) return "null";
+  if (!scales_rope(spec.model)) return "null";
   std::vector<std::string_view> keys = {"rope_type", "factor"};
   if (scaling.rope_type == RopeType::llama3) keys.insert(keys.end(), {"low_freq_factor", "high_freq_factor"});
   if (scaling.rope_type == RopeType::yarn)
     keys.insert(keys.end(), {"attention_factor", "beta_fast", "beta_slow", "truncate"});
-  if (scaling.rope_type != RopeType::linear) keys.emplace_back("original_max_position_embeddings");
+  if (scaling.rope_type == RopeType::longrope)
+    keys.insert(keys.end(), {"attention_factor", "short_factor", "long_factor"});
+  if (scaling.rope_type != RopeType::linear && scaling.rope_type != RopeType::dynamic)
+    keys.emplace_back("original_max_position_embeddings");
   std::string text;
   for (const std::string_view key : keys)
     text += fmt::format("{}\"{}\": {}", text.empty() ? "" : ", ", key,
@@ -225,7 +254,7 @@ Rows local_rope_rows(std::string_view theta) {
   };
   const auto holds = [](const Spec& spec, const FamilyRow&) {
     const Model& m = spec.model;
-    return m.rope_local_theta > 0 || m.rope_scaling.factor == 1 || m.sliding_window == 0;
+    return m.rope_local_theta > 0 || !scales_rope(m) || m.sliding_window == 0;
   };
   return {only("model.no_rope_pattern", "0", "rope in all layers"),
           read_only("rope_local_base_freq", "model.rope_local_theta"),

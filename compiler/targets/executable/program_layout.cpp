@@ -167,22 +167,33 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
   return starts;
 }
 
-runtime::RopeScaling::Kind kind_of(spec::RopeType type) {
-  using Kind = runtime::RopeScaling::Kind;
-  if (type == spec::RopeType::llama3) return Kind::llama3;
-  return type == spec::RopeType::yarn ? Kind::yarn : Kind::linear;
+// Dynamic scaling is in the base.
+runtime::RopeScaling scaling_of(const spec::Spec& spec) {
+  using spec::RopeType, runtime::RopeScaling;
+  const spec::RopeScaling& s = spec.model.rope_scaling;
+  const bool is_none = !spec::scales_rope(spec.model) || s.rope_type == RopeType::dynamic;
+  RopeScaling scaling{is_none ? 1 : s.factor, s.low_freq_factor, s.high_freq_factor,
+                      s.original_max_position_embeddings};
+  if (is_none || s.rope_type == RopeType::llama3) return scaling;
+  if (s.rope_type == RopeType::linear) {
+    scaling.kind = RopeScaling::Kind::linear;
+    return scaling;
+  }
+  scaling.attention_factor = s.attention_factor;
+  scaling.beta_fast = s.beta_fast, scaling.beta_slow = s.beta_slow, scaling.truncate = s.truncate;
+  scaling.kind = s.rope_type == RopeType::yarn ? RopeScaling::Kind::yarn : RopeScaling::Kind::longrope;
+  scaling.pair_factors = spec::rope_pair_factors(spec);
+  return scaling;
 }
 
 runtime::RopeTables LayoutMaker::rope() const {
   const spec::Model& m = compiled_.spec.model;
-  const spec::RopeScaling& s = m.rope_scaling;
   return {place(compiled_.interface.rope_cos),
           place(compiled_.interface.rope_sin),
           compiled_.spec.train.sequence_len,
           spec::rope_width(m),
-          m.rope_theta,
-          {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings,
-           kind_of(s.rope_type), s.attention_factor, s.beta_fast, s.beta_slow, s.truncate},
+          spec::rope_base(compiled_.spec),
+          scaling_of(compiled_.spec),
           m.rope_local_theta,
           m.no_rope_pattern > 0};
 }

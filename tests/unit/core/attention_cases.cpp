@@ -49,6 +49,11 @@ void add_attention(std::vector<OpCase>& cases) {
                    [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 2, 2, 4, "attn"); },
                    true,
                    {0, 1, 2}});
+  cases.push_back({"split_qkvByHead",
+                   {x({2, 3, 24})},
+                   [](RegionBuilder& b, const Uses& in) { ops::split_qkv_by_head(b, in[0], 2, 4, "attn"); },
+                   true,
+                   {0, 1, 2}});
   cases.push_back({"split_qkvGrouped",
                    {x({2, 3, 32})},
                    [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 4, 2, 4, "attn"); },

@@ -79,6 +79,12 @@ const std::vector<std::string> kScaled = {"model.rope_scaling.factor=8",
 const std::vector<std::string> kYarn = {"model.rope_scaling.rope_type=yarn", "model.rope_scaling.factor=8",
                                         "model.rope_scaling.original_max_position_embeddings=4096"};
 
+std::vector<std::string> longrope(int original_length) {
+  return {"model.rope_scaling.rope_type=longrope", "model.rope_scaling.short_factor=[1, 2, 3, 4]",
+          "model.rope_scaling.long_factor=[1, 2, 3, 4]",
+          "model.rope_scaling.original_max_position_embeddings=" + std::to_string(original_length)};
+}
+
 const std::vector<Case> kCases = {
     {"name", "other", Shows::run},
     {"target", "h100", Shows::program, kHopper, {"target=a100"}},
@@ -148,6 +154,8 @@ const std::vector<Case> kCases = {
     {"model.rope_theta", "500"},
     {"model.partial_rotary_factor", "0.5"},
     {"model.packed_weights", "qkv_gate_up", Shows::run},
+    {"model.packed_weights", "qkv_by_head"},
+    {"model.packed_weights", "qkv_by_head", Shows::program, kHopper},
     {"model.no_rope_pattern", "2"},
     {"model.rope_local_theta",
      "500",
@@ -156,7 +164,14 @@ const std::vector<Case> kCases = {
      {"model.sliding_window=5", "model.sliding_window_pattern=2"}},
     {"model.rope_local_theta", "500", Shows::refusal, kTokens, {}, "rope-layers"},
     {"model.rope_scaling.rope_type", "yarn", Shows::program, kTokens, kScaled},
-    {"model.rope_scaling.rope_type", "longrope", Shows::refusal, kTokens, {}, "unknown-value"},
+    {"model.rope_scaling.rope_type",
+     "dynamic",
+     Shows::program,
+     kTokens,
+     {"model.rope_scaling.factor=8", "model.rope_scaling.original_max_position_embeddings=8"}},
+    {"model.rope_scaling.rope_type", "longrope", Shows::refusal, kTokens, {}, "rope-factors rope-factors"},
+    {"model.rope_scaling.short_factor", "[1, 2, 3, 5]", Shows::program, kTokens, longrope(16)},
+    {"model.rope_scaling.long_factor", "[1, 2, 3, 5]", Shows::program, kTokens, longrope(15)},
     {"model.rope_scaling.attention_factor", "2", Shows::program, kTokens, kYarn},
     {"model.rope_scaling.beta_fast", "3", Shows::program, kTokens, kYarn},
     {"model.rope_scaling.beta_slow", "0.5", Shows::program, kTokens, kYarn},
@@ -175,6 +190,8 @@ const std::vector<Case> kCases = {
      {"model.qk_norm=true", "parallel.tensor=2"},
      "tensor-unsupported"},
     {"model.attention_scale", "0.3"},
+    {"model.head_bias", "true"},
+    {"model.head_bias", "true", Shows::program, kHopper},
     {"model.embedding_scale", "5"},
     {"model.residual_scale", "0.5"},
     {"model.logit_scale", "0.5"},

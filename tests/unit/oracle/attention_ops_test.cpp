@@ -18,6 +18,13 @@ TEST_F(OneOp, SplitHeadsCutsAtItsOffset) {
               {2, 3, 4, 5, 8, 9, 10, 11});
 }
 
+TEST_F(OneOp, SplitHeadsCutsEachHeadAtItsOffset) {
+  const int x = job.input("x", {1, 1, 8}, {0, 1, 2, 3, 4, 5, 6, 7});
+  expect_near(value("split_heads", {{"offset", 2}, {"heads", 2}, {"head_dim", 2}, {"by_head", true}}, {x},
+                    {1, 1, 2, 2}),
+              {2, 3, 6, 7});
+}
+
 TEST_F(OneOp, RopeTurnsElementsHalfARowApart) {
   const int x = job.input("x", {1, 3, 1, 4}, {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4});
   const int unused = job.value("cos", {3, 2}, "constant");
@@ -110,6 +117,17 @@ TEST_F(OneOp, RopeScalesAsLlama3Does) {
     EXPECT_NEAR(out[8 + i], std::cos(angles[i]), 1e-12);
     EXPECT_NEAR(out[12 + i], std::sin(angles[i]), 1e-12);
   }
+}
+
+// Frequencies of theta = 10^4 over 4 elements, 1 and 1e-2, each with a divisor of its own.
+TEST_F(OneOp, RopeScalesAsLongRopeDoes) {
+  const int x = job.input("x", {1, 2, 1, 4}, {1, 1, 0, 0, 1, 1, 0, 0});
+  const json scaling = {{"pair_factors", {{"0", 2.0}, {"1", 5.0}}}, {"attention_factor", 3.0}};
+  const Numbers out =
+      value("rope", {{"theta", 1e4}, {"scaling", scaling}}, {x, kLeftOut, kLeftOut}, {1, 2, 1, 4});
+  const Numbers expected = {3, 3, 0, 0, 3 * std::cos(0.5), 3 * std::cos(0.002), 3 * std::sin(0.5),
+                            3 * std::sin(0.002)};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(out[i], expected[i], 1e-12);
 }
 
 // Sum over j <= i of softmax(scale * q_i . k_j) * keep(i, j) * v_j, head h with keys and values of head h /

@@ -1,6 +1,8 @@
 // config.json files as Hugging Face publishes them, beside the shapes they must become.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "support.h"
 
 namespace hydrac::spec {
@@ -323,6 +325,54 @@ TEST(HfConfig, ReadsSoftcaps) {
   const auto m = windowed("llama", R"("attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)");
   EXPECT_EQ(m.attention_softcap, 50);
   EXPECT_EQ(m.logit_softcap, 30);
+}
+
+// Phi-3 has the original length beside rope_scaling, and the first of its files another word.
+TEST(HfConfig, LongropeTakesItsFactorFromTwoLengths) {
+  for (const char* word : {"longrope", "su"}) {
+    const Loaded loaded = from(std::string(R"({"model_type": "phi3", "vocab_size": 512, "hidden_size": 16,
+      "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+      "max_position_embeddings": 131072, "original_max_position_embeddings": 32,
+      "rope_scaling": {"long_factor": [1, 2, 3, 4.5], "short_factor": [1, 1, 1.25, 1.5], "type": ")") +
+                               word + "\"}}");
+    ASSERT_TRUE(loaded.spec) << loaded.text();
+    const RopeScaling& scaling = loaded.spec->model.rope_scaling;
+    EXPECT_EQ(scaling.rope_type, RopeType::longrope);
+    EXPECT_EQ(scaling.factor, 4096);
+    EXPECT_EQ(scaling.original_max_position_embeddings, 32);
+    EXPECT_EQ(scaling.short_factor, (Numbers{1, 1, 1.25, 1.5}));
+    EXPECT_NEAR(scaling.attention_factor, std::sqrt(1 + std::log(4096) / std::log(32)), 1e-12);
+    EXPECT_EQ(rope_pair_factors(*loaded.spec), scaling.long_factor) << "64 tokens are more than 32";
+  }
+}
+
+TEST(HfConfig, DynamicScalingRaisesTheBaseBehindTheTrainedLength) {
+  const std::string config = R"({"model_type": "llama", "vocab_size": 512, "hidden_size": 72,
+      "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 3,
+      "max_position_embeddings": 64, "rope_scaling": {"type": "dynamic", "factor": 4.0}})";
+  Loaded loaded = from(config, ", max_position_embeddings: 256");
+  ASSERT_TRUE(loaded.spec) << loaded.text();
+  EXPECT_EQ(rope_base(*loaded.spec), 10000);
+  loaded.spec->train.sequence_len = 256;
+  EXPECT_NEAR(rope_base(*loaded.spec), 164138.7, 0.5) << "transformers computes it";
+}
+
+// As google/gemma-3-4b-it has it.
+TEST(HfConfig, TakesTheTextPartOfModelsThatReadImages) {
+  const Loaded loaded = from(R"({"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+    "mm_tokens_per_image": 256, "tie_word_embeddings": false, "vision_config": {"hidden_size": 1152},
+    "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+                    "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                    "sliding_window": 1024}})");
+  ASSERT_TRUE(loaded.spec) << loaded.text();
+  const SpecKeys::Model& m = loaded.spec->model;
+  EXPECT_EQ(m.vocab_size, 262208);
+  EXPECT_EQ(m.hidden_size, 2560);
+  EXPECT_EQ(m.num_attention_heads, 8);
+  EXPECT_EQ(m.max_position_embeddings, 131072);
+  EXPECT_EQ(m.sliding_window_pattern, 6);
+  EXPECT_FALSE(m.tie_word_embeddings) << "the whole model's";
+  EXPECT_EQ(loaded.diagnostics.all().size(), 1u) << loaded.text();
 }
 
 TEST(HfConfig, ExplicitKeysOfTheSpecWin) {

@@ -126,7 +126,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
            "attention_scale: 0.3333333333333333, qk_norm: true, logit_softcap: 4, attention_bias: true"},
       {"phi3",
        "num_key_value_heads: 1, hidden_act: geglu, rope_theta: 77, packed_weights: qkv_gate_up, "
-       "partial_rotary_factor: 0.75" +
+       "partial_rotary_factor: 0.0625, rope_scaling: {rope_type: longrope, factor: 3.85, "
+       "original_max_position_embeddings: 20, short_factor: [1, 2], long_factor: [3, 4.5]}" +
            window},
       {"stablelm", rope + ", norm: layernorm, partial_rotary_factor: 0.75, attention_bias: true, "
                           "attention_output_bias: false"},
@@ -149,6 +150,19 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"falcon",
        "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
        "rope_theta: 77"},
+      {"gpt_neox",
+       "norm: layernorm, block: parallel, packed_weights: qkv_by_head, partial_rotary_factor: 0.75, hidden_act: "
+       "relu2, rope_theta: 77, dropout: 0.5, rope_scaling: {rope_type: dynamic, factor: 3, "
+       "original_max_position_embeddings: 77}"},
+      {"phi", rope_without_gate +
+                  ", norm: layernorm, block: parallel_one_norm, partial_rotary_factor: 0.75, dropout: 0.5, "
+                  "head_bias: true"},
+      {"gptj",
+       "norm: layernorm, block: parallel_one_norm, partial_rotary_factor: 0.75, dropout: 0.5, head_bias: true, "
+       "rope_interleave: true, hidden_act: relu2, attention_bias: false, attention_output_bias: false"},
+      {"starcoder2", rope_without_gate + window + ", norm: layernorm, dropout: 0.5"},
+      {"ernie4_5",
+       rope + ", rope_interleave: true, attention_bias: true, attention_output_bias: true, mlp_bias: true"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
@@ -205,7 +219,7 @@ TEST(HuggingFace, RulesAreThoseOfTheDocumentation) {
 TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
   const std::string gpt2 = "norm: layernorm, position: learned, ";
   const std::pair<std::string, const char*> cases[] = {
-      {"norm: layernorm, hidden_act: gelu", "model.norm_offset"},
+      {"norm: layernorm, hidden_act: gelu, norm_offset: 0.5", "model.norm_offset"},
       {gpt2 + "hidden_act: swiglu", "model.hidden_act"},
       {gpt2 + "hidden_act: gelu, qk_norm: true", "model.qk_norm"},
       {gpt2 + "hidden_act: gelu, num_key_value_heads: 2", "model.num_key_value_heads"},
@@ -217,7 +231,7 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"mor: {recursions: 2}", "model.mor.recursions"},
       {"sliding_window: 4, attention_bias: true, attention_output_bias: false", "data.tokenizer"},
       {"sliding_window: 4, attention_bias: true", "model.sliding_window"},
-      {"block: parallel", "model.block"},
+      {"block: parallel", "model.norm"},
       {"norm_placement: output", "model.qk_norm"},
       {"norm_placement: output, qk_norm: true, mlp_bias: true", "model.mlp_bias"},
       {"norm_placement: both, norm_offset: 1", "model.embedding_scale"},

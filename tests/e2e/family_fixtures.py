@@ -1,0 +1,100 @@
+"""Writes what tests/e2e/family_test.cpp expects of every family: for each model of PUBLISHED in hugging_face.py a file of
+tests/cases/families with its config.json, its tensors' names and shapes, and transformers' loss, gradients and logits in float64.
+
+usage: family_fixtures.py [NAME ...]
+
+Weights are a formula of a tensor's name and an element's index, which the test computes too, so that no file holds them.
+"""
+import json
+import pathlib
+import struct
+import sys
+import tempfile
+
+import numpy
+import safetensors.torch
+import torch
+import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import hugging_face
+
+CASES = pathlib.Path(__file__).parents[1] / "cases/families"
+TEXT = b"it's the quick brown fox, 0123"  # hydrac's byte tokenizer: ids are bytes
+SMALLER = {"intermediate_size": 40, "n_inner": 40, "ffn_hidden_size": 40}
+
+
+def elements(name, count):
+    """element() of family_test.cpp."""
+    seed = 2166136261
+    for byte in name.encode():
+        seed = (seed ^ byte) * 16777619 % 2**32
+    h = numpy.arange(count, dtype=numpy.uint32) * numpy.uint32(2654435761) ^ numpy.uint32(seed)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h = (h ^ h >> numpy.uint32(shift)) * numpy.uint32(factor)
+    return (h >> numpy.uint32(12)).astype(numpy.float32) * numpy.float32(2**-20) - numpy.float32(0.5)
+
+
+def weights(name, shape):
+    values = elements(name, int(numpy.prod(shape))) / 2
+    is_norm = len(shape) == 1 and name.endswith("weight")
+    return torch.from_numpy(values + numpy.float32(0.5) if is_norm else values).reshape(shape)
+
+
+def shapes_of(file):
+    with open(file, "rb") as stream:
+        header = json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))
+    return {name: entry["shape"] for name, entry in sorted(header.items()) if name != "__metadata__"}
+
+
+def numbers(tensor):
+    return [float(f"{value:.9g}") for value in tensor.flatten().tolist()]
+
+
+def fixture(name):
+    model_type, keys, _, _ = hugging_face.PUBLISHED[name]
+    keys = {key: SMALLER.get(key, value) for key, value in keys.items()}
+    config = transformers.AutoConfig.for_model(model_type, vocab_size=256, **keys)
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        file = pathlib.Path(folder, "model.safetensors")
+        shapes = shapes_of(file)
+        safetensors.torch.save_file({name: weights(name, shape) for name, shape in shapes.items()}, file, {"format": "pt"})
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32, attn_implementation="eager").double()
+        written = json.loads(pathlib.Path(folder, "config.json").read_text())
+    ids = torch.tensor([list(TEXT)])
+    out = model(ids, labels=ids)
+    out.loss.backward()
+    gradients = {}
+    for key, parameter in model.named_parameters():
+        stored = key if key in shapes else "embed_out.weight"  # GPT-NeoX's head, which transformers renames
+        along = torch.from_numpy(elements(stored, parameter.numel())).double().reshape(parameter.shape)
+        gradients[stored] = numbers(torch.stack([parameter.grad.norm(), (parameter.grad * along).sum()]))
+    with torch.no_grad():
+        behind_text = model(torch.tensor([list(TEXT[:-1])])).logits[0, -1, ::16]
+    return {"config": written, "loss": float(f"{out.loss.item():.9g}"), "logits": numbers(behind_text), "tensors": shapes,
+            "gradients": gradients}
+
+
+def text_of(fixture):
+    """A line for each key, tensor and gradient."""
+    lines = []
+    for key, value in fixture.items():
+        if isinstance(value, dict):
+            inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main():
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    CASES.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or hugging_face.PUBLISHED:
+        (CASES / f"{name.removeprefix('from-')}.json").write_text(text_of(fixture(name)))
+        print(name, flush=True)
+
+
+main()
