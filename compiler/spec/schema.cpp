@@ -132,6 +132,7 @@ Json type_of(const KeyRow& row) {
   }
   if constexpr (std::is_same_v<T, CoreList>) return cores_type(row.rule);
   if constexpr (std::is_same_v<T, Sources>) return sources_type(row.name == "mix");
+  if constexpr (std::is_same_v<T, NamedValues>) return {{"type", "object"}};
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();
   if constexpr (std::is_enum_v<T>) return words_type(enum_values(T{}));
   if constexpr (is_word_or_function<T>)
@@ -146,7 +147,7 @@ Json default_of(const T& value) {
     return to_string(value.word);
   else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, CoreList>)
     return "none";
-  else if constexpr (std::is_same_v<T, Sources>)
+  else if constexpr (std::is_same_v<T, Sources> || std::is_same_v<T, NamedValues>)
     return Json::object();
   else if constexpr (std::is_same_v<T, BatchSize>)
     return "auto";
