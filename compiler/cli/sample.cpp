@@ -126,8 +126,8 @@ int64_t count_option(const Arguments& arguments, const std::string& option, int6
   return count;
 }
 
-// The chat template of the spec, or of a tokenizer that no spec of conversations was made for. `tokenizer`: the path of
-// the one beside which it lies.
+// The chat template of the spec, or of a tokenizer that no spec of conversations was made for. `tokenizer`:
+// the path of the one beside which it lies.
 runtime::DataSettings chat_settings(const spec::Spec& spec, const std::string& tokenizer) {
   runtime::DataSettings settings = data_settings(spec);
   settings.tokenizer = tokenizer;
@@ -144,8 +144,7 @@ Task task_of(const Arguments& arguments, const spec::Spec& spec, const runtime::
   task.options.max_new_tokens = spec.sample.max_new_tokens;
   task.options.stop = spec.sample.stop;
   task.options.sampling = sample_options(spec);
-  task.prompts =
-      sample_prompts(arguments, tokenizer, task.options, chat_settings(spec, tokenizer_path));
+  task.prompts = sample_prompts(arguments, tokenizer, task.options, chat_settings(spec, tokenizer_path));
   task.replies = static_cast<size_t>(count_option(arguments, "--replies", 1));
   task.logits = arguments.has("--logits");
   task.streams = task.texts() == 1 && !arguments.has("--file") && !arguments.has("--output");
@@ -187,7 +186,8 @@ int ended() {
 }
 
 // With --chat the reply alone.
-int print_text(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer, const Task& task, bool chats) {
+int print_text(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer, const Task& task,
+               bool chats) {
   if (!chats) fmt::print("{}", runtime::printable(task.options.prompt));
   const runtime::TextRequest request{task.prompts[0].ids, task.options.sampling.seed};
   runtime::TextEvents events;

@@ -90,7 +90,8 @@ void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runt
 }  // namespace
 
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
-                                         const runtime::GenerateOptions& options, const runtime::DataSettings& chat) {
+                                         const runtime::GenerateOptions& options,
+                                         const runtime::DataSettings& chat) {
   check_generate_options(options);
   const std::optional<std::string> file = arguments.value("--file");
   if (file && arguments.has("--prompt")) throw InputError("--prompt and --file are both given: choose one");

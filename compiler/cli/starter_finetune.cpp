@@ -12,8 +12,8 @@
 #include "diag/render.h"
 #include "hub/hub.h"
 #include "runtime/checkpoint/file_writer.h"
-#include "runtime/error.h"
 #include "runtime/data/jinja_template.h"
+#include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
@@ -72,7 +72,8 @@ nlohmann::json config_of(const fs::path& folder) {
   return config;
 }
 
-// The model's own chat template, or the format of hydrac's whose special tokens its tokenizer has; "none" if there is neither.
+// The model's own chat template, or the format of hydrac's whose special tokens its tokenizer has; "none" if
+// there is neither.
 std::string chat_template_of(const fs::path& folder) {
   if (runtime::find_jinja_template((folder / "tokenizer.json").string())) return "own";
   const std::string tokenizer = text_of_file(folder / "tokenizer.json");
@@ -190,8 +191,9 @@ std::vector<std::string> FinetuneMaker::reasons() const {
   for (const std::string& passed : passed_over_) add("", "not " + passed);
   add("data", words_.at("DATA"));
   if (const auto name = words_.find("CHAT_TEMPLATE"); name != words_.end())
-    add("", name->second == "own" ? "chat_template: the model's own"
-                                    : fmt::format("chat_template: {}, by the tokenizer's special tokens", name->second));
+    add("", name->second == "own"
+                ? "chat_template: the model's own"
+                : fmt::format("chat_template: {}, by the tokenizer's special tokens", name->second));
   add("batch", fmt::format("sequences of {}, {}", length_, words_.at("MICRO")));
   add("steps", fmt::format("{} epochs, {}", kEpochs, words_.at("STEPS_WHY")));
   return lines;

@@ -7,7 +7,8 @@
 
 namespace hydrac::spec {
 
-// The template that data.chat_template: own runs. One that cannot be read has no source: opening the data says why.
+// The template that data.chat_template: own runs. One that cannot be read has no source: opening the data
+// says why.
 std::optional<runtime::JinjaTemplate> own_template(const SpecKeys& spec);
 
 // The format that is known to write conversations of role and content alone as the template does, or none.

@@ -117,7 +117,8 @@ void check_chat_date(Draft& draft) {
   const std::string& text = draft.spec.data.chat_date;
   int year = 0, month = 0, day = 0, end = 0;
   const bool is_read = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3;
-  const std::chrono::year_month_day date(std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+  const std::chrono::year_month_day date(std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day)));
   if (text.size() == 10 && is_read && end == 10 && date.ok()) return;
   draft.report(Kind::unknown_value, {"data.chat_date"},

@@ -41,25 +41,31 @@ bool is_good_field(const Entry& entry, const KeyRow& key, diag::Diagnostics& dia
     const std::string meant = diag::nearest(entry.key, known);
     diagnostics.report(diag::Kind::unknown_key, entry.where,
                        fmt::format("there is no field {} in {}", diag::printable(entry.key, 80), key.path),
-                       meant.empty() ? fmt::format("it has {}", fmt::join(known, ", ")) : fmt::format("did you mean {}?", meant));
+                       meant.empty() ? fmt::format("it has {}", fmt::join(known, ", "))
+                                     : fmt::format("did you mean {}?", meant));
     return false;
   }
+  KeyRow field = key;
+  field.path = fmt::format("{}.{}", key.path, entry.key);
+  field.rule = not_empty();
   std::string name;
-  return convert(entry.value, key, name, diagnostics);
+  return convert(entry.value, field, name, diagnostics);
 }
 
 }  // namespace
 
 bool convert(const Node& node, const KeyRow& key, NamedValues& out, diag::Diagnostics& diagnostics) {
   if (node.kind != Node::Kind::map) {
-    diagnostics.report(diag::Kind::wrong_type, node.where,
-                       fmt::format("{} takes a map of names, not {}", key.path, describe(node)),
-                       fmt::format("write {{{}}}", key.name == "fields" ? "prompt: question" : "enable_thinking: false"));
+    diagnostics.report(
+        diag::Kind::wrong_type, node.where,
+        fmt::format("{} takes a map of names, not {}", key.path, describe(node)),
+        fmt::format("write {{{}}}", key.name == "fields" ? "prompt: question" : "enable_thinking: false"));
     return false;
   }
   NamedValues values;
   bool good = true;
   for (const Entry& entry : node.entries) {
+    if (entry.key.starts_with("x-")) continue;
     if (key.name == "fields") good &= is_good_field(entry, key, diagnostics);
     values.push_back({entry.key, json_of(entry.value).dump()});
   }

@@ -63,9 +63,10 @@ struct DataSettings {
   bool items = false;
   std::string chat_template = "none";    // own: the template beside the tokenizer, run by jinja2
   std::string chat_template_jinja = "";  // for own: the name of one of several, or a file .jinja
-  std::string plain_chat_template = "";  // for own: hydrac's that writes conversations without tools as it does
-  std::string chat_template_kwargs = "{}";       // for own: variables, as JSON
-  std::string chat_date = "2024-07-26";          // for own: today's
+  std::string plain_chat_template =
+      "";  // for own: hydrac's that writes conversations without tools as it does
+  std::string chat_template_kwargs = "{}";         // for own: variables, as JSON
+  std::string chat_date = "2024-07-26";            // for own: today's
   std::map<std::string, std::string> fields = {};  // the data's names of kRecordFields
   bool replies_only = true;
   bool last_only = false;

@@ -36,7 +36,8 @@ std::map<std::string, JinjaTemplate> templates_in(const json& config, const std:
   for (const json& entry : *field) {
     const json name = entry.is_object() ? entry.value("name", json()) : json();
     if (name.is_string())
-      add(name, entry.value("template", json()), fmt::format("{}: {} {}", file, kKey, name.get<std::string>()));
+      add(name, entry.value("template", json()),
+          fmt::format("{}: {} {}", file, kKey, name.get<std::string>()));
   }
   return all;
 }
@@ -85,10 +86,12 @@ std::optional<JinjaTemplate> find_jinja_template(const std::string& tokenizer, c
     throw InputError(fmt::format(
         "data.chat_template_jinja: the folder of {} has {}{}", tokenizer,
         names.empty() ? "no chat template" : fmt::format("chat templates called {}", fmt::join(names, ", ")),
-        name.empty() ? ": name one of them" : fmt::format(", none called {}; a file's name ends in .jinja", in_quotes(name))));
+        name.empty() ? ": name one of them"
+                     : fmt::format(", none called {}; a file's name ends in .jinja", in_quotes(name))));
   }
   JinjaTemplate chosen = found->second;
-  if (const auto tools = all.find("tool_use"); name.empty() && tools != all.end()) chosen.with_tools = tools->second.source;
+  if (const auto tools = all.find("tool_use"); name.empty() && tools != all.end())
+    chosen.with_tools = tools->second.source;
   chosen.tokens = tokens_in(config);
   chosen.tokens.merge(tokens_in(parsed(kTokens)));
   return chosen;

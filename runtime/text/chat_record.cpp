@@ -34,7 +34,8 @@ const std::vector<Reading>& readings() {
 // As Stanford's Alpaca was trained.
 std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
   return fmt::format(
-      "Below is an instruction that describes a task{}. Write a response that appropriately completes the request.\n\n"
+      "Below is an instruction that describes a task{}. Write a response that appropriately completes the "
+      "request.\n\n"
       "### Instruction:\n{}\n\n{}### Response:\n",
       input.empty() ? "" : ", paired with an input that provides further context", instruction,
       input.empty() ? "" : fmt::format("### Input:\n{}\n\n", input));
@@ -42,15 +43,24 @@ std::string alpaca_prompt(const std::string& instruction, const std::string& inp
 
 // A turn of ShareGPT's as a message.
 Json message_of_turn(const Json& turn) {
-  static const std::map<std::string, std::string> kRoles = {
-      {"human", "user"},       {"user", "user"},        {"gpt", "assistant"},   {"chatgpt", "assistant"},
-      {"bing", "assistant"},   {"bard", "assistant"},   {"model", "assistant"}, {"assistant", "assistant"},
-      {"system", "system"},    {"tool", "tool"},        {"observation", "tool"}, {"function_response", "tool"},
-      {"function_call", "assistant"}};
+  static const std::map<std::string, std::string> kRoles = {{"human", "user"},
+                                                            {"user", "user"},
+                                                            {"gpt", "assistant"},
+                                                            {"chatgpt", "assistant"},
+                                                            {"bing", "assistant"},
+                                                            {"bard", "assistant"},
+                                                            {"model", "assistant"},
+                                                            {"assistant", "assistant"},
+                                                            {"system", "system"},
+                                                            {"tool", "tool"},
+                                                            {"observation", "tool"},
+                                                            {"function_response", "tool"},
+                                                            {"function_call", "assistant"}};
   const Json& from = turn["from"];
   const auto role = from.is_string() ? kRoles.find(from.get<std::string>()) : kRoles.end();
   if (role == kRoles.end())
-    throw InputError(fmt::format("\"from\" is {}: it is human, gpt, system, function_call or observation", from.dump()));
+    throw InputError(
+        fmt::format("\"from\" is {}: it is human, gpt, system, function_call or observation", from.dump()));
   Json message = {{"role", role->second}};
   for (const auto& [key, value] : turn.items()) {
     if (key == "from") continue;
@@ -60,7 +70,9 @@ Json message_of_turn(const Json& turn) {
       message["content"] = value;
     else
       message["tool_calls"] = Json::array(
-          {{{"type", "function"}, {"function", value.is_string() ? parse_ordered_json(value.get<std::string>(), "\"value\"") : value}}});
+          {{{"type", "function"},
+            {"function",
+             value.is_string() ? parse_ordered_json(value.get<std::string>(), "\"value\"") : value}}});
   }
   return message;
 }
@@ -125,7 +137,8 @@ class RecordReader {
   // The shape that all fields are there for, or some if none has all; data.fields chooses among them.
   Shape shape() const {
     const auto is_named = [&](const Reading& reading) {
-      return std::ranges::any_of(reading.fields, [&](const std::string& f) { return names_.fields.contains(f); });
+      return std::ranges::any_of(reading.fields,
+                                 [&](const std::string& f) { return names_.fields.contains(f); });
     };
     const bool chosen = std::ranges::any_of(readings(), is_named);
     const auto found = [&](auto has) {
@@ -138,16 +151,18 @@ class RecordReader {
     const auto there = [&](const std::string& field) { return record_.contains(column(field)); };
     const auto whole = found([&](const auto& fields) { return std::ranges::all_of(fields, said); });
     if (whole.size() > 1)
-      throw InputError(fmt::format("this reads as {0} and as {1}: data.fields: {{{2}: {2}}} chooses the first",
-                                   to_string(whole[0]), to_string(whole[1]), first_field(whole[0])));
+      throw InputError(
+          fmt::format("this reads as {0} and as {1}: data.fields: {{{2}: {2}}} chooses the first",
+                      to_string(whole[0]), to_string(whole[1]), first_field(whole[0])));
     if (!whole.empty()) return whole[0];
     if (!chosen && record_.contains(names_.text_key)) return Shape::text;
     const auto partly = found([&](const auto& fields) { return std::ranges::any_of(fields, there); });
     if (!partly.empty()) return partly[0];
-    throw InputError(fmt::format(
-        "there is neither \"messages\", nor \"conversations\", nor \"prompt\" and \"completion\", nor \"instruction\" and "
-        "\"output\", nor \"{}\" (data.text_key), but {}; data.fields gives them other names",
-        names_.text_key, json_keys(record_)));
+    throw InputError(
+        fmt::format("there is neither \"messages\", nor \"conversations\", nor \"prompt\" and "
+                    "\"completion\", nor \"instruction\" and "
+                    "\"output\", nor \"{}\" (data.text_key), but {}; data.fields gives them other names",
+                    names_.text_key, json_keys(record_)));
   }
   static std::string first_field(Shape shape) {
     return std::ranges::find(readings(), shape, &Reading::shape)->fields[0];
@@ -158,7 +173,8 @@ class RecordReader {
     if (shape == Shape::instruction) {
       const std::string system = optional_text("system"), input = optional_text("input");
       if (!system.empty()) all.push_back({{"role", "system"}, {"content", system}});
-      all.push_back({{"role", "user"}, {"content", text(column("instruction")) + (input.empty() ? "" : "\n\n" + input)}});
+      all.push_back({{"role", "user"},
+                     {"content", text(column("instruction")) + (input.empty() ? "" : "\n\n" + input)}});
       all.push_back({{"role", "assistant"}, {"content", text(column("output"))}});
       return all;
     }
@@ -169,7 +185,8 @@ class RecordReader {
       add_list("completion", all);
       return all;
     }
-    if (const std::string system = shape == Shape::conversations ? optional_text("system") : ""; !system.empty())
+    if (const std::string system = shape == Shape::conversations ? optional_text("system") : "";
+        !system.empty())
       all.push_back({{"role", "system"}, {"content", system}});
     add_list(shape == Shape::messages ? "messages" : "conversations", all);
     return all;
@@ -180,7 +197,8 @@ class RecordReader {
     if (!list.is_array()) throw InputError(fmt::format("\"{}\" is no list of messages", column(field)));
     for (const Json& entry : list) {
       const std::string which = fmt::format("message {}", all.size() + 1);
-      if (!entry.is_object()) throw InputError(fmt::format("{} is {}, not an object", which, entry.type_name()));
+      if (!entry.is_object())
+        throw InputError(fmt::format("{} is {}, not an object", which, entry.type_name()));
       try {
         all.push_back(renamed(entry));
       } catch (const InputError& error) {
@@ -190,7 +208,8 @@ class RecordReader {
   }
 
   Json renamed(const Json& entry) const {
-    if (entry.contains("from") && entry.contains("value") && !entry.contains("role")) return message_of_turn(entry);
+    if (entry.contains("from") && entry.contains("value") && !entry.contains("role"))
+      return message_of_turn(entry);
     Json message;
     for (const auto& [key, value] : entry.items()) {
       const bool is_role = key == column("role"), is_content = key == column("content");

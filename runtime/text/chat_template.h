@@ -1,5 +1,5 @@
-// Conversations as the text that chat models were trained on, in formats of hydrac's. A model's own template is
-// Jinja, a program, which jinja_renderer.h has run.
+// Conversations as the text that chat models were trained on, in formats of hydrac's. A model's own template
+// is Jinja, a program, which jinja_renderer.h has run.
 #pragma once
 #include <optional>
 #include <span>

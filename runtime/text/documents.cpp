@@ -97,7 +97,8 @@ void visit_table(const InputFile& file, const TableRequest& request, const Recor
   std::error_code ignored;
   const auto size = static_cast<int64_t>(std::filesystem::file_size(file.path, ignored));
   for_each_row(file, request, [&](std::string_view json, int64_t row) {
-    const nlohmann::ordered_json value = parse_ordered_json(json, place_of(file.name, SourceKind::table, row));
+    const nlohmann::ordered_json value =
+        parse_ordered_json(json, place_of(file.name, SourceKind::table, row));
     visit({value, file.name, row, SourceKind::table, std::min<int64_t>(size, std::ssize(json))});
   });
 }

@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 using Kind = ChatPiece::Kind;
 
 constexpr const char* kMarks[] = {"weight", "train", "loss"};
-constexpr const char* kNames[] = {"name", "tool_call_id"};  // of a tool's answer, which many templates leave out
+constexpr const char* kNames[] = {"name",
+                                  "tool_call_id"};  // of a tool's answer, which many templates leave out
 constexpr const char* kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
 
 // True if the value of weight, train or loss turns learning on.
@@ -51,16 +52,18 @@ std::optional<bool> learned_of(const Json& message) {
 
 std::string text_in(const Json& message, const char* key) {
   const auto field = message.find(key);
-  if (field == message.end()) throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(message)));
-  if (!field->is_string()) throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
+  if (field == message.end())
+    throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(message)));
+  if (!field->is_string())
+    throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
   return field->get<std::string>();
 }
 
 bool is_blank(const Json& message) {
   const auto content = message.find("content");
   const bool is_said = content != message.end() && !says_nothing(*content) &&
-                       !(content->is_string() && content->get_ref<const std::string&>().find_first_not_of(" \t\r\n") ==
-                                                     std::string::npos);
+                       !(content->is_string() && content->get_ref<const std::string&>().find_first_not_of(
+                                                     " \t\r\n") == std::string::npos);
   const auto has = [&](const char* key) { return message.contains(key) && !says_nothing(message[key]); };
   return !is_said && !has("tool_calls") && !has("function_call") && std::ranges::none_of(kThoughts, has);
 }
@@ -87,13 +90,15 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
     const Json variables = parse_ordered_json(format_.variables, "data.chat_template_kwargs");
     for (const auto& [name, value] : variables.items())
       if (!reads(name))
-        throw InputError(fmt::format("data.chat_template_kwargs: {} does not read {}", format_.jinja->shown_as, in_quotes(name)));
+        throw InputError(fmt::format("data.chat_template_kwargs: {} does not read {}",
+                                     format_.jinja->shown_as, in_quotes(name)));
     return;
   }
   // Older Mistral models, whose spaces around [INST] come and go with the version.
   if (format_.chat_template == "mistral" && tokenizer_.name() == "sentencepiece")
     throw InputError(
-        "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: leave it out, and "
+        "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: "
+        "leave it out, and "
         "the model's own is run, or write its text as prompt and completion");
   for (const std::string_view token : ChatTemplate::named(format_.chat_template).special_tokens()) {
     if (tokenizer_.encode(token).size() != 1)
@@ -105,31 +110,36 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
 // What a template never names would be dropped in silence. Thoughts have three names, as in transformers.
 bool ItemEncoder::reads(const std::string& name) const {
   const auto is_named = [&](std::string_view word) {
-    return format_.jinja->source.find(word) != std::string::npos || format_.jinja->with_tools.find(word) != std::string::npos;
+    return format_.jinja->source.find(word) != std::string::npos ||
+           format_.jinja->with_tools.find(word) != std::string::npos;
   };
   const bool is_thought = std::ranges::find(kThoughts, name) != std::end(kThoughts);
-  return is_named(name) || std::ranges::find(kNames, name) != std::end(kNames) || (is_thought && (is_named("reasoning_content") || is_named("thinking")));
+  return is_named(name) || std::ranges::find(kNames, name) != std::end(kNames) ||
+         (is_thought && (is_named("reasoning_content") || is_named("thinking")));
 }
 
 void ItemEncoder::require_read(const std::string& name, const Json& value) const {
   if (says_nothing(value) || (format_.jinja && reads(name))) return;
-  if (format_.jinja) throw InputError(fmt::format("{} does not read {}", format_.jinja->shown_as, in_quotes(name)));
-  throw InputError(fmt::format(
-      "data.chat_template: {} does not write {} but role and content (beside weight, train and loss): own runs the "
-      "model's template",
-      format_.chat_template, in_quotes(name)));
+  if (format_.jinja)
+    throw InputError(fmt::format("{} does not read {}", format_.jinja->shown_as, in_quotes(name)));
+  throw InputError(
+      fmt::format("data.chat_template: {} does not write {} but role and content (beside weight, train and "
+                  "loss): own runs the "
+                  "model's template",
+                  format_.chat_template, in_quotes(name)));
 }
 
 // True if a format of hydrac's can write it: role and content alone.
 bool ItemEncoder::is_plain(const ChatRecord& record) const {
   if (!format_.jinja) return true;
-  if (format_.plain_format.empty() || format_.variables != "{}" || !record.tools.is_null() || !record.documents.is_null() ||
-      !record.variables.is_null())
+  if (format_.plain_format.empty() || format_.variables != "{}" || !record.tools.is_null() ||
+      !record.documents.is_null() || !record.variables.is_null())
     return false;
   return std::ranges::all_of(record.messages, [](const Json& message) {
     for (const auto& [key, value] : message.items()) {
       if (key == "role" && value != "system" && value != "user" && value != "assistant") return false;
-      if (key == "content" ? !value.is_string() : key != "role" && !is_mark(key) && !says_nothing(value)) return false;
+      if (key == "content" ? !value.is_string() : key != "role" && !is_mark(key) && !says_nothing(value))
+        return false;
     }
     return message.contains("role") && message.contains("content");
   });
@@ -141,8 +151,8 @@ std::vector<ChatMessage> ItemEncoder::messages_of(const ChatRecord& record, bool
     try {
       for (const auto& [key, value] : entry.items())
         if (key != "role" && key != "content" && !is_mark(key)) require_read(key, value);
-      ChatMessage& message =
-          messages.emplace_back(text_in(entry, "role"), by_jinja ? "" : text_in(entry, "content"), learned_of(entry));
+      ChatMessage& message = messages.emplace_back(
+          text_in(entry, "role"), by_jinja ? "" : text_in(entry, "content"), learned_of(entry));
       if (message.role != "assistant" && by_jinja && message.kind() == found_kind())
         throw InputError(
             "weight, train and loss are for what the assistant says, where the model's own template is run");
@@ -152,7 +162,8 @@ std::vector<ChatMessage> ItemEncoder::messages_of(const ChatRecord& record, bool
     }
   }
   if (!format_.last_only) return messages;
-  const auto last = std::find_if(messages.rbegin(), messages.rend(), [](const ChatMessage& m) { return m.role == "assistant"; });
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](const ChatMessage& m) { return m.role == "assistant"; });
   for (auto it = messages.rbegin(); it != messages.rend(); ++it)
     if (it != last && it->role == "assistant" && !it->learned) it->learned = false;
   return messages;
@@ -203,8 +214,10 @@ PendingItem ItemEncoder::prepare(const Json& record) const {
     if (item.record.messages.is_null()) return item;
     if (format_.chat_template == "none")
       throw InputError(
-          "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside data.tokenizer, if "
-          "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names a file");
+          "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside "
+          "data.tokenizer, if "
+          "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names a "
+          "file");
     require_read("tools", item.record.tools);
     require_read("documents", item.record.documents);
     for (const auto& [name, value] : item.record.variables.items()) require_read(name, value);
@@ -224,7 +237,8 @@ Json ItemEncoder::conversation_of(const PendingItem& item) const {
     for (const char* mark : kMarks) plain.erase(mark);
   }
   for (size_t i = 0; i < item.messages.size(); ++i)
-    if (item.messages[i].role == "assistant" && item.messages[i].kind() == found_kind()) conversation["replies"].push_back(i);
+    if (item.messages[i].role == "assistant" && item.messages[i].kind() == found_kind())
+      conversation["replies"].push_back(i);
   if (!item.record.tools.is_null()) conversation["tools"] = item.record.tools;
   if (!item.record.documents.is_null()) conversation["documents"] = item.record.documents;
   if (!item.record.variables.is_null()) conversation["variables"] = item.record.variables;
@@ -253,16 +267,19 @@ void ItemEncoder::receive(std::span<PendingItem> batch) {
 // Pieces of a rendered conversation, or those of a format of hydrac's.
 std::vector<ChatPiece> ItemEncoder::pieces_of(const PendingItem& item) const {
   if (!item.rendered)
-    return ChatTemplate::named(format_.jinja ? format_.plain_format : format_.chat_template).render(item.messages);
+    return ChatTemplate::named(format_.jinja ? format_.plain_format : format_.chat_template)
+        .render(item.messages);
   const auto& [text, places, has_blocks, error] = *item.rendered;
   std::vector<Kind> kinds;
   for (const ChatMessage& message : item.messages)
-    if (message.role == "assistant" && (has_blocks || message.kind() == found_kind())) kinds.push_back(message.kind());
+    if (message.role == "assistant" && (has_blocks || message.kind() == found_kind()))
+      kinds.push_back(message.kind());
   const bool is_uniform = std::ranges::all_of(kinds, [&](Kind kind) { return kind == kinds.front(); });
   if (places.size() != kinds.size() && !is_uniform)
-    throw InputError(fmt::format(
-        "{} writes {} {{% generation %}} blocks for {} replies, so that none of these can be left out of what is learned",
-        format_.jinja->shown_as, places.size(), kinds.size()));
+    throw InputError(
+        fmt::format("{} writes {} {{% generation %}} blocks for {} replies, so that none of these can be "
+                    "left out of what is learned",
+                    format_.jinja->shown_as, places.size(), kinds.size()));
   std::vector<ChatPiece> pieces;
   size_t end = 0;
   for (size_t i = 0; i < places.size(); ++i) {

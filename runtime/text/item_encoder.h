@@ -19,8 +19,9 @@ struct ItemFormat {
   RecordNames names = {};
   std::string chat_template = "none";       // none, own, or as ChatTemplate::named() takes it
   std::optional<JinjaTemplate> jinja = {};  // for own
-  std::string plain_format = {};  // for own: what writes conversations without tools and the like as it does, or empty
-  std::string variables = "{}";   // for own, as JSON
+  std::string plain_format =
+      {};  // for own: what writes conversations without tools and the like as it does, or empty
+  std::string variables = "{}";  // for own, as JSON
   std::string date = "2024-07-26";
   bool replies_only = true;        // of conversations and completions; false: all tokens are learned
   bool last_only = false;          // the last reply of a conversation
@@ -35,21 +36,23 @@ struct PendingItem {
   std::optional<JinjaRenderer::Text> rendered = {};  // by the model's own template, once it is
 };
 
-// Replies are what the assistant says; a message's weight (0, 1), train or loss (true, false) says otherwise. Completions
-// and texts end with the tokenizer's end of text.
+// Replies are what the assistant says; a message's weight (0, 1), train or loss (true, false) says otherwise.
+// Completions and texts end with the tokenizer's end of text.
 class ItemEncoder {
  public:
-  // InputError where the tokenizer has no token that ends a text, or not those of the chat template, or the template reads
-  // none of the variables.
+  // InputError where the tokenizer has no token that ends a text, or not those of the chat template, or the
+  // template reads none of the variables.
   ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
 
   PendingItem prepare(const nlohmann::ordered_json& record) const;
-  // Batches of items pass these in order. The template's process works between the two: the next batch can be sent before
-  // this one is received. InputError as JinjaRenderer's.
+  // Batches of items pass these in order. Between the two, as many batches as ahead() says are rendered side
+  // by side. InputError as JinjaRenderer's.
   void send(std::span<PendingItem> batch);
   void receive(std::span<PendingItem> batch);
-  // Appends the item to `out`. InputError, without the record's place, for a record of no known shape, an empty reply or
-  // completion, what the template does not read or refuses, text without ids, a prompt that is missing or too long.
+  size_t ahead() const { return renderer_ ? renderer_->parallel() : 0; }
+  // Appends the item to `out`. InputError, without the record's place, for a record of no known shape, an
+  // empty reply or completion, what the template does not read or refuses, text without ids, a prompt that is
+  // missing or too long.
   void encode(const PendingItem& item, std::vector<MarkedToken>& out) const;
 
  private:

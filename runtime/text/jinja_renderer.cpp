@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "runtime/base/child_process.h"
 #include "runtime/error.h"
@@ -24,12 +26,15 @@ using nlohmann::json;
 // A conversation takes less than a millisecond.
 constexpr int kSeconds = 5;
 constexpr int64_t kBytes = int64_t{2} << 30;
+constexpr size_t kMostHelpers = 8;
 
 [[noreturn]] void no_jinja(const std::string& why) {
-  throw InputError(fmt::format(
-      "the model's chat template is run by jinja2, and {} {}: install it (apt-get install python3-jinja2, or pip install "
-      "jinja2), or name a Python that has it in $HYDRAC_PYTHON; data.chat_template has formats that need none",
-      python_program(), why));
+  throw InputError(
+      fmt::format("the model's chat template is run by jinja2, and {} {}: install it (apt-get install "
+                  "python3-jinja2, or pip install "
+                  "jinja2), or name a Python that has it in $HYDRAC_PYTHON; data.chat_template has formats "
+                  "that need none",
+                  python_program(), why));
 }
 
 }  // namespace
@@ -63,7 +68,8 @@ class JinjaRenderer::Helper {
     const ssize_t size = ::getline(&line_, &room_, output_);
     if (size <= 0 || line_[size - 1] != '\n') fail(shown_as);
     has_answered_ = true;
-    return parse_json({line_, static_cast<size_t>(size)}, "the answer of the Python that renders chat templates");
+    return parse_json({line_, static_cast<size_t>(size)},
+                      "the answer of the Python that renders chat templates");
   }
 
  private:
@@ -83,28 +89,27 @@ class JinjaRenderer::Helper {
 };
 
 JinjaRenderer::JinjaRenderer(JinjaTemplate source, const std::string& variables, std::string date)
-    : source_(std::move(source)) {
+    : source_(std::move(source)),
+      helpers_(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostHelpers)) {
   json all = source_.tokens;
   all.update(parse_json(variables, "data.chat_template_kwargs"));
-  settings_ = json{{"source", source_.source},
-                   {"with_tools", source_.with_tools},
-                   {"shown_as", source_.shown_as},
-                   {"variables", all},
-                   {"date", std::move(date)},
-                   {"seconds", kSeconds},
-                   {"bytes", kBytes}}
-                  .dump();
+  settings_ =
+      json{{"source", source_.source}, {"with_tools", source_.with_tools}, {"shown_as", source_.shown_as},
+           {"variables", all},         {"date", std::move(date)},          {"seconds", kSeconds},
+           {"bytes", kBytes}}
+          .dump();
 }
 
 JinjaRenderer::~JinjaRenderer() = default;
 
 void JinjaRenderer::send(const nlohmann::ordered_json& conversations) {
-  if (!helper_) helper_ = std::make_unique<Helper>(settings_);
-  helper_->write_line(conversations.dump());
+  std::unique_ptr<Helper>& helper = helpers_[sent_++ % helpers_.size()];
+  if (!helper) helper = std::make_unique<Helper>(settings_);
+  helper->write_line(conversations.dump());
 }
 
 std::vector<JinjaRenderer::Text> JinjaRenderer::receive() {
-  const json answer = helper_->read_answer(source_.shown_as);
+  const json answer = helpers_[received_++ % helpers_.size()]->read_answer(source_.shown_as);
   if (const auto missing = answer.find("missing"); answer.is_object() && missing != answer.end())
     no_jinja("does not have it");
   if (answer.is_object()) throw InputError(answer.at("wrong").get<std::string>());
@@ -115,8 +120,10 @@ std::vector<JinjaRenderer::Text> JinjaRenderer::receive() {
       text.error = entry["error"].get<std::string>();
     } else if (entry.contains("unclear")) {
       text.error = fmt::format(
-          "{}, so that hydrac cannot tell what is learned: data.train_on: last or all may be clear, and so is a copy of the "
-          "template with {{% generation %}} and {{% endgeneration %}} around replies, which data.chat_template_jinja names",
+          "{}, so that hydrac cannot tell what is learned: data.train_on: last or all may be clear, and so "
+          "is a copy of the "
+          "template with {{% generation %}} and {{% endgeneration %}} around replies, which "
+          "data.chat_template_jinja names",
           entry["unclear"].get<std::string>());
     } else {
       text.text = entry.at("text").get<std::string>();

@@ -2,8 +2,9 @@
 
 namespace hydrac::runtime {
 
-// Reads lines of JSON, the settings first and then a list of conversations a line, and answers a line each. Its environment is
-// that of transformers' apply_chat_template. Once everything is imported it can open no file and no connection.
+// Reads lines of JSON, the settings first and then a list of conversations a line, and answers a line each.
+// Its environment is that of transformers' apply_chat_template. Once everything is imported it can open no
+// file and no connection.
 const char* const kJinjaScript = R"py(
 import datetime, json, os, queue, re, resource, signal, sys, threading
 signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// Conversations that the model's own template renders at once. While one batch is rendered, the one before becomes tokens.
+// Conversations that the model's own template renders at once. Meanwhile batches before them become tokens.
 constexpr size_t kBatch = 256;
 
 class ItemReader {
@@ -27,8 +28,8 @@ class ItemReader {
   bool read() {
     try {
       for_each_record(files_, [&](const Record& record) { add(record); });
-      advance();
-      advance();
+      send();
+      while (!sent_.empty()) finish();
     } catch (const EnoughTokens&) {
       return false;
     }
@@ -55,16 +56,18 @@ class ItemReader {
   void add(const Record& record) {
     newest_.items.push_back(encoder_.prepare(record.value));
     newest_.places.emplace_back(place_of(record.file, record.kind, record.line), record.bytes);
-    if (newest_.items.size() == kBatch) advance();
+    if (newest_.items.size() == kBatch) send();
   }
 
-  void advance() {
+  void send() {
     encoder_.send(newest_.items);
-    finish(sent_);
-    sent_ = std::exchange(newest_, {});
+    sent_.push_back(std::exchange(newest_, {}));
+    while (sent_.size() > encoder_.ahead()) finish();
   }
 
-  void finish(Batch& batch) {
+  void finish() {
+    Batch batch = std::move(sent_.front());
+    sent_.pop_front();
     encoder_.receive(batch.items);
     for (size_t i = 0; i < batch.items.size(); ++i) {
       const auto& [place, bytes] = batch.places[i];
@@ -85,13 +88,15 @@ class ItemReader {
   ItemEncoder& encoder_;
   TokenizeReport report_;
   PackedTokens packed_{sizeof(MarkedToken)};
-  Batch newest_, sent_;
+  Batch newest_;
+  std::deque<Batch> sent_;
   std::vector<MarkedToken> item_;
   int64_t bytes_done_ = 0;
   std::map<ChatRecord::Shape, int64_t> counts_;
 };
 
-PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& options, ItemEncoder& encoder) {
+PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& options,
+                      ItemEncoder& encoder) {
   ItemReader reader(files, options, encoder);
   const bool is_whole = reader.read();
   if (!is_whole && options.is_cut) *options.is_cut = true;
@@ -102,7 +107,9 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
 // All that decides what a record becomes.
 std::vector<std::string> parts_of(const ItemFormat& format) {
   std::vector<std::string> parts = {"items 3", format.names.text_key, format.chat_template,
-                                    !format.replies_only ? "all" : format.last_only ? "last" : "replies"};
+                                    !format.replies_only ? "all"
+                                    : format.last_only   ? "last"
+                                                         : "replies"};
   for (const auto& [name, other] : format.names.fields) parts.push_back(fmt::format("{}={}", name, other));
   if (format.jinja) {
     for (const std::string& part :

@@ -54,7 +54,8 @@ ItemFormat item_format(const DataSettings& settings) {
     format.jinja = find_jinja_template(settings.tokenizer, settings.chat_template_jinja);
     if (!format.jinja)
       throw InputError(fmt::format(
-          "data.chat_template: own runs the template beside the tokenizer, and the folder of {} has none", settings.tokenizer));
+          "data.chat_template: own runs the template beside the tokenizer, and the folder of {} has none",
+          settings.tokenizer));
   }
   format.plain_format = settings.plain_chat_template;
   format.variables = settings.chat_template_kwargs;
@@ -117,7 +118,8 @@ std::vector<std::string> chat_prompts(const DataSettings& settings, const std::v
     const ChatTemplate& ours = ChatTemplate::named(format.chat_template);
     for (const std::string& text : said) {
       std::string& prompt = prompts.emplace_back();
-      for (const ChatPiece& piece : ours.render(std::vector<ChatMessage>{{"user", text}})) prompt += piece.text;
+      for (const ChatPiece& piece : ours.render(std::vector<ChatMessage>{{"user", text}}))
+        prompt += piece.text;
       prompt += ours.reply_begin();
     }
     return prompts;

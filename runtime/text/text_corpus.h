@@ -7,8 +7,8 @@
 
 namespace hydrac::runtime {
 
-// The prompts that the chat template of the settings makes of what users say, each with the beginning of a reply.
-// InputError where there is no template, or it refuses one.
+// The prompts that the chat template of the settings makes of what users say, each with the beginning of a
+// reply. InputError where there is no template, or it refuses one.
 std::vector<std::string> chat_prompts(const DataSettings& settings, const std::vector<std::string>& said);
 
 // settings.tokenizer; builds a character vocabulary from the corpus when it has to.

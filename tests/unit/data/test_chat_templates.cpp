@@ -1,4 +1,5 @@
-// The model's own templates: ids that transformers gives for many, what is learned, and what goes wrong with its place.
+// The model's own templates: ids that transformers gives for many, what is learned, and what goes wrong with
+// its place.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -15,7 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string template_file(const std::string& name) {
-  return (std::filesystem::path(hydrac::test::source_dir()) / "tests/unit/data/chat_templates" / name).string();
+  return (std::filesystem::path(hydrac::test::source_dir()) / "tests/unit/data/chat_templates" / name)
+      .string();
 }
 
 // Qwen's tokenizer with these tokens beside its own, as tests/e2e/chat_templates.py makes it.
@@ -97,7 +99,8 @@ Json conversation(const std::vector<Json>& messages) {
 
 // chat_templates/expected.json is what transformers gives.
 TEST(OwnTemplates, WriteTheIdsOfTransformers) {
-  const Json cases = Json::parse(read_text(template_file("cases.json"))), expected = Json::parse(read_text(template_file("expected.json")));
+  const Json cases = Json::parse(read_text(template_file("cases.json"))),
+             expected = Json::parse(read_text(template_file("expected.json")));
   for (const auto& [name, of_name] : cases["templates"].items()) {
     std::vector<std::string> tokens = {of_name["bos"], of_name["eos"]};
     for (const Json& token : of_name["tokens"]) tokens.push_back(token);
@@ -116,14 +119,17 @@ TEST(OwnTemplates, WriteTheIdsOfTransformers) {
       for (size_t i = 0; i < kinds.size(); ++i) {
         std::vector<int32_t> ids;
         for (const MarkedToken token : items[i]) ids.push_back(token.id());
-        EXPECT_EQ(ids, expected[name][kinds[i]]["ids"].get<std::vector<int32_t>>()) << name << ", " << kinds[i];
-        EXPECT_EQ(own.learned(items[i]), expected[name][kinds[i]]["learned"].get<std::string>()) << name << ", " << kinds[i];
+        EXPECT_EQ(ids, expected[name][kinds[i]]["ids"].get<std::vector<int32_t>>())
+            << name << ", " << kinds[i];
+        EXPECT_EQ(own.learned(items[i]), expected[name][kinds[i]]["learned"].get<std::string>())
+            << name << ", " << kinds[i];
       }
     }
   }
 }
 
-const std::vector<Json> kSaid = {message("user", "a"), message("assistant", "b"), message("user", "c"), message("assistant", "d")};
+const std::vector<Json> kSaid = {message("user", "a"), message("assistant", "b"), message("user", "c"),
+                                 message("assistant", "d")};
 
 TEST(OwnTemplates, LearnTheRepliesThatAreAskedFor) {
   OwnTemplate own(read_text(template_file("internlm.jinja")), {"<s>", "</s>", "<|im_start|>", "<|im_end|>"});
@@ -135,15 +141,18 @@ TEST(OwnTemplates, LearnTheRepliesThatAreAskedFor) {
   marked[3]["weight"] = 0;
   EXPECT_EQ(own.learned(conversation(marked)), "b<|im_end|>");
   own.format.replies_only = false;
-  EXPECT_EQ(own.learned(conversation(marked)), "<s><|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\n"
-                                               "c<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(own.learned(conversation(marked)),
+            "<s><|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\n"
+            "c<|im_end|>\n<|im_start|>assistant\n");
   marked[2]["weight"] = 0;
   EXPECT_EQ(own.error(conversation(marked)),
-            "message 3: weight, train and loss are for what the assistant says, where the model's own template is run");
+            "message 3: weight, train and loss are for what the assistant says, where the model's own "
+            "template is run");
 }
 
 TEST(OwnTemplates, LearnTheirGenerationBlocks) {
-  OwnTemplate own(read_text(template_file("generation.jinja")), {"<s>", "</s>", "<|im_start|>", "<|im_end|>"});
+  OwnTemplate own(read_text(template_file("generation.jinja")),
+                  {"<s>", "</s>", "<|im_start|>", "<|im_end|>"});
   own.format.last_only = true;
   EXPECT_EQ(own.learned(conversation(kSaid)), "d<|im_end|>");
   const OwnTemplate twice(
@@ -152,7 +161,8 @@ TEST(OwnTemplates, LearnTheirGenerationBlocks) {
   std::vector<Json> marked = kSaid;
   marked[3]["train"] = false;
   EXPECT_EQ(twice.error(conversation(marked)),
-            "chat_template.jinja writes 4 {% generation %} blocks for 2 replies, so that none of these can be left out of what is "
+            "chat_template.jinja writes 4 {% generation %} blocks for 2 replies, so that none of these can "
+            "be left out of what is "
             "learned");
 }
 
@@ -179,33 +189,41 @@ TEST(OwnTemplates, ThatNameToolUseRunItForTools) {
 TEST(OwnTemplates, SayWhatIsWrongWithThem) {
   const Json turns = conversation(kSaid);
   EXPECT_EQ(OwnTemplate("{% for m in messages %}\n{{ m.content }}\n{% endfo %}").error(turns),
-            "chat_template.jinja:3: Encountered unknown tag 'endfo'. Jinja was looking for the following tags: 'endfor' or 'else'. The "
+            "chat_template.jinja:3: Encountered unknown tag 'endfo'. Jinja was looking for the following "
+            "tags: 'endfor' or 'else'. The "
             "innermost block that needs to be closed is 'for'.");
-  EXPECT_EQ(OwnTemplate("a\n{{ raise_exception('Roles must alternate') }}").error(turns), "the template says: Roles must alternate");
+  EXPECT_EQ(OwnTemplate("a\n{{ raise_exception('Roles must alternate') }}").error(turns),
+            "the template says: Roles must alternate");
   EXPECT_EQ(OwnTemplate("a\n\n{{ messages[9].content }}").error(turns),
             "chat_template.jinja:3: UndefinedError: list object has no element 9");
-  EXPECT_TRUE(OwnTemplate("{{ ''.__class__.__mro__ }}").error(turns).find("SecurityError: access to attribute '__class__'") !=
-              std::string::npos);
+  EXPECT_TRUE(OwnTemplate("{{ ''.__class__.__mro__ }}")
+                  .error(turns)
+                  .find("SecurityError: access to attribute '__class__'") != std::string::npos);
   const OwnTemplate rewrites("{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
-  EXPECT_TRUE(rewrites.error(turns).starts_with(
-      "message 2: the template writes this reply, or what is before it, otherwise in the whole conversation than where it ends, so that"))
+  EXPECT_TRUE(
+      rewrites.error(turns).starts_with("message 2: the template writes this reply, or what is before it, "
+                                        "otherwise in the whole conversation than where it ends, so that"))
       << rewrites.error(turns);
   const OwnTemplate parts("{% for m in messages %}{{ m.content }}{% endfor %}");
-  EXPECT_TRUE(parts.error(conversation({{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "a"}}}}}}))
-                  .starts_with("the template does not read a content of parts: write it as one text"));
+  EXPECT_TRUE(
+      parts.error(conversation({{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "a"}}}}}}))
+          .starts_with("the template does not read a content of parts: write it as one text"));
   EXPECT_EQ(parts.error(conversation({message("user", "a", {{"wieght", 0}})})),
             "message 1: chat_template.jinja does not read \"wieght\"");
   OwnTemplate variables("{{ thinking }}");
   variables.format.variables = R"({"thinkin_": true})";
-  EXPECT_EQ(variables.error(turns), "data.chat_template_kwargs: chat_template.jinja does not read \"thinkin_\"");
+  EXPECT_EQ(variables.error(turns),
+            "data.chat_template_kwargs: chat_template.jinja does not read \"thinkin_\"");
 }
 
 TEST(OwnTemplates, HaveLimits) {
   const Json turns = conversation(kSaid);
   const char* endless =
-      "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% "
+      "endfor %}{% endfor %}";
   EXPECT_EQ(OwnTemplate(endless).error(turns), "chat_template.jinja takes longer than 5 seconds");
-  EXPECT_EQ(OwnTemplate("\n{{ 'a' * 9999999999 }}").error(turns), "chat_template.jinja:2: it takes more than 2048 MiB of memory");
+  EXPECT_EQ(OwnTemplate("\n{{ 'a' * 9999999999 }}").error(turns),
+            "chat_template.jinja:2: it takes more than 2048 MiB of memory");
 }
 
 TEST(OwnTemplates, NeedJinja) {
@@ -214,14 +232,17 @@ TEST(OwnTemplates, NeedJinja) {
   const std::string kept = before ? before : "";
   ::setenv("HYDRAC_PYTHON", "/nowhere/python3", 1);
   EXPECT_EQ(own.error(conversation(kSaid)),
-            "the model's chat template is run by jinja2, and /nowhere/python3 cannot be run: install it (apt-get install "
-            "python3-jinja2, or pip install jinja2), or name a Python that has it in $HYDRAC_PYTHON; data.chat_template has formats "
+            "the model's chat template is run by jinja2, and /nowhere/python3 cannot be run: install it "
+            "(apt-get install "
+            "python3-jinja2, or pip install jinja2), or name a Python that has it in $HYDRAC_PYTHON; "
+            "data.chat_template has formats "
             "that need none");
   const TempFolder folder;
   const std::string bare = folder.write("python", "#!/bin/sh\nexec python3 -S -I \"$@\"\n");
   std::filesystem::permissions(bare, std::filesystem::perms::owner_all);
   ::setenv("HYDRAC_PYTHON", bare.c_str(), 1);
-  EXPECT_TRUE(own.error(conversation(kSaid)).find(bare + " does not have it") != std::string::npos) << own.error(conversation(kSaid));
+  EXPECT_TRUE(own.error(conversation(kSaid)).find(bare + " does not have it") != std::string::npos)
+      << own.error(conversation(kSaid));
   before ? ::setenv("HYDRAC_PYTHON", kept.c_str(), 1) : ::unsetenv("HYDRAC_PYTHON");
 }
 

@@ -184,10 +184,11 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
   };
   const ItemFormat chatml{.chat_template = "chatml"};
   EXPECT_EQ(why(7), "this is number, not a JSON object");
-  EXPECT_EQ(
-      why({{"question", "a"}, {"answer", "b"}}),
-      "there is neither \"messages\", nor \"conversations\", nor \"prompt\" and \"completion\", nor \"instruction\" and "
-      "\"output\", nor \"text\" (data.text_key), but \"answer\", \"question\"; data.fields gives them other names");
+  EXPECT_EQ(why({{"question", "a"}, {"answer", "b"}}),
+            "there is neither \"messages\", nor \"conversations\", nor \"prompt\" and \"completion\", nor "
+            "\"instruction\" and "
+            "\"output\", nor \"text\" (data.text_key), but \"answer\", \"question\"; data.fields gives them "
+            "other names");
   EXPECT_EQ(why({{"prompt", "a"}}), "there is no \"completion\" but \"prompt\"");
   EXPECT_EQ(why({{"prompt", "a"}, {"completion", ""}}), "the completion is empty");
   EXPECT_EQ(why({{"prompt", 7}, {"completion", "b"}}), "\"prompt\" is not a string but number");
@@ -199,8 +200,10 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
   EXPECT_EQ(why({{"messages", {{{"role", "assistant"}, {"content", " \n"}}}}}, chatml),
             "message 1: the reply is empty");
   EXPECT_EQ(why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}),
-            "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside data.tokenizer, if "
-            "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names a file");
+            "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside "
+            "data.tokenizer, if "
+            "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names "
+            "a file");
   EXPECT_EQ(input_error([&] { ItemEncoder(*tokenizer, chatml); }),
             "data.chat_template: chatml is made of <|im_start|>, which is no token of the tokenizer");
 }

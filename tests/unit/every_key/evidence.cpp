@@ -51,7 +51,8 @@ std::string chats() {
   for (uint64_t i = 0; i < 40; ++i) {
     nlohmann::json messages;
     for (uint64_t turn = 0; turn < 4; ++turn)
-      messages.push_back({{"role", turn % 2 == 0 ? "user" : "assistant"}, {"content", numbers(2, 4 * i + turn)}});
+      messages.push_back(
+          {{"role", turn % 2 == 0 ? "user" : "assistant"}, {"content", numbers(2, 4 * i + turn)}});
     lines += nlohmann::json{{"messages", messages}}.dump() + "\n";
   }
   return lines;
@@ -229,7 +230,8 @@ Bench::Bench() : before_(fs::current_path().string()) {
   spill("pairs.jsonl", lines);
   spill("chat.jsonl", chats());
   const std::string own =
-      "{{ strftime_now('%d %b') }}{{ name }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+      "{{ strftime_now('%d %b') }}{{ name }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor "
+      "%}"
       "{% if add_generation_prompt %}assistant: {% endif %}";
   spill("own.jinja", own);
   spill("other.jinja", "Hello" + own);

@@ -13,12 +13,12 @@ using nlohmann::json;
 
 class ChatTemplates : public testing::Test {
  protected:
-  ChatFormat like(const json& config) {
+  ChatFormat like_in(const json& config) {
     folder_.write("tokenizer_config.json", config.dump());
     return format_like(*runtime::find_jinja_template(folder_.path("tokenizer.json")));
   }
   ChatFormat like(const std::string& jinja, const std::string& bos = "<s>", const std::string& eos = "</s>") {
-    return like({{"chat_template", jinja}, {"bos_token", bos}, {"eos_token", {{"content", eos}}}});
+    return like_in({{"chat_template", jinja}, {"bos_token", bos}, {"eos_token", {{"content", eos}}}});
   }
   Folder folder_;
 };
@@ -43,15 +43,16 @@ TEST_F(ChatTemplates, AreKnownHoweverTheyAreWritten) {
                     "{% generation %}{{ message['content'] }}{% endgeneration %}<|im_end|>\n{% endfor %}\n")})
     EXPECT_EQ(like(chatml), ChatFormat::chatml) << chatml;
   EXPECT_EQ(like("{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
-               "'<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}",
-               "<|begin_of_text|>"),
+                 "'<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}",
+                 "<|begin_of_text|>"),
             ChatFormat::llama3);
-  EXPECT_EQ(like("{{ bos_token }}{% for message in messages %}"
-               "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Turns!') }}"
-               "{% endif %}{% if message['role'] == 'user' %}{{ '[INST]' + message['content'] + '[/INST]' }}"
-               "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}"
-               "{% else %}{{ raise_exception('Roles!') }}{% endif %}{% endfor %}"),
-            ChatFormat::mistral);
+  EXPECT_EQ(
+      like("{{ bos_token }}{% for message in messages %}"
+           "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Turns!') }}"
+           "{% endif %}{% if message['role'] == 'user' %}{{ '[INST]' + message['content'] + '[/INST]' }}"
+           "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}"
+           "{% else %}{{ raise_exception('Roles!') }}{% endif %}{% endfor %}"),
+      ChatFormat::mistral);
 }
 
 TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
@@ -59,23 +60,27 @@ TEST_F(ChatTemplates, AreNotKnownWhereTheyWriteSomethingElse) {
        {"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
         "{{ '<|im_start|>system\\nYou are Smol.<|im_end|>\\n' }}{% endif %}" +
             kTurn + "{% endfor %}",
-        std::string("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + "
+        std::string("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
+                    "message['content'] | trim + "
                     "'<|im_end|>\\n'}}{% endfor %}"),
-        "{% for message in messages %}{% if message.role == 'assistant' %}{{ '<think>' }}{% endif %}" + kTurn + "{% endfor %}",
+        "{% for message in messages %}{% if message.role == 'assistant' %}{{ '<think>' }}{% endif %}" +
+            kTurn + "{% endfor %}",
         // A space between two tags is one, where a line's indentation is none.
-        std::string("{% for message in messages %}{{'<|im_start|>'}} {% if true %}{{ message['role'] + '\\n' + "
-                    "message['content'] + '<|im_end|>\\n'}}{% endif %}{% endfor %}"),
+        std::string(
+            "{% for message in messages %}{{'<|im_start|>'}} {% if true %}{{ message['role'] + '\\n' + "
+            "message['content'] + '<|im_end|>\\n'}}{% endif %}{% endfor %}"),
         "{% for message in messages | reject('x') %}" + kTurn + "{% endfor %}"})
     EXPECT_EQ(like(jinja), ChatFormat::none) << jinja;
 }
 
 TEST_F(ChatTemplates, AreFoundInTheFolder) {
-  folder_.write("tokenizer_config.json",
-                json{{"eos_token", "</s>"},
-                     {"bos_token", {{"content", "<s>"}}},
-                     {"chat_template",
-                      {{{"name", "tool_use"}, {"template", "tools"}}, {{"name", "default"}, {"template", kChatMl}}}}}
-                    .dump());
+  folder_.write(
+      "tokenizer_config.json",
+      json{{"eos_token", "</s>"},
+           {"bos_token", {{"content", "<s>"}}},
+           {"chat_template",
+            {{{"name", "tool_use"}, {"template", "tools"}}, {{"name", "default"}, {"template", kChatMl}}}}}
+          .dump());
   const std::string tokenizer = folder_.path("tokenizer.json");
   const auto found = runtime::find_jinja_template(tokenizer);
   EXPECT_EQ(found->source, kChatMl);
@@ -92,7 +97,8 @@ TEST_F(ChatTemplates, AreFoundInTheFolder) {
     ADD_FAILURE() << "a template of that name is there";
   } catch (const runtime::InputError& error) {
     EXPECT_EQ(error.what(), "data.chat_template_jinja: the folder of " + tokenizer +
-                                " has chat templates called default, tool_use, none called \"rag\"; a file's name ends in .jinja");
+                                " has chat templates called default, tool_use, none called \"rag\"; a file's "
+                                "name ends in .jinja");
   }
 }
 
@@ -103,17 +109,19 @@ TEST_F(ChatTemplates, BesideTheTokenizerNeedNoKey) {
   EXPECT_EQ(good(kSmall, {"data.format=chat", tokenizer, "data.chat_template=none"}).data.chat_template,
             ChatFormat::none);
   EXPECT_EQ(good(kSmall, {tokenizer}).data.chat_template, ChatFormat::none);
-  EXPECT_EQ(good(kSmall, {"data.format=chat", "data.chat_template_jinja=mine.jinja"}).data.chat_template, ChatFormat::own);
+  EXPECT_EQ(good(kSmall, {"data.format=chat", "data.chat_template_jinja=mine.jinja"}).data.chat_template,
+            ChatFormat::own);
 }
 
 TEST_F(ChatTemplates, TakeVariablesOfAnyKind) {
-  const Spec spec = good(kSmall, {"data.format=chat", "data.chat_template_jinja=mine.jinja",
-                                  "data.chat_template_kwargs={enable_thinking: false, effort: low, n: 3, all: [1.5, {a: null}]}",
-                                  "data.fields={instruction: question}"});
-  EXPECT_EQ(spec.data.chat_template_kwargs, (NamedValues{{"enable_thinking", "false"},
-                                                         {"effort", "\"low\""},
-                                                         {"n", "3"},
-                                                         {"all", "[1.5,{\"a\":null}]"}}));
+  const Spec spec = good(
+      kSmall, {"data.format=chat", "data.chat_template_jinja=mine.jinja",
+               "data.chat_template_kwargs={enable_thinking: false, effort: low, n: 3, all: [1.5, {a: null}]}",
+               "data.fields={instruction: question}"});
+  EXPECT_EQ(
+      spec.data.chat_template_kwargs,
+      (NamedValues{
+          {"enable_thinking", "false"}, {"effort", "\"low\""}, {"n", "3"}, {"all", "[1.5,{\"a\":null}]"}}));
   EXPECT_EQ(spec.data.fields, (NamedValues{{"instruction", "\"question\""}}));
 }
 
