@@ -116,9 +116,10 @@ class RecordReader {
     return other == names_.fields.end() ? field : other->second;
   }
   // null for what says nothing.
-  Json value_of(const std::string& field) const {
+  const Json& value_of(const std::string& field) const {
+    static const Json nothing;
     const auto found = record_.find(column(field));
-    return found == record_.end() || says_nothing(*found) ? Json() : *found;
+    return found == record_.end() || says_nothing(*found) ? nothing : *found;
   }
   bool is_list(const char* field) const { return value_of(field).is_array(); }
 
@@ -134,7 +135,7 @@ class RecordReader {
     return value_of(field).is_null() ? "" : text(column(field));
   }
 
-  // The shape that all fields are there for, or some if none has all; data.fields chooses among them.
+  // The shape whose fields are all there, or some of them where none has all; data.fields chooses.
   Shape shape() const {
     const auto is_named = [&](const Reading& reading) {
       return std::ranges::any_of(reading.fields,
@@ -160,8 +161,8 @@ class RecordReader {
     if (!partly.empty()) return partly[0];
     throw InputError(
         fmt::format("there is neither \"messages\", nor \"conversations\", nor \"prompt\" and "
-                    "\"completion\", nor \"instruction\" and "
-                    "\"output\", nor \"{}\" (data.text_key), but {}; data.fields gives them other names",
+                    "\"completion\", nor \"instruction\" and \"output\", nor \"{}\" (data.text_key), but {}; "
+                    "data.fields gives them other names",
                     names_.text_key, json_keys(record_)));
   }
   static std::string first_field(Shape shape) {
@@ -193,7 +194,7 @@ class RecordReader {
   }
 
   void add_list(const std::string& field, Json& all) const {
-    const Json list = value_of(field);
+    const Json& list = value_of(field);
     if (!list.is_array()) throw InputError(fmt::format("\"{}\" is no list of messages", column(field)));
     for (const Json& entry : list) {
       const std::string which = fmt::format("message {}", all.size() + 1);

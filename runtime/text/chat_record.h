@@ -9,8 +9,7 @@ namespace hydrac::runtime {
 
 struct RecordNames {
   std::string text_key = "text";
-  std::map<std::string, std::string> fields =
-      {};  // hydrac's name of a field to the data's (kRecordFields of data/corpus.h)
+  std::map<std::string, std::string> fields = {};  // the data's name of each of kRecordFields (data/corpus.h)
 };
 
 struct ChatRecord {

@@ -98,8 +98,7 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
   if (format_.chat_template == "mistral" && tokenizer_.name() == "sentencepiece")
     throw InputError(
         "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: "
-        "leave it out, and "
-        "the model's own is run, or write its text as prompt and completion");
+        "leave it out, and the model's own is run, or write its text as prompt and completion");
   for (const std::string_view token : ChatTemplate::named(format_.chat_template).special_tokens()) {
     if (tokenizer_.encode(token).size() != 1)
       throw InputError(fmt::format("data.chat_template: {} is made of {}, which is no token of the tokenizer",
@@ -124,8 +123,7 @@ void ItemEncoder::require_read(const std::string& name, const Json& value) const
     throw InputError(fmt::format("{} does not read {}", format_.jinja->shown_as, in_quotes(name)));
   throw InputError(
       fmt::format("data.chat_template: {} does not write {} but role and content (beside weight, train and "
-                  "loss): own runs the "
-                  "model's template",
+                  "loss): own runs the model's template",
                   format_.chat_template, in_quotes(name)));
 }
 
@@ -215,9 +213,8 @@ PendingItem ItemEncoder::prepare(const Json& record) const {
     if (format_.chat_template == "none")
       throw InputError(
           "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside "
-          "data.tokenizer, if "
-          "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names a "
-          "file");
+          "data.tokenizer, if there is one, chatml, llama3, mistral and qwen are hydrac's, and "
+          "data.chat_template_jinja names a file");
     require_read("tools", item.record.tools);
     require_read("documents", item.record.documents);
     for (const auto& [name, value] : item.record.variables.items()) require_read(name, value);
