@@ -35,16 +35,33 @@ runtime::CurriculumOrder runtime_order(spec::CurriculumOrder order) {
   throw std::logic_error("an order of a curriculum without a name");
 }
 
-// The sentence about the model's own template in an error about messages without one.
-std::string template_hint(const spec::Spec& spec) {
-  if (spec.data.format != spec::DataFormat::chat || spec.data.chat_template != spec::ChatFormat::none)
-    return "";
-  const auto own = spec::OwnChatTemplate::beside(spec.data.tokenizer);
-  if (!own) return "";
-  const spec::ChatFormat nearest = own->nearest();
-  if (nearest == spec::ChatFormat::none) return fmt::format("none of them is like {}", own->file());
-  return fmt::format("{} is the nearest to {}, but {}", to_string(nearest), own->file(),
-                     own->difference_from(nearest));
+// A map of names to texts.
+std::map<std::string, std::string> texts_of(const spec::NamedValues& values) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, json] : values) texts[name] = nlohmann::json::parse(json).get<std::string>();
+  return texts;
+}
+
+std::string object_of(const spec::NamedValues& values) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [name, json] : values) object[name] = nlohmann::ordered_json::parse(json);
+  return object.dump();
+}
+
+void set_chat(const spec::Spec& spec, runtime::DataSettings& settings) {
+  settings.items = true;
+  settings.chat_template = to_string(spec.data.chat_template);
+  settings.fields = texts_of(spec.data.fields);
+  settings.replies_only = spec.data.train_on != spec::TrainOn::all;
+  settings.last_only = spec.data.train_on == spec::TrainOn::last;
+  settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
+  if (spec.data.chat_template != spec::ChatFormat::own) return;
+  settings.chat_template_jinja = spec.data.chat_template_jinja;
+  settings.chat_template_kwargs = object_of(spec.data.chat_template_kwargs);
+  settings.chat_date = spec.data.chat_date;
+  const auto own = spec::own_template(spec);
+  const spec::ChatFormat like = own ? spec::format_like(*own) : spec::ChatFormat::none;
+  if (like != spec::ChatFormat::none) settings.plain_chat_template = to_string(like);
 }
 
 }  // namespace
@@ -60,11 +77,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.tokenizer = spec.data.tokenizer;
   settings.text_key = spec.data.text_key;
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
-  settings.items = spec.data.format == spec::DataFormat::chat;
-  settings.chat_template = to_string(spec.data.chat_template);
-  settings.template_hint = template_hint(spec);
-  settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
-  settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
+  if (spec.data.format == spec::DataFormat::chat) set_chat(spec, settings);
   if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
@@ -217,10 +230,9 @@ int64_t largest_set(const runtime::BatchLoader& loader) {
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
   for (const passes::Decision& decision : choose_keys(spec, memory_bytes))
     if (!quiet) runtime::print_error(fmt::format("note: {}: {}\n", decision.pass, decision.text));
-  if (!quiet && spec.data.chat_template != spec::ChatFormat::none && !spec.is_set("data.chat_template"))
-    runtime::print_error(
-        fmt::format("note: data.chat_template is {}, which writes as the model's own template does\n",
-                    to_string(spec.data.chat_template)));
+  if (!quiet && spec.data.chat_template == spec::ChatFormat::own)
+    if (const auto own = spec::own_template(spec))
+      runtime::print_error(fmt::format("note: data.chat_template is own: {}\n", own->shown_as));
   runtime::Corpus corpus = opened_or_refused(spec, quiet);
   set_sizes(spec, corpus.sizes);
   diag::Diagnostics diagnostics;

@@ -123,14 +123,25 @@ int64_t count_option(const Arguments& arguments, const std::string& option, int6
   return count;
 }
 
-Task task_of(const Arguments& arguments, const spec::Spec& spec, const runtime::Tokenizer& tokenizer) {
+// The chat template of the spec, or of a tokenizer that no spec of conversations was made for. `tokenizer`:
+// the path of the one beside which it lies.
+runtime::DataSettings chat_settings(const spec::Spec& spec, const std::string& tokenizer) {
+  runtime::DataSettings settings = data_settings(spec);
+  settings.tokenizer = tokenizer;
+  settings.chat_template_jinja.clear();  // which a checkpoint has as its own
+  if (settings.chat_template == "none") settings.chat_template = "own";
+  return settings;
+}
+
+Task task_of(const Arguments& arguments, const spec::Spec& spec, const runtime::Tokenizer& tokenizer,
+             const std::string& tokenizer_path) {
   constexpr size_t usual_batch = 16;
   Task task;
   task.options.prompt = spec.sample.prompt;
   task.options.max_new_tokens = spec.sample.max_new_tokens;
   task.options.stop = spec.sample.stop;
   task.options.sampling = sample_options(spec);
-  task.prompts = sample_prompts(arguments, tokenizer, task.options);
+  task.prompts = sample_prompts(arguments, tokenizer, task.options, chat_settings(spec, tokenizer_path));
   task.replies = static_cast<size_t>(count_option(arguments, "--replies", 1));
   task.logits = arguments.has("--logits");
   task.streams = task.texts() == 1 && !arguments.has("--file") && !arguments.has("--output");
@@ -171,12 +182,17 @@ int ended() {
   return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
 }
 
-int print_text(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer, const Task& task) {
-  fmt::print("{}", runtime::printable(task.options.prompt));
-  runtime::generate(program, tokenizer, task.options, [](std::string_view text) {
+// With --chat the reply alone.
+int print_text(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer, const Task& task,
+               bool chats) {
+  if (!chats) fmt::print("{}", runtime::printable(task.options.prompt));
+  const runtime::TextRequest request{task.prompts[0].ids, task.options.sampling.seed};
+  runtime::TextEvents events;
+  events.on_text = [](size_t, std::string_view text) {
     fmt::print("{}", runtime::printable(text));
     std::fflush(stdout);
-  });
+  };
+  generate_batch(program, tokenizer, {&request, 1}, task.options, events);
   fmt::print("\n");
   return ended();
 }
@@ -203,7 +219,7 @@ int do_task(const Arguments& arguments, runtime::StepProgram& program, const run
             const Task& task) {
   if (task.logits) return print_logits(program, task.prompts[0].ids);
   runtime::install_stop_handlers();
-  return task.streams ? print_text(program, tokenizer, task)
+  return task.streams ? print_text(program, tokenizer, task, arguments.has("--chat"))
                       : write_replies(arguments, program, tokenizer, task);
 }
 
@@ -215,7 +231,7 @@ int sample_run(const Arguments& arguments) {
     throw InputError(arguments.positional[0] + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
-  const Task task = task_of(arguments, *spec, *tokenizer);
+  const Task task = task_of(arguments, *spec, *tokenizer, (dir / "tokenizer.json").string());
   BuildOptions build;
   build.recorded = runtime::read_choices(dir).value_or(runtime::RecordedChoices());
   build.generation = plan_task(*spec, task, spec->train.sequence_len);
@@ -233,7 +249,7 @@ int sample_model(const Arguments& arguments, const fs::path& folder) {
   const runtime::WeightFiles weights(spec->model.weights);  // what is damaged is said before time is spent
   const auto tokenizer = runtime::open_tokenizer(data_settings(*spec));
   complete_from_data(*spec, tokenizer.get());
-  const Task task = task_of(arguments, *spec, *tokenizer);
+  const Task task = task_of(arguments, *spec, *tokenizer, spec->data.tokenizer);
   BuildOptions build;
   build.generation = plan_task(*spec, task, spec->model.max_position_embeddings);
   freeze_for_inference(*spec);

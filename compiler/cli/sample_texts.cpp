@@ -21,6 +21,7 @@
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
 #include "runtime/text/documents.h"
+#include "runtime/text/text_corpus.h"
 
 namespace hydrac::cli {
 
@@ -89,12 +90,20 @@ void note_twofold_beginning(const std::vector<SamplePrompt>& prompts, const runt
 }  // namespace
 
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
-                                         const runtime::GenerateOptions& options) {
+                                         const runtime::GenerateOptions& options,
+                                         const runtime::DataSettings& chat) {
   check_generate_options(options);
   const std::optional<std::string> file = arguments.value("--file");
   if (file && arguments.has("--prompt")) throw InputError("--prompt and --file are both given: choose one");
   std::vector<SamplePrompt> prompts =
       file ? prompts_of_file(*file) : std::vector<SamplePrompt>{{options.prompt, {}, ""}};
+  if (arguments.has("--chat")) {
+    std::vector<std::string> said;
+    for (const SamplePrompt& prompt : prompts) said.push_back(prompt.text);
+    const std::vector<std::string> texts = runtime::chat_prompts(chat, said);
+    for (size_t i = 0; i < prompts.size(); ++i) prompts[i].ids = tokenizer.encode(texts[i]);
+    return prompts;
+  }
   for (SamplePrompt& prompt : prompts) {
     runtime::GenerateOptions own = options;
     own.prompt = prompt.text;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "runtime/data/corpus.h"
 #include "runtime/train/generate.h"
 
 namespace hydrac::cli {
@@ -19,8 +20,10 @@ struct SamplePrompt {
 
 // Prompts of --file, a line {"prompt": "..."} each, or the one of `options`. InputError, with file and line:
 // a line is something else, or the tokenizer has no ids for it; the file has no line; --prompt is given too.
+// With --chat each is what a user says: its ids are those of `chat`'s template, which begins a reply.
 std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runtime::Tokenizer& tokenizer,
-                                         const runtime::GenerateOptions& options);
+                                         const runtime::GenerateOptions& options,
+                                         const runtime::DataSettings& chat);
 
 // InputError for the first prompt that has more tokens than the model sees.
 void require_within_context(const std::vector<SamplePrompt>& prompts, int64_t context_limit);

@@ -12,11 +12,11 @@
 #include "diag/render.h"
 #include "hub/hub.h"
 #include "runtime/checkpoint/file_writer.h"
+#include "runtime/data/jinja_template.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
-#include "spec/chat_template.h"
 #include "spec/paths.h"
 #include "targets/executable/program_layout.h"
 
@@ -72,11 +72,10 @@ nlohmann::json config_of(const fs::path& folder) {
   return config;
 }
 
-// The chat template of hydrac's that writes the most like the model's own, or, if that has none, the special
-// tokens that its tokenizer has; "none" if none does.
+// The model's own chat template, or the format of hydrac's whose special tokens its tokenizer has; "none" if
+// there is neither.
 std::string chat_template_of(const fs::path& folder) {
-  if (const auto own = spec::OwnChatTemplate::beside((folder / "tokenizer.json").string()))
-    return std::string(to_string(own->nearest()));
+  if (runtime::find_jinja_template((folder / "tokenizer.json").string())) return "own";
   const std::string tokenizer = text_of_file(folder / "tokenizer.json");
   const auto has = [&](const char* token) { return tokenizer.find(token) != std::string::npos; };
   if (has("<|eot_id|>") && has("<|start_header_id|>")) return "llama3";
@@ -130,10 +129,10 @@ void FinetuneMaker::describe_data() {
   if (name == "none" && data_.messages)
     throw InputError(fmt::format(
         "--data: {} has messages, and the tokenizer of {} none of the special tokens with which hydrac's "
-        "chat templates write them (docs/fine-tuning.md); prompt and completion need none",
+        "formats write them, and no chat template (docs/fine-tuning.md); prompt and completion need none",
         request_.data, request_.model));
   words_["CHAT"] = "  format: chat @# messages, or prompt and completion; only replies are learned\n";
-  if (name != "none")
+  if (name != "none" && name != "own")
     words_["CHAT"] +=
         fmt::format("  chat_template: {} @# the special tokens that this tokenizer has\n", name);
   words_["CHAT_TEMPLATE"] = name;
@@ -192,7 +191,9 @@ std::vector<std::string> FinetuneMaker::reasons() const {
   for (const std::string& passed : passed_over_) add("", "not " + passed);
   add("data", words_.at("DATA"));
   if (const auto name = words_.find("CHAT_TEMPLATE"); name != words_.end())
-    add("", fmt::format("chat_template: {}, by the tokenizer's special tokens", name->second));
+    add("", name->second == "own"
+                ? "chat_template: the model's own"
+                : fmt::format("chat_template: {}, by the tokenizer's special tokens", name->second));
   add("batch", fmt::format("sequences of {}, {}", length_, words_.at("MICRO")));
   add("steps", fmt::format("{} epochs, {}", kEpochs, words_.at("STEPS_WHY")));
   return lines;

@@ -229,6 +229,8 @@ const std::vector<Verb>& verbs() {
         {"--cache-memory", "GIB", "as sample.cache_memory=GIB: keys and values in pages that texts share"},
         {"--output,-o", "JSONL", "the file for the answers, a line a prompt; without: standard output"},
         kQuiet,
+        {"--chat", "",
+         "prompts are what a user says: the chat template begins a reply to each, which is printed"},
         {"--logits", "", "print the next token's logits behind the prompt as JSON, and no text"},
         kThreads},
        sample_verb},

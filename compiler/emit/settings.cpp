@@ -190,7 +190,13 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   if (d.raw_uint16) out.line("data.raw_uint16 = true;");
   set.boolean("items", d.items, start.items);
   set.text("chat_template", d.chat_template, start.chat_template);
+  set.text("chat_template_jinja", d.chat_template_jinja, start.chat_template_jinja);
+  set.text("plain_chat_template", d.plain_chat_template, start.plain_chat_template);
+  set.text("chat_template_kwargs", d.chat_template_kwargs, start.chat_template_kwargs);
+  set.text("chat_date", d.chat_date, start.chat_date);
+  for (const auto& [field, name] : d.fields) set.text(fmt::format("fields[{}]", string_literal(field)), name);
   set.boolean("replies_only", d.replies_only, start.replies_only);
+  set.boolean("last_only", d.last_only, start.last_only);
   set.integer("most_prompt_tokens", d.most_prompt_tokens, start.most_prompt_tokens);
   set.boolean("cut_long_items", d.cut_long_items, start.cut_long_items);
   set.text("cache_dir", d.cache_dir, start.cache_dir);

@@ -56,17 +56,14 @@ void advise_recompute(Draft& draft) {
 void advise_chat_template(Draft& draft) {
   const char* key = "data.chat_template";
   const auto& data = draft.spec.data;
-  if (data.format != DataFormat::chat || data.chat_template == ChatFormat::none || !draft.spec.is_set(key))
-    return;
-  const auto own = OwnChatTemplate::beside(data.tokenizer);
-  if (!own || own->same() == data.chat_template) return;
+  const bool is_ours = data.chat_template != ChatFormat::none && data.chat_template != ChatFormat::own;
+  if (data.format != DataFormat::chat || !is_ours) return;
+  const auto own = own_template(draft.spec);
+  if (!own || format_like(*own) == data.chat_template) return;
   draft.report(Kind::chat_template_differs, {key},
-               fmt::format("{} does not write as the model's own template in {} does: {}",
-                           to_string(data.chat_template), diag::printable(own->file()),
-                           own->difference_from(data.chat_template)),
-               own->same() == ChatFormat::none
-                   ? "`hydrac data show SPEC` prints what is trained"
-                   : fmt::format("leave it out: {} does, and is the default", to_string(own->same())));
+               fmt::format("{} is not known to write as the model's own template in {} does",
+                           to_string(data.chat_template), diag::printable(own->shown_as)),
+               "leave it out: the model's own is run");
 }
 
 }  // namespace

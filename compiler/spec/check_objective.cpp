@@ -25,7 +25,7 @@ void check_prompts(Draft& draft) {
     return draft.report(Kind::objective_unsupported, {"objective.name", "data.format"},
                         fmt::format("data of format {} has no prompts to reply to", to_string(data.format)),
                         "write data.format: chat, with JSONL of prompts and completions, or messages");
-  if (data.train_on != TrainOn::replies)
+  if (data.train_on == TrainOn::all)
     return draft.report(Kind::objective_unsupported, {"objective.name", "data.train_on"},
                         "with train_on: all nothing says where a prompt ends", "write train_on: replies");
   if (!data.document_mask)

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 
 #include "diag/render.h"
@@ -111,6 +113,19 @@ void check_best(Draft& draft) {
                                           : "write data.val_fraction: 0.1, or remove save_best");
 }
 
+void check_chat_date(Draft& draft) {
+  const std::string& text = draft.spec.data.chat_date;
+  int year = 0, month = 0, day = 0, end = 0;
+  const bool is_read = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3;
+  const std::chrono::year_month_day date(std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day)));
+  if (text.size() == 10 && is_read && end == 10 && date.ok()) return;
+  draft.report(Kind::unknown_value, {"data.chat_date"},
+               fmt::format("data.chat_date is {}, which is no date", diag::printable(text, 40)),
+               "write year-month-day, as 2024-07-26");
+}
+
 void check_profile(Draft& draft) {
   const auto& [start, steps] = draft.spec.profile;
   const int64_t max_steps = draft.spec.train.max_steps;
@@ -184,6 +199,7 @@ void check_run(Draft& draft) {
   check_adapter(draft);
   check_base(draft);
   check_profile(draft);
+  check_chat_date(draft);
   check_cores(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, ".cache");

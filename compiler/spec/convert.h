@@ -23,6 +23,7 @@ bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagno
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Sources& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, NamedValues& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Numbers& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics);

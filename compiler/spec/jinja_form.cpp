@@ -284,14 +284,4 @@ std::vector<JinjaPart> jinja_form(std::string_view source, const std::map<std::s
   return FormMaker(source, names).run();
 }
 
-std::vector<std::string> quoted_texts(std::string_view tokens) {
-  std::vector<std::string> texts;
-  int depth = 0;
-  for (const std::string& token : tokens_of(tokens)) {
-    depth += (token == "(") - (token == ")");
-    if (is_text(token) && depth == 0) texts.push_back(token.substr(1));
-  }
-  return texts;
-}
-
 }  // namespace hydrac::spec

@@ -24,7 +24,4 @@ struct JinjaPart {
 // is treated as transformers has Jinja treat it (trim_blocks, lstrip_blocks).
 std::vector<JinjaPart> jinja_form(std::string_view source, const std::map<std::string, std::string>& names);
 
-// Texts in quotes in an expression or statement of the form, but for what functions are given.
-std::vector<std::string> quoted_texts(std::string_view tokens);
-
 }  // namespace hydrac::spec

@@ -27,6 +27,7 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, Sources>)
     return std::string("map of names to paths, or to {path: PATHS") +
            (row.name == "mix" ? ", weight: W, epochs: E}" : "}");
+  if constexpr (std::is_same_v<T, NamedValues>) return "map of names to values";
   if constexpr (std::is_same_v<T, CoreList>)
     return "none, cores such as 3 or 0-3, each " + range_text(row.rule) + ", or a list of them";
   if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
@@ -69,6 +70,9 @@ std::string shown(const Share& share) {
   return shown(share.any());
 }
 std::string shown(const Sources&) {
+  return "none";
+}
+std::string shown(const NamedValues&) {
   return "none";
 }
 std::string shown(const CoreList&) {

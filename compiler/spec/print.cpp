@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.path == "extends" || row.path == "model.from") return true;
   const bool of_items =
-      row.path == "data.train_on" || row.path == "data.chat_template" || row.path == "data.too_long";
+      row.path == "data.train_on" || row.path.starts_with("data.chat_") || row.path == "data.too_long";
   if (of_items) return spec.data.format != DataFormat::chat;
   if (row.path == "model.weights") return !begins_with_weights(spec);
   if (row.path == "objective.embed_layer") return spec.objective.embed != "model";
@@ -32,6 +32,7 @@ bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.section == "tune") return spec.tune == Tune{};
   if (row.section == "profile") return spec.profile == Profile{};
   if (row.path == "data.path") return !spec.data.mix.empty();
+  if (row.path == "data.fields") return spec.data.fields.empty();
   if (row.path == "data.mix") return spec.data.mix.empty();
   if (row.path == "data.val") return spec.data.val.empty();
   if (row.section == "data.curriculum") return spec.data.curriculum.steps == 0;
@@ -127,6 +128,13 @@ std::string yaml(const Sources& sources) {
   return fmt::format("{{{}}}", fmt::join(items, ", "));
 }
 
+// JSON is YAML too.
+std::string yaml(const NamedValues& values) {
+  std::vector<std::string> items;
+  for (const NamedValue& value : values) items.push_back(fmt::format("{}: {}", yaml(value.name), value.json));
+  return fmt::format("{{{}}}", fmt::join(items, ", "));
+}
+
 std::vector<std::string> parts_of(const Recompute& value) {
   std::vector<std::string> parts;
   if (value.norm) parts.emplace_back("norm");
@@ -180,6 +188,12 @@ Json json(const Sources& sources) {
   Json all = Json::object();
   for (const Source& source : sources)
     all[source.name] = {{"path", source.path}, {"weight", source.weight}, {"epochs", source.epochs}};
+  return all;
+}
+
+Json json(const NamedValues& values) {
+  Json all = Json::object();
+  for (const NamedValue& value : values) all[value.name] = Json::parse(value.json);
   return all;
 }
 

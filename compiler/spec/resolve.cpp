@@ -120,10 +120,10 @@ void Resolver::data() {
                (data.format == DataFormat::chat ||
                 (data.format == DataFormat::auto_ && std::ranges::all_of(train_paths(spec_), names_records)));
       });
-  derive("data.chat_template", data.chat_template, {"data.format", "data.tokenizer"}, [&] {
-    const auto own = data.format == DataFormat::chat ? OwnChatTemplate::beside(data.tokenizer) : std::nullopt;
-    return own ? own->same() : ChatFormat::none;
-  });
+  derive("data.chat_template", data.chat_template,
+         {"data.format", "data.tokenizer", "data.chat_template_jinja"}, [&] {
+           return data.format == DataFormat::chat && own_template(spec_) ? ChatFormat::own : ChatFormat::none;
+         });
   derive("data.curriculum.by", data.curriculum.by, {"data.format"},
          [&] { return data.format == DataFormat::chat ? CurriculumOrder::length : CurriculumOrder::file; });
 }

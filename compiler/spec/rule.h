@@ -39,6 +39,7 @@ struct Rule {
   Text text = Text::any;   // identifier: letters, digits, . _ -, not starting with a dot or dash
   bool is_path = false;    // text that names files to read, as spec/paths.h says where they are looked for
   std::array<std::string_view, 2> words = {};  // of a path: what is a word instead
+  std::string_view ending = {};                // of a path: any text that ends otherwise is a word
 
   bool bounded() const { return low != -std::numeric_limits<double>::infinity(); }
   bool allows(double number) const {
@@ -48,7 +49,7 @@ struct Rule {
 
 // True for a text that is no path, though the key takes paths.
 constexpr bool is_word(const Rule& rule, std::string_view text) {
-  return !text.empty() && (text == rule.words[0] || text == rule.words[1]);
+  return !text.empty() && (text == rule.words[0] || text == rule.words[1] || !text.ends_with(rule.ending));
 }
 
 constexpr Rule any() {
@@ -75,6 +76,10 @@ constexpr Rule path() {
 }
 constexpr Rule path_or(std::string_view word, std::string_view another = "") {
   return {.text = Rule::Text::not_empty, .is_path = true, .words = {word, another}};
+}
+
+constexpr Rule path_ending(std::string_view ending) {
+  return {.is_path = true, .ending = ending};
 }
 
 }  // namespace hydrac::spec

@@ -1,10 +1,14 @@
 #include "spec/schema.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 
+#include "runtime/data/corpus.h"
 #include "spec/convert.h"
 #include "spec/key_table.h"
 #include "targets/target.h"
@@ -108,6 +112,16 @@ Json sources_type(bool weighted) {
           {"properties", any}};
 }
 
+Json values_type(bool fields) {
+  const Json any = Json::object();
+  const std::string names =
+      fields ? fmt::format("^({})$", fmt::join(runtime::kRecordFields, "|")) : "^(?!x-)";
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"patternProperties", {{"^x-", any}, {names, fields ? text_type(not_empty()) : any}}},
+          {"properties", any}};
+}
+
 template <class T>
 Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
@@ -133,6 +147,7 @@ Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, Numbers>) return list_type(number_type("number", row.rule), 0);
   if constexpr (std::is_same_v<T, CoreList>) return cores_type(row.rule);
   if constexpr (std::is_same_v<T, Sources>) return sources_type(row.name == "mix");
+  if constexpr (std::is_same_v<T, NamedValues>) return values_type(row.name == "fields");
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();
   if constexpr (std::is_enum_v<T>) return words_type(enum_values(T{}));
   if constexpr (is_word_or_function<T>)
@@ -147,7 +162,7 @@ Json default_of(const T& value) {
     return to_string(value.word);
   else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, CoreList>)
     return "none";
-  else if constexpr (std::is_same_v<T, Sources>)
+  else if constexpr (std::is_same_v<T, Sources> || std::is_same_v<T, NamedValues>)
     return Json::object();
   else if constexpr (std::is_same_v<T, BatchSize>)
     return "auto";

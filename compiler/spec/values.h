@@ -83,6 +83,14 @@ struct Source {
 };
 using Sources = std::vector<Source>;
 
+// Values by names of the user's own, in the order written, each as JSON.
+struct NamedValue {
+  std::string name, json;
+
+  bool operator==(const NamedValue&) const = default;
+};
+using NamedValues = std::vector<NamedValue>;
+
 // A function in a C++ file, written as a map: {cpp: ops/quick_gelu.h, function: quick_gelu}. Resolved specs
 // carry the file's text too, so that they need no other file.
 struct CppFunction {

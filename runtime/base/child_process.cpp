@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 namespace hydrac::runtime {
@@ -133,6 +134,22 @@ std::optional<ChildEnd> ChildProcess::ended() {
 
 ChildEnd ChildProcess::wait() {
   return *wait(0);
+}
+
+ssize_t write_to_pipe(int file, const char* data, size_t bytes) {
+  sigset_t broken_pipe, before;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const ssize_t written = write(file, data, bytes);
+  const int error = errno;
+  if (written < 0 && error == EPIPE) {
+    const timespec at_once = {};
+    sigtimedwait(&broken_pipe, nullptr, &at_once);  // takes it away
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return written;
 }
 
 std::string read_to_end(int file) {

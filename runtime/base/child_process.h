@@ -60,6 +60,10 @@ class ChildProcess {
   std::optional<ChildEnd> end_;
 };
 
+// write(); a pipe that nobody reads any more is an error and never a signal, whatever this program does with
+// those.
+ssize_t write_to_pipe(int file, const char* data, size_t bytes);
+
 // read() until the end of the file.
 std::string read_to_end(int file);
 

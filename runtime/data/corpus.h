@@ -28,6 +28,11 @@ struct DataSizes {
       false;  // vocab_size is that of weights in files, and may be smaller than the tokenizer's
 };
 
+// The fields of records that DataSettings::fields may give names to.
+inline constexpr const char* kRecordFields[] = {"messages",    "conversations", "prompt", "completion",
+                                                "instruction", "input",         "output", "system",
+                                                "tools",       "documents",     "role",   "content"};
+
 // A source of a mixture, and a set that validates.
 struct DataSource {
   std::string name;
@@ -56,9 +61,15 @@ struct DataSettings {
 
   // Tokens: records of JSONL and JSON as items, each packed whole (item_loader.h, text/item_encoder.h).
   bool items = false;
-  std::string chat_template = "none";
-  std::string template_hint;  // what an error about messages without a template says beside
+  std::string chat_template = "none";    // own: the template beside the tokenizer, run by jinja2
+  std::string chat_template_jinja = "";  // for own: the name of one of several, or a file .jinja
+  std::string plain_chat_template =
+      "";  // for own: hydrac's that writes conversations without tools as it does
+  std::string chat_template_kwargs = "{}";         // for own: variables, as JSON
+  std::string chat_date = "2024-07-26";            // for own: today's
+  std::map<std::string, std::string> fields = {};  // the data's names of kRecordFields
   bool replies_only = true;
+  bool last_only = false;
   bool cut_long_items = false;     // false: they are dropped
   int64_t most_prompt_tokens = 0;  // above 0: every item begins with a prompt, of so many at most
 

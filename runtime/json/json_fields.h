@@ -55,7 +55,8 @@ inline const nlohmann::json& json_container(const nlohmann::json& object, const 
 }
 
 // The names of an object's fields, for a message: the first few.
-inline std::string json_keys(const nlohmann::json& object) {
+template <class Json>
+std::string json_keys(const Json& object) {
   constexpr size_t kMost = 8;
   std::string keys;
   size_t count = 0;

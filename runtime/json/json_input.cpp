@@ -70,11 +70,10 @@ class FirstError : public nlohmann::json_sax<nlohmann::json> {
   bool is_number = false;  // one too large for 64-bit floating point
 };
 
-}  // namespace
-
-nlohmann::json parse_json(std::string_view text, const std::string& shown_as) {
+template <class Json>
+Json parse_as(std::string_view text, const std::string& shown_as) {
   check_depth(text, shown_as);
-  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  Json value = Json::parse(text, nullptr, false);
   if (!value.is_discarded()) return value;
   FirstError error;
   nlohmann::json::sax_parse(text, &error);
@@ -83,6 +82,16 @@ nlohmann::json parse_json(std::string_view text, const std::string& shown_as) {
   if (error.at >= text.size())
     throw InputError(fmt::format("{}: not valid JSON: it ends too early", shown_as));
   throw InputError(fmt::format("{}: not valid JSON at {}", shown_as, position(text, error.at)));
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const std::string& shown_as) {
+  return parse_as<nlohmann::json>(text, shown_as);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& shown_as) {
+  return parse_as<nlohmann::ordered_json>(text, shown_as);
 }
 
 }  // namespace hydrac::runtime

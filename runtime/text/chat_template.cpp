@@ -36,6 +36,7 @@ class ChatMl : public ChatTemplate {
  public:
   std::vector<std::string_view> special_tokens() const override { return {kStart, kEnd}; }
   std::string_view reply_end() const override { return kEnd; }
+  std::string reply_begin() const override { return fmt::format("{}{}\n", kStart, kAssistant); }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;
@@ -83,6 +84,9 @@ class Llama3 final : public ChatTemplate {
     return {kBegin, kHeader, kHeaderEnd, kEnd};
   }
   std::string_view reply_end() const override { return kEnd; }
+  std::string reply_begin() const override {
+    return fmt::format("{}{}{}\n\n", kHeader, kAssistant, kHeaderEnd);
+  }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;
@@ -107,6 +111,7 @@ class Mistral final : public ChatTemplate {
     return {"<s>", "</s>", "[INST]", "[/INST]"};
   }
   std::string_view reply_end() const override { return "</s>"; }
+  std::string reply_begin() const override { return ""; }
 
   std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const override {
     Pieces pieces;

@@ -1,5 +1,5 @@
-// Conversations as the text that chat models were trained on. The templates are hydrac's own: the Jinja that
-// a tokenizer_config.json holds is a program, and hydrac runs none that comes with a model.
+// Conversations as the text that chat models were trained on, in formats of hydrac's. A model's own template
+// is Jinja, a program, which jinja_renderer.h has run.
 #pragma once
 #include <optional>
 #include <span>
@@ -43,6 +43,9 @@ class ChatTemplate {
 
   // The one of them that ends a reply.
   virtual std::string_view reply_end() const = 0;
+
+  // The text that stands between a user's message and the reply.
+  virtual std::string reply_begin() const = 0;
 
   // InputError for what the template has no place for: an unknown role, for mistral a system message or roles
   // that do not take turns.

@@ -17,7 +17,7 @@ namespace hydrac::runtime {
 namespace {
 
 // The field `key`, or "a" of the object "b" for "b.a"; null where there is none.
-const nlohmann::json* field_of(const nlohmann::json& object, std::string_view key) {
+const nlohmann::ordered_json* field_of(const nlohmann::ordered_json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   if (const auto field = object.find(key); field != object.end()) return &*field;
   const size_t dot = key.find('.');
@@ -28,10 +28,10 @@ const nlohmann::json* field_of(const nlohmann::json& object, std::string_view ke
 
 // The text of one record; empty where the row of a table has none. `where` names it.
 std::string_view text_of(const Record& record, const std::string& key, const std::string& where) {
-  const nlohmann::json& value = record.value;
+  const nlohmann::ordered_json& value = record.value;
   if (!value.is_object())
     throw InputError(fmt::format("{}: this is {}, not a JSON object", where, value.type_name()));
-  const nlohmann::json* field = field_of(value, key);
+  const nlohmann::ordered_json* field = field_of(value, key);
   if (!field && record.kind == SourceKind::table) return {};
   if (!field) {
     throw InputError(
@@ -53,7 +53,7 @@ void visit_jsonl(const std::string& name, std::string_view bytes, int64_t first_
     const std::string_view text = bytes.substr(0, end);
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const nlohmann::json value = parse_json(text, place_of(name, SourceKind::jsonl, line));
+    const nlohmann::ordered_json value = parse_ordered_json(text, place_of(name, SourceKind::jsonl, line));
     visit({value, name, line, SourceKind::jsonl, static_cast<int64_t>(text.size())});
   }
 }
@@ -73,7 +73,7 @@ bool has_object_lines(std::string_view bytes) {
 void visit_json(const std::string& name, std::string_view bytes, const RecordVisitor& visit) {
   if (has_object_lines(bytes))
     throw InputError(fmt::format("{}: it has one JSON object a line: let its name end in .jsonl", name));
-  const nlohmann::json root = parse_json(bytes, name);
+  const nlohmann::ordered_json root = parse_ordered_json(bytes, name);
   if (!root.is_array()) {
     throw InputError(
         fmt::format("{}: a .json file is read as an array of objects, and this is {}; text ends in .txt, one "
@@ -81,7 +81,7 @@ void visit_json(const std::string& name, std::string_view bytes, const RecordVis
                     name, root.type_name()));
   }
   int64_t element = 0;
-  for (const nlohmann::json& value : root) {
+  for (const nlohmann::ordered_json& value : root) {
     const auto share = static_cast<int64_t>(bytes.size() / root.size());
     visit({value, name, ++element, SourceKind::json, share});
   }
@@ -97,7 +97,8 @@ void visit_table(const InputFile& file, const TableRequest& request, const Recor
   std::error_code ignored;
   const auto size = static_cast<int64_t>(std::filesystem::file_size(file.path, ignored));
   for_each_row(file, request, [&](std::string_view json, int64_t row) {
-    const nlohmann::json value = parse_json(json, place_of(file.name, SourceKind::table, row));
+    const nlohmann::ordered_json value =
+        parse_ordered_json(json, place_of(file.name, SourceKind::table, row));
     visit({value, file.name, row, SourceKind::table, std::min<int64_t>(size, std::ssize(json))});
   });
 }

@@ -53,9 +53,9 @@ void for_each_row_document(const InputFile& file, const std::optional<RowGroups>
 
 // A line of a JSONL file, an element of a JSON array or a row of a table, whatever it is.
 struct Record {
-  const nlohmann::json& value;  // valid during the visit
-  const std::string& file;      // InputFile::name
-  int64_t line;                 // or element, or row, from 1
+  const nlohmann::ordered_json& value;  // valid during the visit
+  const std::string& file;              // InputFile::name
+  int64_t line;                         // or element, or row, from 1
   SourceKind kind;
   int64_t bytes;  // that it takes of the file, or about that
 };

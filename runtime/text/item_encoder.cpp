@@ -7,61 +7,40 @@
 #include <optional>
 #include <span>
 
+#include "runtime/base/quote.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
-#include "runtime/text/chat_template.h"
+#include "runtime/json/json_input.h"
 
 namespace hydrac::runtime {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
+using Kind = ChatPiece::Kind;
 
-std::string text_in(const json& object, const std::string& key) {
-  const auto field = object.find(key);
-  if (field == object.end())
-    throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(object)));
-  if (!field->is_string())
-    throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
-  return field->get<std::string>();
-}
-
-// null, and an empty list, object or text: a record of a table has them where it has nothing to say.
-bool says_nothing(const json& value) {
-  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
-}
-
-void refuse_unwritten(const json& object, std::span<const char* const> keys) {
-  for (const char* key : keys) {
-    if (const auto field = object.find(key); field != object.end() && !says_nothing(*field))
-      throw InputError(
-          fmt::format("hydrac's chat templates do not write \"{}\": leave it out, or write the text that the "
-                      "model's own template makes of the record as prompt and completion",
-                      key));
-  }
-}
+constexpr const char* kMarks[] = {"weight", "train", "loss"};
+constexpr const char* kNames[] = {"name",
+                                  "tool_call_id"};  // of a tool's answer, which many templates leave out
+constexpr const char* kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
 
 // True if the value of weight, train or loss turns learning on.
-bool is_on(const std::string& key, const json& value) {
+bool is_on(const std::string& key, const Json& value) {
   if (key == "weight" && (value == 0 || value == 1)) return value == 1;
   if (key != "weight" && value.is_boolean()) return value.get<bool>();
   throw InputError(
       fmt::format("\"{}\" is {}, not {}", key, value.dump(), key == "weight" ? "0 or 1" : "true or false"));
 }
 
+bool is_mark(const std::string& key) {
+  return std::ranges::find(kMarks, key) != std::end(kMarks);
+}
+
 // The message's own statement about being learned, if its keys make one.
-std::optional<bool> learned_of(const json& message) {
-  static constexpr const char* kUnwritten[] = {"tool_calls",        "function_call", "tool_call_id", "name",
-                                               "reasoning_content", "reasoning",     "thinking"};
-  refuse_unwritten(message, kUnwritten);
+std::optional<bool> learned_of(const Json& message) {
   std::optional<bool> learned;
   for (const auto& [key, value] : message.items()) {
-    if (key == "role" || key == "content" || says_nothing(value)) continue;
-    if (key != "weight" && key != "train" && key != "loss")
-      throw InputError(fmt::format(
-          "unknown key {}; a message has role and content, and weight, train or loss where it is not "
-          "to be learned",
-          json(key).dump()));
+    if (!is_mark(key) || says_nothing(value)) continue;
     const bool on = is_on(key, value);
     if (learned && *learned != on)
       throw InputError(fmt::format("\"{}\" says that it is {}learned, and another key the opposite", key,
@@ -71,24 +50,31 @@ std::optional<bool> learned_of(const json& message) {
   return learned;
 }
 
-std::vector<ChatMessage> messages_of(const json& list) {
-  if (!list.is_array() || list.empty()) throw InputError("\"messages\" is no list of messages");
-  std::vector<ChatMessage> messages;
-  for (const json& entry : list) {
-    const std::string which = fmt::format("message {}", messages.size() + 1);
-    if (!entry.is_object())
-      throw InputError(fmt::format("{} is {}, not an object", which, entry.type_name()));
-    try {
-      const std::optional<bool> learned = learned_of(entry);
-      messages.push_back({text_in(entry, "role"), text_in(entry, "content"), learned});
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", which, error.what()));
-    }
-    if (messages.back().role == "assistant" &&
-        messages.back().content.find_first_not_of(" \t\r\n") == std::string::npos)
-      throw InputError(fmt::format("{}: the reply is empty", which));
-  }
-  return messages;
+std::string text_in(const Json& message, const char* key) {
+  const auto field = message.find(key);
+  if (field == message.end())
+    throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(message)));
+  if (!field->is_string())
+    throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
+  return field->get<std::string>();
+}
+
+bool is_blank(const Json& message) {
+  const auto content = message.find("content");
+  const bool is_said = content != message.end() && !says_nothing(*content) &&
+                       !(content->is_string() && content->get_ref<const std::string&>().find_first_not_of(
+                                                     " \t\r\n") == std::string::npos);
+  const auto has = [&](const char* key) { return message.contains(key) && !says_nothing(message[key]); };
+  return !is_said && !has("tool_calls") && !has("function_call") && std::ranges::none_of(kThoughts, has);
+}
+
+// A special token ends a reply: the white space that the template writes after it is not learned.
+size_t end_of_reply(const Tokenizer& tokenizer, std::span<const int32_t> ids, size_t end) {
+  size_t last = end;
+  while (last > 0 && !tokenizer.is_special(ids[last - 1]) &&
+         tokenizer.token_bytes(ids[last - 1]).find_first_not_of(" \t\r\n") == std::string_view::npos)
+    --last;
+  return last > 0 && tokenizer.is_special(ids[last - 1]) ? last : end;
 }
 
 }  // namespace
@@ -99,12 +85,20 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
     throw InputError(
         "data.format: chat needs a tokenizer with a token that ends a text, and this one has none");
   if (format_.chat_template == "none") return;
+  if (format_.jinja) {
+    renderer_ = std::make_unique<JinjaRenderer>(*format_.jinja, format_.variables, format_.date);
+    const Json variables = parse_ordered_json(format_.variables, "data.chat_template_kwargs");
+    for (const auto& [name, value] : variables.items())
+      if (!reads(name))
+        throw InputError(fmt::format("data.chat_template_kwargs: {} does not read {}",
+                                     format_.jinja->shown_as, in_quotes(name)));
+    return;
+  }
   // Older Mistral models, whose spaces around [INST] come and go with the version.
   if (format_.chat_template == "mistral" && tokenizer_.name() == "sentencepiece")
     throw InputError(
         "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: "
-        "write its text "
-        "as prompt and completion");
+        "leave it out, and the model's own is run, or write its text as prompt and completion");
   for (const std::string_view token : ChatTemplate::named(format_.chat_template).special_tokens()) {
     if (tokenizer_.encode(token).size() != 1)
       throw InputError(fmt::format("data.chat_template: {} is made of {}, which is no token of the tokenizer",
@@ -112,32 +106,89 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
   }
 }
 
+// What a template never names would be dropped in silence. Thoughts have three names, as in transformers.
+bool ItemEncoder::reads(const std::string& name) const {
+  const auto is_named = [&](std::string_view word) {
+    return format_.jinja->source.find(word) != std::string::npos ||
+           format_.jinja->with_tools.find(word) != std::string::npos;
+  };
+  const bool is_thought = std::ranges::find(kThoughts, name) != std::end(kThoughts);
+  return is_named(name) || std::ranges::find(kNames, name) != std::end(kNames) ||
+         (is_thought && (is_named("reasoning_content") || is_named("thinking")));
+}
+
+void ItemEncoder::require_read(const std::string& name, const Json& value) const {
+  if (says_nothing(value) || (format_.jinja && reads(name))) return;
+  if (format_.jinja)
+    throw InputError(fmt::format("{} does not read {}", format_.jinja->shown_as, in_quotes(name)));
+  throw InputError(
+      fmt::format("data.chat_template: {} does not write {} but role and content (beside weight, train and "
+                  "loss): own runs the model's template",
+                  format_.chat_template, in_quotes(name)));
+}
+
+// True if a format of hydrac's can write it: role and content alone.
+bool ItemEncoder::is_plain(const ChatRecord& record) const {
+  if (!format_.jinja) return true;
+  if (format_.plain_format.empty() || format_.variables != "{}" || !record.tools.is_null() ||
+      !record.documents.is_null() || !record.variables.is_null())
+    return false;
+  return std::ranges::all_of(record.messages, [](const Json& message) {
+    for (const auto& [key, value] : message.items()) {
+      if (key == "role" && value != "system" && value != "user" && value != "assistant") return false;
+      if (key == "content" ? !value.is_string() : key != "role" && !is_mark(key) && !says_nothing(value))
+        return false;
+    }
+    return message.contains("role") && message.contains("content");
+  });
+}
+
+std::vector<ChatMessage> ItemEncoder::messages_of(const ChatRecord& record, bool by_jinja) const {
+  std::vector<ChatMessage> messages;
+  for (const Json& entry : record.messages) {
+    try {
+      for (const auto& [key, value] : entry.items())
+        if (key != "role" && key != "content" && !is_mark(key)) require_read(key, value);
+      ChatMessage& message = messages.emplace_back(
+          text_in(entry, "role"), by_jinja ? "" : text_in(entry, "content"), learned_of(entry));
+      if (message.role != "assistant" && by_jinja && message.kind() == found_kind())
+        throw InputError(
+            "weight, train and loss are for what the assistant says, where the model's own template is run");
+      if (message.role == "assistant" && is_blank(entry)) throw InputError("the reply is empty");
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("message {}: {}", &entry - &record.messages[0] + 1, error.what()));
+    }
+  }
+  if (!format_.last_only) return messages;
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](const ChatMessage& m) { return m.role == "assistant"; });
+  for (auto it = messages.rbegin(); it != messages.rend(); ++it)
+    if (it != last && it->role == "assistant" && !it->learned) it->learned = false;
+  return messages;
+}
+
 void ItemEncoder::append(std::string_view text, bool is_context, Item& item) const {
   tokenizer_.encode_more(text, item.ids);
   item.is_context.resize(item.ids.size(), is_context);
 }
 
-void ItemEncoder::encode_messages(const json& list, Item& item) const {
-  if (format_.chat_template == "none")
-    throw InputError(
-        fmt::format("\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
-                    "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same{}{}",
-                    format_.template_hint.empty() ? "" : "; ", format_.template_hint));
-  const std::vector<ChatPiece> pieces = ChatTemplate::named(format_.chat_template).render(messages_of(list));
+void ItemEncoder::encode_messages(const PendingItem& pending, Item& item) const {
+  const std::vector<ChatPiece> pieces = pieces_of(pending);
   std::string text;
   std::vector<size_t> ends;
   for (const ChatPiece& piece : pieces) ends.push_back((text += piece.text).size());
   // As one text, because a token may hold the end of one piece and the beginning of the next.
   std::vector<IdsAt> at = {{}};
   tokenizer_.encode_at(text, ends, item.ids, at);
-  const auto is_learned = [&](ChatPiece::Kind kind) {
-    return kind == ChatPiece::Kind::reply || (kind == ChatPiece::Kind::frame && !format_.replies_only);
+  const auto is_learned = [&](Kind kind) {
+    return kind == Kind::reply || (kind == Kind::frame && !format_.replies_only);
   };
+  const bool trims = pending.rendered && !pending.rendered->has_blocks && format_.replies_only;
   item.is_context.resize(item.ids.size(), true);
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (is_learned(pieces[i].kind))
-      std::fill(item.is_context.begin() + static_cast<ptrdiff_t>(at[i].ended),
-                item.is_context.begin() + static_cast<ptrdiff_t>(at[i + 1].begun), false);
+    if (!is_learned(pieces[i].kind)) continue;
+    const size_t end = trims ? end_of_reply(tokenizer_, item.ids, at[i + 1].begun) : at[i + 1].begun;
+    for (size_t id = at[i].ended; id < end; ++id) item.is_context[id] = false;
   }
 }
 
@@ -154,32 +205,101 @@ void ItemEncoder::check_prompt(const Item& item) const {
                     prompt, format_.most_prompt_tokens));
 }
 
-void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) const {
-  if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
+PendingItem ItemEncoder::prepare(const Json& record) const {
+  PendingItem item;
+  try {
+    item.record = read_chat_record(record, format_.names, format_.chat_template != "none");
+    if (item.record.messages.is_null()) return item;
+    if (format_.chat_template == "none")
+      throw InputError(
+          "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside "
+          "data.tokenizer, if there is one, chatml, llama3, mistral and qwen are hydrac's, and "
+          "data.chat_template_jinja names a file");
+    require_read("tools", item.record.tools);
+    require_read("documents", item.record.documents);
+    for (const auto& [name, value] : item.record.variables.items()) require_read(name, value);
+    const bool by_jinja = !is_plain(item.record);
+    item.messages = messages_of(item.record, by_jinja);
+    if (by_jinja) item.rendered.emplace();
+  } catch (const InputError& error) {
+    item.error = error.what();
+  }
+  return item;
+}
+
+Json ItemEncoder::conversation_of(const PendingItem& item) const {
+  Json conversation = {{"messages", Json::array()}, {"replies", Json::array()}};
+  for (const Json& message : item.record.messages) {
+    Json& plain = conversation["messages"].emplace_back(message);
+    for (const char* mark : kMarks) plain.erase(mark);
+  }
+  for (size_t i = 0; i < item.messages.size(); ++i)
+    if (item.messages[i].role == "assistant" && item.messages[i].kind() == found_kind())
+      conversation["replies"].push_back(i);
+  if (!item.record.tools.is_null()) conversation["tools"] = item.record.tools;
+  if (!item.record.documents.is_null()) conversation["documents"] = item.record.documents;
+  if (!item.record.variables.is_null()) conversation["variables"] = item.record.variables;
+  return conversation;
+}
+
+void ItemEncoder::send(std::span<PendingItem> batch) {
+  Json conversations = Json::array();
+  for (const PendingItem& item : batch)
+    if (item.error.empty() && item.rendered) conversations.push_back(conversation_of(item));
+  if (!conversations.empty()) renderer_->send(conversations);
+}
+
+void ItemEncoder::receive(std::span<PendingItem> batch) {
+  const auto is_sent = [](const PendingItem& item) { return item.error.empty() && item.rendered; };
+  if (std::ranges::none_of(batch, is_sent)) return;
+  std::vector<JinjaRenderer::Text> texts = renderer_->receive();
+  auto next = texts.begin();
+  for (PendingItem& item : batch) {
+    if (!is_sent(item)) continue;
+    item.error = next->error;
+    item.rendered = std::move(*next++);
+  }
+}
+
+// Pieces of a rendered conversation, or those of a format of hydrac's.
+std::vector<ChatPiece> ItemEncoder::pieces_of(const PendingItem& item) const {
+  if (!item.rendered)
+    return ChatTemplate::named(format_.jinja ? format_.plain_format : format_.chat_template)
+        .render(item.messages);
+  const auto& [text, places, has_blocks, error] = *item.rendered;
+  std::vector<Kind> kinds;
+  for (const ChatMessage& message : item.messages)
+    if (message.role == "assistant" && (has_blocks || message.kind() == found_kind()))
+      kinds.push_back(message.kind());
+  const bool is_uniform = std::ranges::all_of(kinds, [&](Kind kind) { return kind == kinds.front(); });
+  if (places.size() != kinds.size() && !is_uniform)
+    throw InputError(
+        fmt::format("{} writes {} {{% generation %}} blocks for {} replies, so that none of these can be "
+                    "left out of what is learned",
+                    format_.jinja->shown_as, places.size(), kinds.size()));
+  std::vector<ChatPiece> pieces;
+  size_t end = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [from, to] = places[i];
+    pieces.push_back({text.substr(end, from - end), Kind::frame});
+    pieces.push_back({text.substr(from, to - from), kinds[places.size() == kinds.size() ? i : 0]});
+    end = to;
+  }
+  pieces.push_back({text.substr(end), Kind::frame});
+  return pieces;
+}
+
+void ItemEncoder::encode(const PendingItem& pending, std::vector<MarkedToken>& out) const {
+  if (!pending.error.empty()) throw InputError(pending.error);
   Item item;
-  const auto end = [&] {
+  if (!pending.record.messages.is_null()) {
+    encode_messages(pending, item);
+  } else {
+    if (pending.record.has_prompt) append(pending.record.prompt, format_.replies_only, item);
+    append(pending.record.text, false, item);
     item.ids.push_back(*tokenizer_.end_of_text());
     item.is_context.push_back(false);
     tokenizer_.require_rows(std::span(item.ids).last(1));
-  };
-  if (const auto messages = record.find("messages"); messages != record.end()) {
-    static constexpr const char* kUnwritten[] = {"tools", "functions", "documents", "chat_template_kwargs"};
-    refuse_unwritten(record, kUnwritten);
-    encode_messages(*messages, item);
-  } else if (record.contains("prompt") || record.contains("completion")) {
-    const std::string prompt = text_in(record, "prompt"), completion = text_in(record, "completion");
-    if (completion.empty()) throw InputError("the completion is empty");
-    append(prompt, format_.replies_only, item);
-    append(completion, false, item);
-    end();
-  } else if (record.contains(format_.text_key)) {
-    append(text_in(record, format_.text_key), false, item);
-    end();
-  } else {
-    throw InputError(fmt::format(
-        "there is neither \"messages\", nor \"prompt\" and \"completion\", nor \"{}\" (data.text_key), "
-        "but {}",
-        format_.text_key, json_keys(record)));
   }
   if (format_.most_prompt_tokens > 0) check_prompt(item);
   for (size_t i = 0; i < item.ids.size(); ++i)

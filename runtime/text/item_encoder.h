@@ -1,37 +1,59 @@
-// One record of a JSONL file or JSON array as a training item.
+// Records of JSONL files, JSON arrays and tables as training items.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/data/items.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/text/chat_record.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/jinja_renderer.h"
 
 namespace hydrac::runtime {
 
 struct ItemFormat {
-  std::string text_key = "text";
-  std::string chat_template = "none";  // or as ChatTemplate::named() takes it
-  bool replies_only = true;            // of conversations and completions; false: all tokens are learned
-  int64_t most_prompt_tokens = 0;      // above 0: a record must have a prompt, of so many tokens at most
-  std::string template_hint = {};      // DataSettings::template_hint
+  RecordNames names = {};
+  std::string chat_template = "none";       // none, own, or as ChatTemplate::named() takes it
+  std::optional<JinjaTemplate> jinja = {};  // for own
+  std::string plain_format =
+      {};  // for own: what writes conversations without tools and the like as it does, or empty
+  std::string variables = "{}";  // for own, as JSON
+  std::string date = "2024-07-26";
+  bool replies_only = true;        // of conversations and completions; false: all tokens are learned
+  bool last_only = false;          // the last reply of a conversation
+  int64_t most_prompt_tokens = 0;  // above 0: a record must have a prompt, of so many tokens at most
 };
 
-// A record has
-//   messages: [{role, content}, ...]   rendered by the chat template; replies are what the assistant says,
-//   and
-//                                      a message's weight (0, 1), train or loss (true, false) says otherwise
-//   prompt, completion                 the completion is a reply, and ends with the tokenizer's end of text
-//   <text_key>                         all of it is learned, with the end of text
+// A record on its way to an item.
+struct PendingItem {
+  std::string error = {};  // why it becomes none, without the record's place
+  ChatRecord record = {};
+  std::vector<ChatMessage> messages = {};
+  std::optional<JinjaRenderer::Text> rendered = {};  // by the model's own template, once it is
+};
+
+// Replies are what the assistant says; a message's weight (0, 1), train or loss (true, false) says otherwise.
+// Completions and texts end with the tokenizer's end of text.
 class ItemEncoder {
  public:
-  // InputError where the tokenizer has no token that ends a text, or not those of the chat template.
+  // InputError where the tokenizer has no token that ends a text, or not those of the chat template, or the
+  // template reads none of the variables.
   ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
 
-  // Appends the record's item to `out`. InputError, without the record's place, for a record that is none of
-  // these, an empty reply or completion, a role that the template does not know, what a message or a record
-  // says and no template writes (tool calls, tools), text without ids, a prompt that is missing or too long.
-  void encode(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
+  PendingItem prepare(const nlohmann::ordered_json& record) const;
+  // Batches of items pass these in order. Between the two, as many batches as ahead() says are rendered side
+  // by side. InputError as JinjaRenderer's.
+  void send(std::span<PendingItem> batch);
+  void receive(std::span<PendingItem> batch);
+  size_t ahead() const { return renderer_ ? renderer_->parallel() : 0; }
+  // Appends the item to `out`. InputError, without the record's place, for a record of no known shape, an
+  // empty reply or completion, what the template does not read or refuses, text without ids, a prompt that is
+  // missing or too long.
+  void encode(const PendingItem& item, std::vector<MarkedToken>& out) const;
 
  private:
   struct Item {
@@ -40,10 +62,21 @@ class ItemEncoder {
   };
   void append(std::string_view text, bool is_context, Item& item) const;
   void check_prompt(const Item& item) const;
-  void encode_messages(const nlohmann::json& messages, Item& item) const;
+  bool reads(const std::string& name) const;
+  void require_read(const std::string& name, const nlohmann::ordered_json& value) const;
+  // The replies whose place in a rendered conversation counts.
+  ChatPiece::Kind found_kind() const {
+    return format_.replies_only ? ChatPiece::Kind::reply : ChatPiece::Kind::masked;
+  }
+  bool is_plain(const ChatRecord& record) const;
+  std::vector<ChatMessage> messages_of(const ChatRecord& record, bool by_jinja) const;
+  nlohmann::ordered_json conversation_of(const PendingItem& item) const;
+  std::vector<ChatPiece> pieces_of(const PendingItem& item) const;
+  void encode_messages(const PendingItem& item, Item& out) const;
 
   const Tokenizer& tokenizer_;
   ItemFormat format_;
+  std::unique_ptr<JinjaRenderer> renderer_;  // for own
 };
 
 }  // namespace hydrac::runtime

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 
 #include "runtime/data/hash.h"
 #include "runtime/data/item_loader.h"
+#include "runtime/error.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
 #include "runtime/text/chat_template.h"
+#include "runtime/text/jinja_renderer.h"
 #include "runtime/text/load_items.h"
 #include "runtime/text/load_tokens.h"
 
@@ -42,10 +46,48 @@ DataContent content_of(const ItemStore& items) {
   return {fmt::format("{} items of {} tokens", items.size(), tokens.size()), Hash64().add(bytes).value()};
 }
 
+ItemFormat item_format(const DataSettings& settings) {
+  ItemFormat format;
+  format.names = {settings.text_key, settings.fields};
+  format.chat_template = settings.chat_template;
+  if (settings.chat_template == "own") {
+    format.jinja = find_jinja_template(settings.tokenizer, settings.chat_template_jinja);
+    if (!format.jinja)
+      throw InputError(fmt::format(
+          "data.chat_template: own runs the template beside the tokenizer, and the folder of {} has none",
+          settings.tokenizer));
+  }
+  format.plain_format = settings.plain_chat_template;
+  format.variables = settings.chat_template_kwargs;
+  format.date = settings.chat_date;
+  format.replies_only = settings.replies_only;
+  format.last_only = settings.last_only;
+  format.most_prompt_tokens = settings.most_prompt_tokens;
+  return format;
+}
+
+// The token that ends a reply of the settings' template; empty if it has none.
+std::string turn_end(const DataSettings& settings) {
+  if (!settings.items || settings.chat_template == "none") return "";
+  const ItemFormat format = item_format(settings);
+  const std::string name = format.jinja ? format.plain_format : format.chat_template;
+  if (!name.empty()) return std::string(ChatTemplate::named(name).reply_end());
+  JinjaRenderer renderer(*format.jinja, format.variables, format.date);
+  constexpr const char* kReply = "a reply like no other";
+  renderer.send(nlohmann::ordered_json::parse(fmt::format(
+      R"([{{"messages": [{{"role": "user", "content": "Hi"}}, {{"role": "assistant", "content": "{}"}}], "replies": []}}])",
+      kReply)));
+  const std::string text = renderer.receive()[0].text;
+  const size_t reply = text.rfind(kReply);
+  if (reply == std::string::npos) return "";
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace, reply + std::string_view(kReply).size());
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_first_of(kSpace, begin) - begin);
+}
+
 // Its loader and identity.
 void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
-  const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
-                          settings.most_prompt_tokens, settings.template_hint};
+  const ItemFormat format = item_format(settings);
   const auto load = [&](const std::vector<std::string>& patterns) {
     CorpusOptions options = corpus_options(settings, patterns, quiet);
     options.is_cut = &corpus.is_cut;
@@ -69,15 +111,39 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
 
 }  // namespace
 
+std::vector<std::string> chat_prompts(const DataSettings& settings, const std::vector<std::string>& said) {
+  const ItemFormat format = item_format(settings);
+  std::vector<std::string> prompts;
+  if (!format.jinja) {
+    const ChatTemplate& ours = ChatTemplate::named(format.chat_template);
+    for (const std::string& text : said) {
+      std::string& prompt = prompts.emplace_back();
+      for (const ChatPiece& piece : ours.render(std::vector<ChatMessage>{{"user", text}}))
+        prompt += piece.text;
+      prompt += ours.reply_begin();
+    }
+    return prompts;
+  }
+  nlohmann::ordered_json conversations = nlohmann::ordered_json::array();
+  for (const std::string& text : said)
+    conversations.push_back({{"messages", {nlohmann::ordered_json{{"role", "user"}, {"content", text}}}},
+                             {"replies", nlohmann::ordered_json::array()},
+                             {"prompt", true}});
+  JinjaRenderer renderer(*format.jinja, format.variables, format.date);
+  renderer.send(conversations);
+  for (const JinjaRenderer::Text& text : renderer.receive()) {
+    if (!text.error.empty()) throw InputError(text.error);
+    prompts.push_back(text.text);
+  }
+  return prompts;
+}
+
 std::unique_ptr<Tokenizer> open_tokenizer(const DataSettings& settings) {
   if (settings.tokenizer == "byte") return make_byte_tokenizer();
   if (settings.tokenizer == "char") {
     return make_corpus_char_tokenizer(corpus_options(settings, all_paths(settings), true));
   }
-  const bool has_turns = settings.items && settings.chat_template != "none";
-  return load_tokenizer(
-      settings.tokenizer,
-      has_turns ? std::string(ChatTemplate::named(settings.chat_template).reply_end()) : "");
+  return load_tokenizer(settings.tokenizer, turn_end(settings));
 }
 
 Corpus open_text(const DataSettings& settings, bool quiet) {
@@ -97,6 +163,9 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   const bool is_ours = settings.tokenizer == "byte" || settings.tokenizer == "char";
   corpus.files = tokenizer_files(is_ours ? "" : settings.tokenizer, corpus.tokenizer->to_json(),
                                  corpus.tokenizer->end_tokens());
+  // A checkpoint has the template that it was trained with.
+  if (settings.items && settings.chat_template == "own" && !settings.chat_template_jinja.empty())
+    corpus.files["chat_template.jinja"] = item_format(settings).jinja->source;
   return corpus;
 }
 

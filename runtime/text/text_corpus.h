@@ -7,6 +7,10 @@
 
 namespace hydrac::runtime {
 
+// The prompts that the chat template of the settings makes of what users say, each with the beginning of a
+// reply. InputError where there is no template, or it refuses one.
+std::vector<std::string> chat_prompts(const DataSettings& settings, const std::vector<std::string>& said);
+
 // settings.tokenizer; builds a character vocabulary from the corpus when it has to.
 std::unique_ptr<Tokenizer> open_tokenizer(const DataSettings& settings);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,24 +29,6 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr size_t kMostOutput = size_t{1} << 20;
-
-// write(); a pipe that nobody reads any more is an error and never a signal, whatever this program does with
-// those.
-ssize_t write_to_pipe(int file, const char* data, size_t bytes) {
-  sigset_t broken_pipe, before;
-  sigemptyset(&broken_pipe);
-  sigaddset(&broken_pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
-  const ssize_t written = write(file, data, bytes);
-  const int error = errno;
-  if (written < 0 && error == EPIPE) {
-    const timespec at_once = {};
-    sigtimedwait(&broken_pipe, nullptr, &at_once);  // takes it away
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return written;
-}
 
 class Command {
  public:

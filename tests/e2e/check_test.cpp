@@ -38,7 +38,7 @@ TEST(Check, SaysNoToDataThatARunRefuses) {
       {{"data.path=owner/name"}, "  help: a dataset of Hugging Face's hub is written hf:OWNER/NAME"},
       {{"data.path=tiny.txt"}, "has 9 tokens, but a sequence of 16 needs 17"},
       {{"data.path=chat.jsonl"}, "chat.jsonl:1: the object has no \"text\""},
-      {{"data.path=chat.jsonl", "data.format=chat"}, "\"messages\" need a template"},
+      {{"data.path=chat.jsonl", "data.format=chat"}, "\"messages\" need a chat template"},
       {{"data.path=long.jsonl", "data.format=chat", "data.val_fraction=0"},
        "of 1 items to train on none is left"},
       {{"data.path=cut.bin"}, "cut.bin: not a token file"},

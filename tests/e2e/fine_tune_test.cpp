@@ -372,10 +372,11 @@ TEST_F(Chat, IsRefusedWithItsPlace) {
     EXPECT_EQ(outcome.code, 2);
     EXPECT_EQ(outcome.err, "hydrac: error: " + why + "\n");
   };
-  refused(
-      {"chat.yaml", "data.chat_template=none"},
-      "chat.jsonl:1: \"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
-      "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same");
+  refused({"chat.yaml", "data.chat_template=none"},
+          "chat.jsonl:1: \"messages\" need a chat template, and data.chat_template is none: own runs the one "
+          "beside data.tokenizer, "
+          "if there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja "
+          "names a file");
   refused({"chat.yaml", "data.chat_template=llama3"},
           "data.chat_template: llama3 is made of <|begin_of_text|>, which is no token of the tokenizer");
   refused({"-q", "chat.yaml", "data.format=auto"},
@@ -396,28 +397,92 @@ TEST_F(Chat, CheckpointsDeclareTheTurnsEnd) {
   }
 }
 
-TEST_F(Chat, TakesTheModelsOwnTemplateWhereItIsKnown) {
-  std::string spec = slurp(place_ / "chat.yaml");
-  const std::string key = "chat_template: chatml, ";
-  spill(place_ / "own.yaml", spec.erase(spec.find(key), key.size()));
-  fs::create_directory(place_ / "model");
-  fs::copy_file(fs::path(test::source_dir()) / "tests/unit/data/files/qwen2.tokenizer.json",
-                place_ / "model/tokenizer.json");
-  const Words words = {"data", "show", "own.yaml", "data.tokenizer=model/tokenizer.json"};
-  const std::string turn =
-      "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n'}}{% endfor %}";
-  spill(place_ / "model/chat_template.jinja", "{% for message in messages %}" + turn);
-  const Outcome known = place_.run(words);
-  EXPECT_EQ(known.code, 0);
-  EXPECT_EQ(known.err, "note: data.chat_template is chatml, which writes as the model's own template does\n");
-  EXPECT_NE(known.out.find("<|im_start|>assistant\n«It is 1.<|im_end|>»"), std::string::npos) << known.out;
-  spill(place_ / "model/chat_template.jinja", "Hello{% for message in messages %}" + turn);
-  const Outcome unknown = place_.run(words);
-  EXPECT_EQ(unknown.code, 2);
-  EXPECT_TRUE(
-      unknown.err.ends_with(", whichever writes the same; chatml is the nearest to "
-                            "model/chat_template.jinja, but it writes \"Hello\"\n"))
-      << unknown.err;
+class OwnTemplate : public Chat {
+ protected:
+  OwnTemplate() {
+    std::string spec = slurp(place_ / "chat.yaml");
+    const std::string key = "chat_template: chatml, ";
+    spill(place_ / "own.yaml", spec.erase(spec.find(key), key.size()));
+    fs::create_directory(place_ / "model");
+    fs::copy_file(fs::path(test::source_dir()) / "tests/unit/data/files/qwen2.tokenizer.json",
+                  place_ / "model/tokenizer.json");
+  }
+  void write_template(const std::string& text) const { spill(place_ / "model/chat_template.jinja", text); }
+
+  const std::string turn_ =
+      "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n'}}{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+  const Words show_ = {"data", "show", "own.yaml", "data.tokenizer=model/tokenizer.json"};
+};
+
+TEST_F(OwnTemplate, IsTheDefaultAndNeedsNoPythonWhereItIsKnown) {
+  write_template("{% for message in messages %}" + turn_);
+  const std::string note = "note: data.chat_template is own: model/chat_template.jinja\n";
+  for (const bool is_known : {true, false}) {
+    if (!is_known) write_template("Hello{% for message in messages %}" + turn_);
+    const Outcome shown = place_.run(show_);
+    ASSERT_EQ(shown.code, 0) << shown.err;
+    EXPECT_EQ(shown.err, note);
+    EXPECT_NE(shown.out.find("<|im_start|>assistant\n«It is 1.<|im_end|>»"), std::string::npos) << shown.out;
+    EXPECT_EQ(shown.out.find("Hello") == std::string::npos, is_known) << shown.out;
+    fs::remove_all(place_ / ".cache");
+    const Outcome without = place_.run(show_, {{"HYDRAC_PYTHON", "/nowhere/python3"}});
+    EXPECT_EQ(without.code, is_known ? 0 : 2) << without.err;
+    EXPECT_EQ(without.err.find("apt-get install python3-jinja2") == std::string::npos, is_known)
+        << without.err;
+  }
+}
+
+TEST_F(OwnTemplate, IsKeptByCheckpointsAndEndsReplies) {
+  spill(place_ / "mine.jinja", "Hello{% for message in messages %}" + turn_);
+  const Words words = {"-q",
+                       "own.yaml",
+                       "data.tokenizer=model/tokenizer.json",
+                       "data.chat_template_jinja=mine.jinja",
+                       "train.max_steps=1",
+                       "train.eval_steps=0"};
+  const Outcome trained = place_.run(words);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(slurp(place_ / "runs/chat/checkpoint-1/chat_template.jinja"), slurp(place_ / "mine.jinja"));
+  const auto config = nlohmann::json::parse(slurp(place_ / "runs/chat/checkpoint-1/generation_config.json"));
+  EXPECT_EQ(config["eos_token_id"], nlohmann::json({700, 702}));
+  const Outcome logits =
+      place_.run({"sample", "runs/chat", "--chat", "--prompt", "a", "--logits", "--threads", "1"});
+  ASSERT_EQ(logits.code, 0) << logits.err;
+  const Outcome as_text = place_.run({"sample", "runs/chat", "--logits", "--threads", "1", "--prompt",
+                                      "Hello<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"});
+  EXPECT_EQ(logits.out, as_text.out);
+  ASSERT_EQ(place_
+                .run(with({"emit"}, {"-q", "own.yaml", "data.tokenizer=model/tokenizer.json",
+                                     "data.chat_template_jinja=mine.jinja", "-o", "emitted"}))
+                .code,
+            0);
+  EXPECT_NE(slurp(place_ / "emitted/settings.cpp").find("data.chat_template_jinja = \"mine.jinja\";\n"),
+            std::string::npos);
+}
+
+TEST_F(OwnTemplate, RefusesRowsWithTheirPlace) {
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    write_template(text);
+    const Outcome outcome = place_.run(with(show_, {"-q"}));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "hydrac: error: " + why + "\n");
+  };
+  refused(
+      "Hello{% for message in messages %}\n{% if message.content == 'What is 3?' %}{{ raise_exception('No "
+      "threes') }}{% endif %}" +
+          turn_,
+      "chat.jsonl:4: the template says: No threes");
+  refused("\n{% for message in messages %}",
+          "model/chat_template.jinja:2: Unexpected end of template. Jinja was looking for the following "
+          "tags: 'endfor' or 'else'. The innermost block that needs to be closed is 'for'.");
+  spill(
+      place_ / "chat.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}], "conversations": [{"from": "gpt", "value": "b"}]})"
+      "\n");
+  refused("{% for message in messages %}" + turn_,
+          "chat.jsonl:1: this reads as messages and as conversations: data.fields: {messages: messages} "
+          "chooses the first");
 }
 
 }  // namespace

@@ -8,23 +8,31 @@
 namespace hydrac::e2e {
 namespace {
 
-test::CommandOutcome run_script(const fs::path& folder) {
+test::CommandOutcome run_script(const std::string& name, const fs::path& folder) {
   const std::string root = test::source_dir();
   return test::run_command("HYDRAC_CACHE='" + shared_cache().string() + "' '" + test::python_with_packages() +
-                           "' '" + root + "/tests/e2e/hugging_face.py' " HYDRAC_BUILT_PROGRAM " '" +
+                           "' '" + root + "/tests/e2e/" + name + "' " HYDRAC_BUILT_PROGRAM " '" +
                            folder.string() + "' '" + root +
                            "/tests/unit/data/files/qwen2.tokenizer.json' 2>&1");
 }
 
-TEST(HuggingFace, LoadsEveryFamilyAndComputesTheSameLogits) {
+void run_or_skip(const std::string& name) {
   const Workplace place;
-  const test::CommandOutcome script = run_script(place.path());
+  const test::CommandOutcome script = run_script(name, place.path());
   constexpr int kPackagesMissing = 77, kNoPython = 127;
   if (script.code == kPackagesMissing || script.code == kNoPython) {
-    GTEST_SKIP() << "no checkpoint was loaded by transformers: " << script.output
-                 << "HYDRAC_PYTHON may name a Python that has them";
+    GTEST_SKIP() << "nothing was compared with transformers: " << script.output
+                 << "HYDRAC_PYTHON may name a Python that has it";
   }
   EXPECT_EQ(script.code, 0) << script.output;
+}
+
+TEST(HuggingFace, LoadsEveryFamilyAndComputesTheSameLogits) {
+  run_or_skip("hugging_face.py");
+}
+
+TEST(HuggingFace, WritesConversationsAsTheSameIds) {
+  run_or_skip("chat_templates.py");
 }
 
 // What has no name there says so, and by which key, before training and when it is saved.

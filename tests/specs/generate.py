@@ -34,6 +34,8 @@ WORDS = {
     "data.tokenizer": ["byte", "char"], "data.val_path": [[]], "data.text_key": ["text", "other"],
     "data.features": [[], ["a", "b"], ["a"]], "data.target": [["y"], ["y", "z"], ["c"]], "data.path": [],
     "data.val": [{"one": "text.txt"}, {"one": "text.txt", "other": {"path": ["text.txt", "text.txt"]}}],
+    "data.chat_template_jinja": [""], "data.chat_template_kwargs": [{}], "data.chat_date": ["2024-07-26", "2026-11-28"],
+    "data.fields": [{}, {"prompt": "prompt"}, {"completion": "prompt"}],
     "data.cache_dir": ["tokens"], "output.dir": ["runs/x"],
     "train.freeze": ["*.0.*", "model.embed_tokens.*", "*.bias", "*norm*", "model.layers.*", "*", "lm_head.*"],
     "train.cpu_affinity": [],

@@ -71,7 +71,8 @@ TEST(ChatTemplate, RefusesWhatItHasNoPlaceFor) {
 // A record's item: its text with what is learned between < and >, and | before each token.
 std::string encoded(const Tokenizer& tokenizer, const ItemFormat& format, const json& record) {
   std::vector<MarkedToken> item;
-  ItemEncoder(tokenizer, format).encode(record, item);
+  const ItemEncoder encoder(tokenizer, format);
+  encoder.encode(encoder.prepare(record), item);
   std::string text;
   for (size_t i = 0; i < item.size(); ++i) {
     EXPECT_EQ(item[i].begins(), i == 0);
@@ -87,7 +88,7 @@ TEST(ItemEncoder, LearnsRepliesCompletionsAndTexts) {
   EXPECT_EQ(encoded(*bytes, {.replies_only = false}, {{"prompt", "ab"}, {"completion", "c"}}),
             "|<a>|<b>|<c>|<END>");
   EXPECT_EQ(encoded(*bytes, {}, {{"text", "ab"}}), "|<a>|<b>|<END>");
-  EXPECT_EQ(encoded(*bytes, {.text_key = "body"}, {{"body", "a"}, {"text", 7}}), "|<a>|<END>");
+  EXPECT_EQ(encoded(*bytes, {.names = {.text_key = "body"}}, {{"body", "a"}, {"text", 7}}), "|<a>|<END>");
   const auto qwen = load_tokenizer(test_file("qwen2.tokenizer.json"));
   const json chat = {
       {"messages", {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}}}};
@@ -138,16 +139,14 @@ TEST(ItemEncoder, RefusesWhatNoTemplateWrites) {
   };
   const auto message = [&](const json& more) { return why({{"messages", {turn("assistant", "b", more)}}}); };
   const std::string unwritten =
-      ": leave it out, or write the text that the model's own template makes of the record as prompt and "
-      "completion";
+      " but role and content (beside weight, train and loss): own runs the model's template";
   for (const char* key : {"tool_calls", "function_call", "reasoning_content", "name"})
     EXPECT_EQ(message({{key, {{"a", 1}}}}),
-              fmt::format("message 1: hydrac's chat templates do not write \"{}\"{}", key, unwritten));
+              fmt::format("message 1: data.chat_template: chatml does not write \"{}\"{}", key, unwritten));
   EXPECT_EQ(why({{"messages", {turn("user", "a")}}, {"tools", {1}}}),
-            "hydrac's chat templates do not write \"tools\"" + unwritten);
+            "data.chat_template: chatml does not write \"tools\"" + unwritten);
   EXPECT_EQ(message({{"wieght", 0}}),
-            "message 1: unknown key \"wieght\"; a message has role and content, and weight, train or loss "
-            "where it is not to be learned");
+            "message 1: data.chat_template: chatml does not write \"wieght\"" + unwritten);
   EXPECT_EQ(message({{"weight", 0.5}}), "message 1: \"weight\" is 0.5, not 0 or 1");
   EXPECT_EQ(message({{"train", 0}}), "message 1: \"train\" is 0, not true or false");
   EXPECT_EQ(message({{"train", true}, {"weight", 0}}),
@@ -185,13 +184,15 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
   };
   const ItemFormat chatml{.chat_template = "chatml"};
   EXPECT_EQ(why(7), "this is number, not a JSON object");
-  EXPECT_EQ(
-      why({{"question", "a"}, {"answer", "b"}}),
-      "there is neither \"messages\", nor \"prompt\" and \"completion\", nor \"text\" (data.text_key), but "
-      "\"answer\", \"question\"");
+  EXPECT_EQ(why({{"question", "a"}, {"answer", "b"}}),
+            "there is neither \"messages\", nor \"conversations\", nor \"prompt\" and \"completion\", nor "
+            "\"instruction\" and "
+            "\"output\", nor \"text\" (data.text_key), but \"answer\", \"question\"; data.fields gives them "
+            "other names");
   EXPECT_EQ(why({{"prompt", "a"}}), "there is no \"completion\" but \"prompt\"");
   EXPECT_EQ(why({{"prompt", "a"}, {"completion", ""}}), "the completion is empty");
-  EXPECT_EQ(why({{"prompt", {"a"}}, {"completion", "b"}}), "\"prompt\" is not a string but array");
+  EXPECT_EQ(why({{"prompt", 7}, {"completion", "b"}}), "\"prompt\" is not a string but number");
+  EXPECT_EQ(why({{"prompt", {"a"}}, {"completion", "b"}}), "message 1 is string, not an object");
   EXPECT_EQ(why({{"messages", json::array()}}, chatml), "\"messages\" is no list of messages");
   EXPECT_EQ(why({{"messages", {"hi"}}}, chatml), "message 1 is string, not an object");
   EXPECT_EQ(why({{"messages", {{{"role", "user"}}}}}, chatml),
@@ -199,12 +200,10 @@ TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
   EXPECT_EQ(why({{"messages", {{{"role", "assistant"}, {"content", " \n"}}}}}, chatml),
             "message 1: the reply is empty");
   EXPECT_EQ(why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}),
-            "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
-            "data.chat_template "
-            "is chatml, llama3, mistral or qwen, whichever writes the same");
-  EXPECT_TRUE(
-      why({{"messages", {{{"role", "user"}, {"content", "a"}}}}}, {.template_hint = "llama3 is the nearest"})
-          .ends_with(", whichever writes the same; llama3 is the nearest"));
+            "\"messages\" need a chat template, and data.chat_template is none: own runs the one beside "
+            "data.tokenizer, if "
+            "there is one, chatml, llama3, mistral and qwen are hydrac's, and data.chat_template_jinja names "
+            "a file");
   EXPECT_EQ(input_error([&] { ItemEncoder(*tokenizer, chatml); }),
             "data.chat_template: chatml is made of <|im_start|>, which is no token of the tokenizer");
 }

@@ -57,6 +57,15 @@ const std::string kReplies =
     "optimizations: {threads: 1}\n"
     "sample: {max_new_tokens: 0}\n";
 
+const std::string kChat =
+    "name: chat\n"
+    "target: cpu\n"
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 4}\n"
+    "data: {path: chat.jsonl, format: chat, chat_template_jinja: own.jinja}\n"
+    "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 4}\n"
+    "optimizations: {threads: 1}\n"
+    "sample: {max_new_tokens: 0}\n";
+
 // Heads of 8 or 16 in a latent space of half the width, or all of it.
 std::vector<std::string> compressed(const std::string& compression = "model.ccgqa.compression=2") {
   return {"model.attention_kind=ccgqa", "model.hidden_size=64", "model.num_key_value_heads=2", compression};
@@ -294,6 +303,19 @@ const std::vector<Case> kCases = {
      kTokens,
      {"data.path=pairs.jsonl", "data.format=chat"},
      "data"},
+    {"data.train_on", "last", Shows::batches, kChat},
+    {"data.chat_template", "none", Shows::refusal, kChat, {}, "data"},
+    {"data.chat_template_jinja", "other.jinja", Shows::batches, kChat},
+    {"data.chat_template_kwargs", "{name: Ann}", Shows::batches, kChat},
+    {"data.chat_template_kwargs", "{nme: Ann}", Shows::refusal, kChat, {}, "data"},
+    {"data.chat_date", "2026-11-28", Shows::batches, kChat},
+    {"data.chat_date", "2026-02-30", Shows::refusal, kChat, {}, "unknown-value"},
+    {"data.fields",
+     "{prompt: completion, completion: prompt}",
+     Shows::batches,
+     kTokens,
+     {"data.path=pairs.jsonl", "data.format=chat"}},
+    {"data.fields", "{promt: completion}", Shows::refusal, kChat, {}, "unknown-key"},
     {"data.too_long", "cut", Shows::batches, kTokens, {"data.path=pairs.jsonl", "data.format=chat"}},
     {"data.shuffle", "false", Shows::batches},
     {"data.shuffle", "false", Shows::batches, kSeries},

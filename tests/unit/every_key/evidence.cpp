@@ -46,6 +46,18 @@ std::string series() {
   return text;
 }
 
+std::string chats() {
+  std::string lines;
+  for (uint64_t i = 0; i < 40; ++i) {
+    nlohmann::json messages;
+    for (uint64_t turn = 0; turn < 4; ++turn)
+      messages.push_back(
+          {{"role", turn % 2 == 0 ? "user" : "assistant"}, {"content", numbers(2, 4 * i + turn)}});
+    lines += nlohmann::json{{"messages", messages}}.dump() + "\n";
+  }
+  return lines;
+}
+
 spec::Spec loaded(const std::string& yaml, const std::vector<std::string>& overrides) {
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec = spec::load_spec_text("spec.yaml", yaml, overrides, diagnostics);
@@ -216,6 +228,13 @@ Bench::Bench() : before_(fs::current_path().string()) {
         nlohmann::json{{"prompt", numbers(1, line)}, {"completion", std::string(length, 'x')}}.dump() + "\n";
   }
   spill("pairs.jsonl", lines);
+  spill("chat.jsonl", chats());
+  const std::string own =
+      "{{ strftime_now('%d %b') }}{{ name }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor "
+      "%}"
+      "{% if add_generation_prompt %}assistant: {% endif %}";
+  spill("own.jinja", own);
+  spill("other.jinja", "Hello" + own);
   spill("series.csv", series());
   std::string ids;
   for (uint64_t id = 0; id < 400; ++id) ids += {static_cast<char>(runtime::mix64(id) % 256), '\0'};
