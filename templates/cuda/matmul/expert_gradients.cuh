@@ -1,0 +1,217 @@
+// Weight gradients of experts on Hopper's tensor cores (sm_90a): d_w[e] [m,n] = d_y^T . x over the rows of
+// d_y [rows,m] and x [rows,n] from offsets[e] to offsets[e + 1], of 16-bit storage. The grid is fixed; only
+// the device knows how many rows an expert has.
+//
+// Blocks stay and take tile after tile, a fixed share each, through all experts. Two consumer warpgroups take
+// turns: one multiplies its tile while the other writes the one before, from registers. Blocks of a cluster
+// have tiles one below the other, of the same steps, and each brings half of the rows of x to both. Every run
+// gives the same bits.
+#pragma once
+#include "cuda/matmul/expert_gradients.h"
+#include "cuda/matmul/mainloop.cuh"
+#include "cuda/matmul/operands.cuh"
+#include "cuda/matmul/pipeline.cuh"
+#include "cuda/previous_kernel.cuh"
+#include "cuda/tensor_copy.cuh"
+#include "cuda/types.cuh"
+
+namespace hydrac::cuda {
+
+// Storage is bf16 or f16, Gradient float or Storage. `accumulate`: the gradients are added to what is there,
+// and an expert without rows adds nothing.
+template <class Storage_, class Gradient_, int experts_, std::int64_t m_, std::int64_t n_, bool accumulate_,
+          ExpertGradientTile tile_>
+struct ExpertGradientsConfig {
+  static_assert(m_ % 8 == 0 && n_ % 8 == 0, "16 bytes of each row that is accessed");
+  static_assert(tile_.shared_bytes() <= 227 << 10, "what a block of Hopper may have");
+  static_assert(kExpertRows % ExpertGradientTile::depth == 0);
+
+  using Storage = Storage_;
+  using Gradient = Gradient_;
+  static constexpr int experts = experts_;
+  static constexpr int m = static_cast<int>(m_), n = static_cast<int>(n_);
+  static constexpr bool accumulate = accumulate_;
+  static constexpr ExpertGradientTile tile = tile_;
+  static constexpr int across = static_cast<int>(tiles_of(n_, tile.columns));
+  static constexpr int expert_tiles = expert_gradient_tiles(m_, n_, tile);
+};
+
+// Stages of operands, two panels of 64 columns of d_y before those of x: rows of 128 bytes, swizzled;
+// barriers.
+template <class Config>
+struct ExpertGradientOperands {
+  using Stage = PipelineStage<Config::tile.stages>;
+  static constexpr int left_panels = ExpertGradientTile::rows / 64, right_panels = Config::tile.columns / 64;
+  static constexpr bool left_rows = true, right_rows = true;
+  static constexpr int left_part_bytes = ExpertGradientTile::panel_bytes;
+  static constexpr int right_panel_bytes = ExpertGradientTile::panel_bytes;
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t left(int stage) const {
+    return base + stage * Config::tile.stage_bytes();
+  }
+  __device__ __forceinline__ std::uint32_t right(int stage) const {
+    return left(stage) + left_panels * ExpertGradientTile::panel_bytes;
+  }
+  __device__ __forceinline__ Pipeline<Config::tile.stages> pipeline() const {
+    return {left(Config::tile.stages)};
+  }
+  // Tells the producers of all blocks that copy to the stage.
+  __device__ __forceinline__ void release(int stage, int) const {
+    const int thread = threadIdx.x % 128;
+    if (thread < Config::tile.cluster) barrier::arrive_at(pipeline().empty(stage), thread);
+  }
+};
+
+// A tile of a block: of which expert, its first row and column in d_w, and the steps over the expert's rows.
+struct ExpertGradientWork {
+  int expert, row, column;
+  int first_row, steps;
+};
+
+// Work number `at` of block `rank` of a cluster.
+template <class Config>
+__device__ __forceinline__ ExpertGradientWork expert_gradient_work(const int* offsets, int at, int rank) {
+  const int expert = at / Config::expert_tiles, tile = at % Config::expert_tiles;
+  const int first = offsets[expert];
+  return {expert, (tile / Config::across * Config::tile.cluster + rank) * ExpertGradientTile::rows,
+          tile % Config::across * Config::tile.columns, first,
+          (offsets[expert + 1] - first) / ExpertGradientTile::depth};
+}
+
+// By one thread: all steps of one tile.
+template <class Config>
+__device__ __forceinline__ void copy_steps(const ExpertGradientOperands<Config>& operands,
+                                           PipelineStage<Config::tile.stages>& stage,
+                                           const ExpertGradientWork& work, const TensorMap& d_y,
+                                           const TensorMap& x, int rank) {
+  using Operands = ExpertGradientOperands<Config>;
+  constexpr int depth = ExpertGradientTile::depth, panel = ExpertGradientTile::panel_bytes,
+                share = depth / Config::tile.cluster;
+  const auto pipeline = operands.pipeline();
+#pragma unroll 1
+  for (int step = 0; step < work.steps; ++step, stage.advance()) {
+    const int row = work.first_row + step * depth;
+    const std::uint32_t full = pipeline.full(stage.index);
+    pipeline.begin_fill(stage, Config::tile.stage_bytes());
+#pragma unroll
+    for (int i = 0; i < Operands::left_panels; ++i)
+      copy_box(operands.left(stage.index) + i * panel, d_y, work.row + i * 64, row, full);
+#pragma unroll
+    for (int i = 0; i < Operands::right_panels; ++i)
+      copy_operand<Config::tile.cluster>(operands.right(stage.index) + i * panel + rank * share * 128, x,
+                                         work.column + i * 64, row + rank * share, full);
+  }
+}
+
+// Writes sums(part, fragment, element) where they lie in the gradient of the tile's expert. Loads of what is
+// there are under way together, for eight fragments at a time.
+template <class Config, class Sum>
+__device__ __forceinline__ void write_gradient(typename Config::Gradient* d_w, const ExpertGradientWork& work,
+                                               Sum sum) {
+  using Pair = Vector<typename Config::Gradient, 2>;
+  constexpr int fragments = Config::tile.columns / 8, ahead = 8;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+  for (int half = 0; half < 2 * ExpertGradientTile::rows / 64; ++half) {
+    const int row = work.row + half / 2 * 64 + warp * 16 + lane / 4 + half % 2 * 8;
+    if (row >= Config::m) continue;
+    typename Config::Gradient* const to =
+        d_w + (static_cast<std::int64_t>(work.expert) * Config::m + row) * Config::n;
+#pragma unroll
+    for (int first = 0; first < fragments; first += ahead) {
+      Pair before[ahead];
+      const auto column = [&](int i) { return work.column + (first + i) * 8 + lane % 4 * 2; };
+      if constexpr (Config::accumulate) {
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+          if (column(i) < Config::n) before[i] = load<2>(to + column(i));
+      }
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        if (column(i) >= Config::n) continue;
+        Pair result;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float x = sum(half / 2, first + i, half % 2 * 2 + e);
+          if constexpr (Config::accumulate) x += to_float(before[i].at[e]);
+          result.at[e] = from_float<typename Config::Gradient>(x);
+        }
+        store(to + column(i), result);
+      }
+    }
+  }
+}
+
+// By one consumer: every second one of the block's tiles that have rows.
+template <class Config>
+__device__ __forceinline__ void multiply_tiles(const ExpertGradientOperands<Config>& operands,
+                                               const int* offsets, typename Config::Gradient* d_w,
+                                               int consumer, int rank, int first, int step) {
+  PipelineStage<Config::tile.stages> stage;
+  int turn = 0;  // of the next tile
+  if (consumer == 1) give_turn(0);
+#pragma unroll 1
+  for (int at = first; at < Config::experts * Config::expert_tiles; at += step) {
+    const ExpertGradientWork work = expert_gradient_work<Config>(offsets, at, rank);
+    if (work.steps == 0) {
+      if (!Config::accumulate && consumer == 0)
+        write_gradient<Config>(d_w, work, [](int, int, int) { return 0.0f; });
+      continue;
+    }
+    const bool is_mine = turn == consumer;
+    turn ^= 1;
+    if (!is_mine) {
+      stage.skip(work.steps);
+      continue;
+    }
+    Accumulators<typename Config::Storage, ExpertGradientTile::rows / 64, Config::tile.columns> sums;
+    wait_turn(consumer);
+    sums.start(operands, stage, work.steps);
+    give_turn(1 - consumer);
+    sums.finish(operands, work.steps);
+    write_gradient<Config>(d_w, work, [&](int part, int n, int e) { return sums.at[part][n][e]; });
+  }
+  if (turn == consumer) wait_turn(consumer);  // takes the last one, so that no barrier is left half full
+}
+
+// Launch: expert_gradients_launch(problem, tile), with __cluster_dims__(its cluster, 1, 1) where that is not 1
+// and __launch_bounds__(threads, 1). The maps are kernel parameters, `const __grid_constant__`, encoded as
+// expert_gradients_map_d_y() and _x() say. Waits for the previous kernel itself.
+template <class Config>
+__device__ __forceinline__ void expert_gradients(const TensorMap& d_y, const TensorMap& x, const int* offsets,
+                                                 typename Config::Gradient* d_w) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  constexpr ExpertGradientTile tile = Config::tile;
+  const ExpertGradientOperands<Config> operands{ptx::shared_address(shared_memory)};
+  const int rank = static_cast<int>(cluster_rank());
+  const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
+  const int first = static_cast<int>(blockIdx.x) / tile.cluster,
+            step = static_cast<int>(gridDim.x) / tile.cluster;
+  if (threadIdx.x == 0) {
+    prefetch_map(d_y);
+    prefetch_map(x);
+    operands.pipeline().create_barriers(tile.cluster);
+    barrier::publish();
+  }
+  cluster_sync();  // all blocks' barriers are initialized before one copies to another
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  if (warpgroup < tile.consumers) {
+    ptx::grow_registers<consumer_registers(tile.consumers)>();
+    multiply_tiles(operands, offsets, d_w, warpgroup, rank, first, step);
+  } else {
+    ptx::shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == tile.consumers * 128) {
+      PipelineStage<tile.stages> stage;
+#pragma unroll 1
+      for (int at = first; at < Config::experts * Config::expert_tiles; at += step)
+        copy_steps(operands, stage, expert_gradient_work<Config>(offsets, at, rank), d_y, x, rank);
+    }
+    __syncwarp();  // the warp has converged before it arrives
+  }
+  // A block must stay until its neighbour's copies and arrivals have reached it.
+  cluster_sync();
+}
+
+}  // namespace hydrac::cuda
