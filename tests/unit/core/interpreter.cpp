@@ -100,7 +100,8 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     return;
   }
   if (node.op == ir::Op::transpose || node.op == ir::Op::top_logits || node.op == ir::Op::history_append ||
-      node.op == ir::Op::history_window)
+      node.op == ir::Op::history_window || node.op == ir::Op::expert_rows ||
+      node.op == ir::Op::grouped_matmul || node.op == ir::Op::grouped_weight_gradient)
     return run_reference(node, layer);
   if (node.op == ir::Op::attention) return run_attention(node, layer);
   if (node.op == ir::Op::attention_backward) return run_attention_backward(node, layer);
