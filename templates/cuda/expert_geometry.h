@@ -1,5 +1,5 @@
-// How the choices of experts become rows that are sorted by expert: sizes that the compiler and the kernels of
-// cuda/expert_rows.cuh share. Plain C++; no CUDA.
+// How the choices of experts become rows that are sorted by expert: sizes that the compiler and the kernels
+// of cuda/expert_rows.cuh share. Plain C++; no CUDA.
 #pragma once
 #include <cstdint>
 
@@ -15,8 +15,8 @@ struct ExpertChoices {
 
 inline constexpr int kExpertThreads = 256, kExpertWarps = kExpertThreads / 32;
 
-// A warp's slice of the choices, whole warps of them; and the blocks, few enough that each may add up what all
-// before it have counted.
+// A warp's slice of the choices, whole warps of them; and the blocks, few enough that each may add up what
+// all before it have counted.
 HYDRAC_FN constexpr int expert_slice(const ExpertChoices& c) {
   constexpr int most_warps = 64 * kExpertWarps;
   return (c.choices + most_warps * 32 - 1) / (most_warps * 32) * 32;

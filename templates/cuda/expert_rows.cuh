@@ -9,8 +9,8 @@
 
 namespace hydrac::cuda {
 
-// Adds the choices from `first` on, as many as warps have slices, to counts in shared memory, a row for each of
-// `rows` groups of warps.
+// Adds the choices from `first` on, as many as warps have slices, to counts in shared memory, a row for each
+// of `rows` groups of warps.
 template <ExpertChoices c, int rows>
 __device__ inline void count_slices(const int* chosen, int (&counts)[rows][c.experts]) {
   constexpr int slice = expert_slice(c);

@@ -59,7 +59,8 @@ std::vector<T> random_numbers(std::int64_t count, unsigned seed, float scale = 1
   std::vector<T> values;
   constexpr std::int64_t period = 999'983;  // drawing is slow; a prime this large lines up with no stride
   for (std::int64_t i = 0; i < count; ++i)
-    values.push_back(i < period ? from_float<T>(scale * normal(random)) : values[static_cast<std::size_t>(i - period)]);
+    values.push_back(i < period ? from_float<T>(scale * normal(random))
+                                : values[static_cast<std::size_t>(i - period)]);
   return values;
 }
 
@@ -150,7 +151,8 @@ Source wgmma_source(const Problem& p, const std::string& type) {
   s.threads = launch.threads, s.cluster = launch.cluster, s.blocks = launch.grid;
   s.shared_bytes = static_cast<std::int64_t>(launch.shared_bytes);
   s.helpers = fmt::format(
-      "struct Epilogue {{\n  using T = {0};\n  static constexpr int sums = 0;\n  struct Operands {{}};\n  T* y;\n"
+      "struct Epilogue {{\n  using T = {0};\n  static constexpr int sums = 0;\n  struct Operands {{}};\n  T* "
+      "y;\n"
       "  void begin(int) {{}}\n  Operands load(std::int64_t, int) const {{ return {{}}; }}\n"
       "  void operator()(std::int64_t r, int c, const Vector<T, 8>& values, const Operands&) {{\n"
       "    store(y + r * {1} + c, values);\n  }}\n"
@@ -160,9 +162,11 @@ Source wgmma_source(const Problem& p, const std::string& type) {
       "    store_columns<8>(y + r * {1} + c, out);\n  }}\n}};",
       type, p.columns());
   s.parameters = fmt::format(
-      "const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap b, const int* offsets, {}* y", type);
+      "const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap b, const int* offsets, {}* y",
+      type);
   s.body = fmt::format(
-      "using Config = cuda::MatmulConfig<{}, {}, {}, {}, {}, cuda::MatmulTile{{cuda::MatmulSchedule::persistent, "
+      "using Config = cuda::MatmulConfig<{}, {}, {}, {}, {}, "
+      "cuda::MatmulTile{{cuda::MatmulSchedule::persistent, "
       "{}, {}, {}, {}}}, 0, {}>;\n  Epilogue epilogue{{y}};\n"
       "  cuda::grouped_matmul<Config>(x, b, offsets, epilogue);",
       type, p.n, p.k, p.b_transposed, p.paired, tile.rows, tile.panels, tile.stages, tile.cluster, p.experts);
@@ -174,8 +178,8 @@ Source plain_source(const Problem& p, const std::string& type, bool uses_mma) {
   s.threads = cuda::kPlainThreads, s.blocks = cuda::plain_matmul_blocks(p.rows, p.n);
   s.shared_bytes = cuda::kPlainSharedBytes;
   s.parameters = fmt::format("const {0}* x, const {0}* b, const int* offsets, {0}* y", type);
-  s.body = fmt::format("cuda::plain_expert_matmul<{}, {}, {}, {}, {}, {}>(x, b, offsets, y);", type, p.experts,
-                       p.n, p.k, p.b_transposed, uses_mma);
+  s.body = fmt::format("cuda::plain_expert_matmul<{}, {}, {}, {}, {}, {}>(x, b, offsets, y);", type,
+                       p.experts, p.n, p.k, p.b_transposed, uses_mma);
   return s;
 }
 
@@ -227,14 +231,16 @@ class GpuExpertMatmuls : public GpuExperts {
   template <typename T>
   void check(const Units& units, std::int64_t n, std::int64_t k, bool b_transposed, bool paired = false) {
     const std::vector<int> offsets = offsets_of(units);
-    const Problem p{static_cast<int>(units.size()), offsets.back() + 2 * kExpertRows, n, k, b_transposed, paired};
-    SCOPED_TRACE(fmt::format("{} {} experts, {} rows, n {}, k {}, {}", kName<T>, p.experts, offsets.back(), n, k,
-                             b_transposed ? "[n,k]" : "[k,n]"));
+    const Problem p{
+        static_cast<int>(units.size()), offsets.back() + 2 * kExpertRows, n, k, b_transposed, paired};
+    SCOPED_TRACE(fmt::format("{} {} experts, {} rows, n {}, k {}, {}", kName<T>, p.experts, offsets.back(), n,
+                             k, b_transposed ? "[n,k]" : "[k,n]"));
     const float scale = 1 / std::sqrt(static_cast<float>(k));
     const std::vector<T> x = random_numbers<T>(p.rows * k, 1),
                          b = random_numbers<T>(p.experts * n * k, 2, scale);
     const DeviceBuffer on_x = on_device(x), on_b = on_device(b), on_offsets = on_device(offsets);
-    const auto expect_right = [&](const Source& source, const auto& left, const auto& right, const char* kind) {
+    const auto expect_right = [&](const Source& source, const auto& left, const auto& right,
+                                  const char* kind) {
       const device_code::Module module = module_of(source);
       std::vector<T> first;
       for (int time = 0; time < 2; ++time) {
@@ -281,10 +287,12 @@ Source wgmma_gradient_source(const cuda::ExpertGradientsProblem& p, const cuda::
   s.threads = launch.threads, s.cluster = launch.cluster, s.blocks = launch.grid;
   s.shared_bytes = static_cast<std::int64_t>(launch.shared_bytes);
   s.parameters = fmt::format(
-      "const __grid_constant__ TensorMap d_y, const __grid_constant__ TensorMap x, const int* offsets, {}* d_w",
+      "const __grid_constant__ TensorMap d_y, const __grid_constant__ TensorMap x, const int* offsets, {}* "
+      "d_w",
       gradient);
   s.body = fmt::format(
-      "using Config = cuda::ExpertGradientsConfig<{}, {}, {}, {}, {}, {}, cuda::ExpertGradientTile{{{}, {}, {}}}>;\n"
+      "using Config = cuda::ExpertGradientsConfig<{}, {}, {}, {}, {}, {}, cuda::ExpertGradientTile{{{}, {}, "
+      "{}}}>;\n"
       "  cuda::expert_gradients<Config>(d_y, x, offsets, d_w);",
       type, gradient, p.experts, p.m, p.n, accumulate, tile.columns, tile.stages, tile.cluster);
   return s;
@@ -296,8 +304,8 @@ Source plain_gradient_source(const cuda::ExpertGradientsProblem& p, const std::s
   s.threads = cuda::kPlainThreads, s.blocks = cuda::plain_gradient_blocks(p.experts, p.m, p.n);
   s.shared_bytes = cuda::kPlainSharedBytes;
   s.parameters = fmt::format("const {0}* d_y, const {0}* x, const int* offsets, {1}* d_w", type, gradient);
-  s.body = fmt::format("cuda::plain_expert_gradients<{}, {}, {}, {}, {}, {}, {}>(d_y, x, offsets, d_w);", type,
-                       gradient, p.experts, p.m, p.n, accumulate, uses_mma);
+  s.body = fmt::format("cuda::plain_expert_gradients<{}, {}, {}, {}, {}, {}, {}>(d_y, x, offsets, d_w);",
+                       type, gradient, p.experts, p.m, p.n, accumulate, uses_mma);
   return s;
 }
 
@@ -328,13 +336,18 @@ class GpuExpertGradients : public GpuExperts {
   template <typename T, typename G>
   void check(const Units& units, std::int64_t m, std::int64_t n, bool accumulate) {
     const std::vector<int> offsets = offsets_of(units);
-    const cuda::ExpertGradientsProblem p{cuda::kHopper, std::is_same_v<T, bf16>,
-                                         offsets.back() + 2 * kExpertRows, static_cast<int>(units.size()), m, n};
+    const cuda::ExpertGradientsProblem p{cuda::kHopper,
+                                         std::is_same_v<T, bf16>,
+                                         offsets.back() + 2 * kExpertRows,
+                                         static_cast<int>(units.size()),
+                                         m,
+                                         n};
     SCOPED_TRACE(fmt::format("{} {} experts, {} rows, [{},{}]", kName<T>, p.experts, offsets.back(), m, n));
     const std::vector<T> d_y = random_numbers<T>(p.rows * m, 1), x = random_numbers<T>(p.rows * n, 2);
     const std::vector<G> before = random_numbers<G>(accumulate ? p.experts * m * n : 0, 3);
     const DeviceBuffer on_d_y = on_device(d_y), on_x = on_device(x), on_offsets = on_device(offsets);
-    const auto expect_right = [&](const Source& source, const auto& left, const auto& right, const char* kind) {
+    const auto expect_right = [&](const Source& source, const auto& left, const auto& right,
+                                  const char* kind) {
       const device_code::Module module = module_of(source);
       std::vector<G> first;
       for (int time = 0; time < 2; ++time) {
@@ -351,8 +364,8 @@ class GpuExpertGradients : public GpuExperts {
       }
     };
     const bool uses_mma = cuda::plain_uses_mma(capability(), p.is_bf16, sizeof(T));
-    expect_right(plain_gradient_source(p, kName<T>, kName<G>, accumulate, uses_mma), on_d_y.data(), on_x.data(),
-                 "plain");
+    expect_right(plain_gradient_source(p, kName<T>, kName<G>, accumulate, uses_mma), on_d_y.data(),
+                 on_x.data(), "plain");
     if constexpr (sizeof(T) == 2) {
       if (capability() != 90 || !expert_gradients_support(p)) return;
       const cuda::ExpertGradientTile tile = expert_gradients_tile(p);
@@ -418,7 +431,8 @@ class GpuExpertRows : public GpuExperts {
 };
 
 TEST_F(GpuExpertRows, AreSortedByExpertInTheOrderOfTheTokens) {
-  for (const auto& [choices, experts] : {std::pair{1, 1}, {1000, 8}, {100'003, 64}, {262'144, 128}, {65'536, 256}}) {
+  for (const auto& [choices, experts] :
+       {std::pair{1, 1}, {1000, 8}, {100'003, 64}, {262'144, 128}, {65'536, 256}}) {
     const cuda::ExpertChoices c = choices_of(choices, experts);
     const std::vector<int> chosen = random_choices(choices, experts);
     Result result(c);
@@ -431,7 +445,8 @@ TEST_F(GpuExpertRows, AreSortedByExpertInTheOrderOfTheTokens) {
         source[offsets.back() + i] = own[i];
         place[own[i]] = offsets.back() + static_cast<int>(i);
       }
-      offsets.push_back((offsets.back() + static_cast<int>(own.size()) + kExpertRows - 1) / kExpertRows * kExpertRows);
+      offsets.push_back((offsets.back() + static_cast<int>(own.size()) + kExpertRows - 1) / kExpertRows *
+                        kExpertRows);
     }
     EXPECT_EQ(on_host<int>(result.source), source) << choices;
     EXPECT_EQ(on_host<int>(result.place), place) << choices;
@@ -466,8 +481,10 @@ TEST_F(ExpertTimes, DISABLED_Timing) {
                      out(std::int64_t{c.rows} * kWidth * 2);
   runtime::cuda::fill_bytes(gradient.data(), 0, gradient.bytes(), *stream);
   for (const auto& [name, n, k, b_transposed, paired] :
-       {std::tuple{"up, gated", 2 * kInner, kWidth, true, true}, {"up", 2 * kInner, kWidth, true, false},
-        {"down", kWidth, kInner, true, false}, {"gradient of up's input", kWidth, 2 * kInner, false, false},
+       {std::tuple{"up, gated", 2 * kInner, kWidth, true, true},
+        {"up", 2 * kInner, kWidth, true, false},
+        {"down", kWidth, kInner, true, false},
+        {"gradient of up's input", kWidth, 2 * kInner, false, false},
         {"gradient of down's input", kInner, kWidth, false, false}}) {
     const Problem p{kExperts, c.rows, n, k, b_transposed, paired};
     const cuda::MatmulProblem problem = p.matmul("bf16");
@@ -485,16 +502,19 @@ TEST_F(ExpertTimes, DISABLED_Timing) {
             }),
             flop);
   }
-  for (const auto& [name, m, n] : {std::tuple{"gradient of up", 2 * kInner, kWidth}, {"gradient of down", kWidth, kInner}}) {
+  for (const auto& [name, m, n] :
+       {std::tuple{"gradient of up", 2 * kInner, kWidth}, {"gradient of down", kWidth, kInner}}) {
     const cuda::ExpertGradientsProblem p{cuda::kHopper, true, c.rows, kExperts, m, n};
     const DeviceBuffer &d_y = m == kWidth ? wide : inner, &x = n == kWidth ? wide : inner;
-    for (const cuda::ExpertGradientTile tile : {cuda::ExpertGradientTile{128, 6, 2}, {192, 5, 2}, {192, 5, 1}}) {
+    for (const cuda::ExpertGradientTile tile :
+         {cuda::ExpertGradientTile{128, 6, 2}, {192, 5, 2}, {192, 5, 1}}) {
       for (const bool accumulate : {false, true}) {
         const Source source = wgmma_gradient_source(p, tile, "bf16", "float", accumulate);
         const device_code::Module module = module_of(source);
         const TensorMap left = tensor_map<bf16>(d_y, expert_gradients_map_d_y(p)),
                         right = tensor_map<bf16>(x, expert_gradients_map_x(p, tile));
-        print(fmt::format("{}, {} columns, cluster {}{}", name, tile.columns, tile.cluster, accumulate ? ", +=" : ""),
+        print(fmt::format("{}, {} columns, cluster {}{}", name, tile.columns, tile.cluster,
+                          accumulate ? ", +=" : ""),
               time_ms([&] { run(module, source, left, right, result.offsets.data(), gradient.data()); }),
               static_cast<double>(m) * n);
       }

@@ -12,8 +12,8 @@
 
 namespace hydrac::targets {
 
-// What device code may include, (path, text): the CUDA templates, and substitutes for the few standard headers
-// under their usual names.
+// What device code may include, (path, text): the CUDA templates, and substitutes for the few standard
+// headers under their usual names.
 std::vector<std::pair<std::string, std::string>> device_headers();
 
 // The code of each kernel, by position in Program::kernels, compiled in parallel; each is a translation unit

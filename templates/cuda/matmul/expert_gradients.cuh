@@ -17,13 +17,14 @@
 
 namespace hydrac::cuda {
 
-// Storage is bf16 or f16, Gradient float or Storage. `accumulate`: the gradients are added to what is there,
-// and an expert without rows adds nothing.
+// Storage is bf16 or f16, Gradient float or Storage. `accumulate`, of floats: the gradients are added to what
+// is there, and an expert without rows adds nothing.
 template <class Storage_, class Gradient_, int experts_, std::int64_t m_, std::int64_t n_, bool accumulate_,
           ExpertGradientTile tile_>
 struct ExpertGradientsConfig {
   static_assert(m_ % 8 == 0 && n_ % 8 == 0, "16 bytes of each row that is accessed");
   static_assert(tile_.shared_bytes() <= 227 << 10, "what a block of Hopper may have");
+  static_assert(!accumulate_ || sizeof(Gradient_) == sizeof(float));
   static_assert(kExpertRows % ExpertGradientTile::depth == 0);
 
   using Storage = Storage_;
@@ -104,40 +105,27 @@ __device__ __forceinline__ void copy_steps(const ExpertGradientOperands<Config>&
   }
 }
 
-// Writes sums(part, fragment, element) where they lie in the gradient of the tile's expert. Loads of what is
-// there are under way together, for eight fragments at a time.
+// Writes sum(part, fragment, element) where they lie in the gradient of the tile's expert. Nothing waits for
+// what is there: L2 adds to it, each element once.
 template <class Config, class Sum>
 __device__ __forceinline__ void write_gradient(typename Config::Gradient* d_w, const ExpertGradientWork& work,
                                                Sum sum) {
-  using Pair = Vector<typename Config::Gradient, 2>;
-  constexpr int fragments = Config::tile.columns / 8, ahead = 8;
+  using Gradient = typename Config::Gradient;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
   for (int half = 0; half < 2 * ExpertGradientTile::rows / 64; ++half) {
     const int row = work.row + half / 2 * 64 + warp * 16 + lane / 4 + half % 2 * 8;
     if (row >= Config::m) continue;
-    typename Config::Gradient* const to =
-        d_w + (static_cast<std::int64_t>(work.expert) * Config::m + row) * Config::n;
+    Gradient* const to = d_w + (static_cast<std::int64_t>(work.expert) * Config::m + row) * Config::n;
 #pragma unroll
-    for (int first = 0; first < fragments; first += ahead) {
-      Pair before[ahead];
-      const auto column = [&](int i) { return work.column + (first + i) * 8 + lane % 4 * 2; };
+    for (int n = 0; n < Config::tile.columns / 8; ++n) {
+      const int column = work.column + n * 8 + lane % 4 * 2;
+      if (column >= Config::n) continue;
+      const float x[2] = {sum(half / 2, n, half % 2 * 2), sum(half / 2, n, half % 2 * 2 + 1)};
       if constexpr (Config::accumulate) {
-#pragma unroll
-        for (int i = 0; i < ahead; ++i)
-          if (column(i) < Config::n) before[i] = load<2>(to + column(i));
-      }
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) {
-        if (column(i) >= Config::n) continue;
-        Pair result;
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float x = sum(half / 2, first + i, half % 2 * 2 + e);
-          if constexpr (Config::accumulate) x += to_float(before[i].at[e]);
-          result.at[e] = from_float<typename Config::Gradient>(x);
-        }
-        store(to + column(i), result);
+        ptx::add_to_memory(to + column, x);
+      } else {
+        store(to + column, Vector<Gradient, 2>{{from_float<Gradient>(x[0]), from_float<Gradient>(x[1])}});
       }
     }
   }
@@ -175,8 +163,8 @@ __device__ __forceinline__ void multiply_tiles(const ExpertGradientOperands<Conf
   if (turn == consumer) wait_turn(consumer);  // takes the last one, so that no barrier is left half full
 }
 
-// Launch: expert_gradients_launch(problem, tile), with __cluster_dims__(its cluster, 1, 1) where that is not 1
-// and __launch_bounds__(threads, 1). The maps are kernel parameters, `const __grid_constant__`, encoded as
+// Launch: expert_gradients_launch(problem, tile), with __cluster_dims__(its cluster, 1, 1) where that is not
+// 1 and __launch_bounds__(threads, 1). The maps are kernel parameters, `const __grid_constant__`, encoded as
 // expert_gradients_map_d_y() and _x() say. Waits for the previous kernel itself.
 template <class Config>
 __device__ __forceinline__ void expert_gradients(const TensorMap& d_y, const TensorMap& x, const int* offsets,

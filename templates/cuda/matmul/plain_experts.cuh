@@ -1,8 +1,8 @@
 // Matmuls of experts on any GPU and for any type: y [rows,n] = x . b, rows from offsets[e] to offsets[e + 1]
 // times matrix e of b, and the gradients of these matrices. A block of 8 warps computes a tile [128,128], a
-// warp [64,32] of it, by mma.sync or, in float32, by fma; operands come in two stages of 64 bytes along what is
-// summed over. The grid is that of the most rows; blocks behind the last row end at once. Sums have one order:
-// every run gives the same bits.
+// warp [64,32] of it, by mma.sync or, in float32, by fma; operands come in two stages of 64 bytes along what
+// is summed over. The grid is that of the most rows; blocks behind the last row end at once. Sums have one
+// order: every run gives the same bits.
 #pragma once
 #include "cuda/matmul/plain_tile.h"
 #include "cuda/matmul/tile_scheduler.cuh"
@@ -11,8 +11,8 @@
 
 namespace hydrac::cuda {
 
-// How an operand lies in shared memory: 128 rows or columns of the result, `depth` numbers of each. In rows of
-// 16-byte chunks, with one more, so that eight rows begin in different banks.
+// How an operand lies in shared memory: 128 rows or columns of the result, `depth` numbers of each. In rows
+// of 16-byte chunks, with one more, so that eight rows begin in different banks.
 template <class Storage, bool depth_contiguous_>
 struct PlainOperand {
   static constexpr bool depth_contiguous = depth_contiguous_;
@@ -95,8 +95,8 @@ struct PlainSums {
         for (int n = 0; n < column_tiles; n += 2) {
           std::uint32_t columns[4];
           if constexpr (Right::depth_contiguous) {
-            ptx::ldmatrix(columns, b + Right::offset(column + n * 8 + lane / 16 * 8 + lane % 8,
-                                                     k + lane / 8 % 2 * 8));
+            ptx::ldmatrix(columns,
+                          b + Right::offset(column + n * 8 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8));
           } else {
             ptx::ldmatrix_transposed(columns,
                                      b + Right::offset(column + n * 8 + lane / 16 * 8, k + lane % 16));

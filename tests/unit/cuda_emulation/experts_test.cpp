@@ -97,7 +97,8 @@ std::vector<float> floats(const std::vector<T>& values) {
 
 // Few blocks, of which each has several tiles.
 void check_matmul(const Units& units, std::int64_t n, std::int64_t k, bool b_transposed, bool paired) {
-  SCOPED_TRACE(fmt::format("{} experts, n {}, k {}, {}", units.size(), n, k, b_transposed ? "[n,k]" : "[k,n]"));
+  SCOPED_TRACE(
+      fmt::format("{} experts, n {}, k {}, {}", units.size(), n, k, b_transposed ? "[n,k]" : "[k,n]"));
   const Matmul<bf16> given{units, n, k, b_transposed};
   const cuda::MatmulProblem problem{.chip = cuda::kHopper,
                                     .is_bf16 = true,
@@ -118,11 +119,13 @@ void check_matmul(const Units& units, std::int64_t n, std::int64_t k, bool b_tra
       "  void begin(int) {{}}\n  Operands load(std::int64_t, int) const {{ return {{}}; }}\n"
       "  void operator()(std::int64_t r, int c, const Vector<bf16, 8>& values, const Operands&) {{\n"
       "    store(y + r * {0} + c, values);\n  }}\n"
-      "  void operator()(std::int64_t r, int c, const Vector<bf16, 8>& first, const Vector<bf16, 8>& second,\n"
+      "  void operator()(std::int64_t r, int c, const Vector<bf16, 8>& first, const Vector<bf16, 8>& "
+      "second,\n"
       "                  const Operands&) {{\n"
       "    for (int j = 0; j < 8; ++j) y[r * {0} + c + j] = from_float<bf16>(element(first, j) * "
       "element(second, j));\n  }}\n}};\n"
-      "extern \"C\" __global__ void kernel(const TensorMap a, const TensorMap b, const int* offsets, bf16* y) {{\n"
+      "extern \"C\" __global__ void kernel(const TensorMap a, const TensorMap b, const int* offsets, bf16* "
+      "y) {{\n"
       "  using Config = cuda::MatmulConfig<bf16, {1}, {2}, {3}, {4}, cuda::MatmulTile{{\n"
       "      cuda::MatmulSchedule::persistent, {5}, {6}, {7}, 1}}, 0, {8}>;\n  Epilogue epilogue{{y}};\n"
       "  cuda::persistent_matmul<Config>({{a, b, a, b, offsets}}, 0, epilogue, ::shared);\n}}\n}}\n"
@@ -134,9 +137,9 @@ void check_matmul(const Units& units, std::int64_t n, std::int64_t k, bool b_tra
   const int* offsets = given.offsets.data();
   bf16* y_at = y.data();
   EmulatedKernels kernels(source, {"kernel"});
-  kernels.launch_both_orders(
-      "kernel", geometry(3, tile.threads(), static_cast<std::uint64_t>(tile.shared_bytes())),
-      addresses(map_x, map_b, offsets, y_at), std::vector{bytes_of(y)});
+  kernels.launch_both_orders("kernel",
+                             geometry(3, tile.threads(), static_cast<std::uint64_t>(tile.shared_bytes())),
+                             addresses(map_x, map_b, offsets, y_at), std::vector{bytes_of(y)});
   EXPECT_EQ(floats(y), given.expected(paired));
 }
 
@@ -149,7 +152,8 @@ TEST(EmulatedExperts, MultiplyTheRowsOfEachWithItsMatrix) {
 }
 
 template <typename T>
-void check_plain_matmul(const Units& units, std::int64_t n, std::int64_t k, bool b_transposed, bool uses_mma) {
+void check_plain_matmul(const Units& units, std::int64_t n, std::int64_t k, bool b_transposed,
+                        bool uses_mma) {
   SCOPED_TRACE(fmt::format("{}, {} experts, n {}, k {}, {}", kName<T>, units.size(), n, k,
                            b_transposed ? "[n,k]" : "[k,n]"));
   const Matmul<T> given{units, n, k, b_transposed};
@@ -164,9 +168,10 @@ void check_plain_matmul(const Units& units, std::int64_t n, std::int64_t k, bool
   const int* offsets = given.offsets.data();
   T* y_at = y.data();
   EmulatedKernels kernels(source, {"kernel"});
-  kernels.launch_both_orders("kernel",
-                             geometry(cuda::plain_matmul_blocks(given.rows, n), cuda::kPlainThreads, cuda::kPlainSharedBytes),
-                             addresses(x, b, offsets, y_at), std::vector{bytes_of(y)});
+  kernels.launch_both_orders(
+      "kernel",
+      geometry(cuda::plain_matmul_blocks(given.rows, n), cuda::kPlainThreads, cuda::kPlainSharedBytes),
+      addresses(x, b, offsets, y_at), std::vector{bytes_of(y)});
   EXPECT_EQ(floats(y), given.expected(false));
 }
 
@@ -209,13 +214,14 @@ void check_gradients(const Units& units, std::int64_t m, std::int64_t n, int col
                      bool accumulate) {
   SCOPED_TRACE(fmt::format("{} experts [{},{}], {} columns", units.size(), m, n, columns));
   const Gradients<bf16> given{units, m, n, accumulate};
-  const cuda::ExpertGradientsProblem problem{cuda::kHopper, true, given.rows, static_cast<int>(units.size()),
-                                             m, n};
+  const cuda::ExpertGradientsProblem problem{
+      cuda::kHopper, true, given.rows, static_cast<int>(units.size()), m, n};
   ASSERT_TRUE(expert_gradients_support(problem));
   const cuda::ExpertGradientTile tile{columns, stages, 1};
   const std::string source = fmt::format(
       "#include \"cuda/matmul/expert_gradients.cuh\"\nnamespace hydrac {{\n"
-      "extern \"C\" __global__ void kernel(const TensorMap d_y, const TensorMap x, const int* offsets, {0}* d_w) "
+      "extern \"C\" __global__ void kernel(const TensorMap d_y, const TensorMap x, const int* offsets, {0}* "
+      "d_w) "
       "{{\n  using Config = cuda::ExpertGradientsConfig<bf16, {0}, {1}, {2}, {3}, {4}, "
       "cuda::ExpertGradientTile{{{5}, {6}, 1}}>;\n"
       "  cuda::expert_gradients<Config>(d_y, x, offsets, d_w);\n}}\n}}\nusing hydrac::kernel;\n",
@@ -226,9 +232,9 @@ void check_gradients(const Units& units, std::int64_t m, std::int64_t n, int col
   const int* offsets = given.offsets.data();
   Gradient* d_w_at = d_w.data();
   EmulatedKernels kernels(source, {"kernel"});
-  kernels.launch_both_orders(
-      "kernel", geometry(3, tile.threads, static_cast<std::uint64_t>(tile.shared_bytes())),
-      addresses(map_d_y, map_x, offsets, d_w_at), std::vector{bytes_of(d_w)});
+  kernels.launch_both_orders("kernel",
+                             geometry(3, tile.threads, static_cast<std::uint64_t>(tile.shared_bytes())),
+                             addresses(map_d_y, map_x, offsets, d_w_at), std::vector{bytes_of(d_w)});
   EXPECT_EQ(floats(d_w), given.expected());
 }
 
@@ -242,7 +248,8 @@ TEST(EmulatedExperts, SumTheGradientsOfEachMatrixOverItsRows) {
 }
 
 template <typename T, typename Gradient>
-void check_plain_gradients(const Units& units, std::int64_t m, std::int64_t n, bool accumulate, bool uses_mma) {
+void check_plain_gradients(const Units& units, std::int64_t m, std::int64_t n, bool accumulate,
+                           bool uses_mma) {
   SCOPED_TRACE(fmt::format("{}, {} experts [{},{}]", kName<T>, units.size(), m, n));
   const Gradients<T> given{units, m, n, accumulate};
   const std::string source = fmt::format(
@@ -256,10 +263,10 @@ void check_plain_gradients(const Units& units, std::int64_t m, std::int64_t n, b
   const int* offsets = given.offsets.data();
   Gradient* d_w_at = d_w.data();
   EmulatedKernels kernels(source, {"kernel"});
-  kernels.launch_both_orders(
-      "kernel",
-      geometry(cuda::plain_gradient_blocks(static_cast<int>(units.size()), m, n), cuda::kPlainThreads, cuda::kPlainSharedBytes),
-      addresses(d_y, x, offsets, d_w_at), std::vector{bytes_of(d_w)});
+  kernels.launch_both_orders("kernel",
+                             geometry(cuda::plain_gradient_blocks(static_cast<int>(units.size()), m, n),
+                                      cuda::kPlainThreads, cuda::kPlainSharedBytes),
+                             addresses(d_y, x, offsets, d_w_at), std::vector{bytes_of(d_w)});
   EXPECT_EQ(floats(d_w), given.expected());
 }
 
@@ -282,7 +289,8 @@ void check_rows(int choices, int experts, const std::function<int(int)>& choose)
       "constexpr hydrac::cuda::ExpertChoices c{{{}, {}, {}, {}}};\n"
       "extern \"C\" __global__ void count(const int* chosen, int* counts) {{\n"
       "  hydrac::cuda::count_experts<c>(chosen, counts);\n}}\n"
-      "extern \"C\" __global__ void place_rows(const int* chosen, const int* counts, int* source, int* place,\n"
+      "extern \"C\" __global__ void place_rows(const int* chosen, const int* counts, int* source, int* "
+      "place,\n"
       "                                       int* offsets) {{\n"
       "  hydrac::cuda::place_experts<c>(chosen, counts, source, place, offsets);\n}}\n",
       choices, experts, unit, c.rows);
