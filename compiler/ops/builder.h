@@ -128,11 +128,12 @@ Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
                   const std::string& name);  // and back, 0 elsewhere
 // A mixture of experts, see ops/expert_choice.cpp. Logits f32 [..,E] -> scores, by softmax or sigmoid;
 Use router_scores(RegionBuilder&, Use logits, bool sigmoid, const std::string& name);
-// each token's k experts with the highest scores, i32 [..,k], highest first, and all experts' ranks [..,E];
+// each token's k experts with the highest scores, i32 [..,k], highest first, and all experts' ranks [..,E].
 struct ExpertChoice {
   Use experts, ranks;
 };
-ExpertChoice choose_experts(RegionBuilder&, Use scores, ir::Dim chosen);
+// `experts`: an existing value for these.
+ExpertChoice choose_experts(RegionBuilder&, Use scores, ir::Dim chosen, Use experts = {});
 // factor * the chosen experts' scores, f32 [..,k]; normalized: these divided by their sum.
 Use expert_weights(RegionBuilder&, Use scores, const ExpertChoice&, bool normalize, double factor,
                    const std::string& name);

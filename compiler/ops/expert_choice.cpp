@@ -16,11 +16,12 @@ Use router_scores(RegionBuilder& b, Use logits, bool sigmoid, const std::string&
   return b.exact(b.emit(ir::Op::router_scores, {logits}, name, b.shape(logits), {{"sigmoid", sigmoid}}));
 }
 
-ExpertChoice choose_experts(RegionBuilder& b, Use scores, ir::Dim chosen) {
+ExpertChoice choose_experts(RegionBuilder& b, Use scores, ir::Dim chosen, Use experts) {
   const ir::Shape shape = b.shape(scores);
   const Use ranks = b.fresh("expert_ranks", shape, ir::DType::i32);
   b.emit_node(ir::Op::expert_ranks, {scores}, {ranks});
-  const Use experts = b.fresh("chosen_experts", with_last(shape, std::move(chosen)), ir::DType::i32);
+  if (experts.value == ir::kNoValue)
+    experts = b.fresh("chosen_experts", with_last(shape, std::move(chosen)), ir::DType::i32);
   b.emit_node(ir::Op::chosen_experts, {ranks}, {experts});
   return {experts, ranks};
 }
@@ -45,8 +46,6 @@ namespace {
 
 using ir::ExprType;
 using ir::Term;
-
-constexpr double kLeastSum = 1e-20;  // of scores: sigmoids may all be 0
 
 // The body's row, then the current column or another place behind it.
 std::vector<ir::Affine> in_row(const ir::BodyBuilder& k, size_t dimensions, ir::Affine at) {
@@ -146,7 +145,7 @@ ChosenScores chosen_scores(ir::BodyBuilder& k, const ir::Graph& graph, const ir:
   const Term score = k.named("score", k.gather(scores, expert, row_of(k, dimensions), {}));
   const Term factor = k.constant(node.number("factor"), ExprType::f32, "kFactor");
   if (!node.flag("normalize")) return {score, factor, factor};
-  const Term sum = k.named("sum", max(k.sum(score), k.constant(kLeastSum)));
+  const Term sum = k.named("sum", k.sum(score));
   return {score, sum, factor / sum};
 }
 

@@ -24,14 +24,14 @@ namespace {
 
 using ir::Term;
 
-constexpr double kLeastScore = 1e-20;  // sum of scores, and share
+constexpr double kLeastShare = 1e-20;  // whose logarithm is taken
 
 Term weight_of(ir::BodyBuilder& k, const ir::Node& node, const std::string& key, const std::string& name) {
   return k.constant(node.number(key), ir::ExprType::f32, name);
 }
 
 Term sum_of_scores(ir::BodyBuilder& k, Term scores) {
-  return k.named("sum", max(k.sum(scores), k.constant(kLeastScore)));
+  return k.named("sum", k.sum(scores));
 }
 
 ir::Body router_loss_body(const ir::Graph& graph, const ir::Node& node) {
@@ -57,7 +57,7 @@ ir::Body router_loss_backward_body(const ir::Graph& graph, const ir::Node& node)
 ir::Body router_entropy_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Term score = k.full(0), share = score / sum_of_scores(k, score);
-  k.store_row(0, -k.sum(share * log(max(share, k.constant(kLeastScore)))));
+  k.store_row(0, -k.sum(share * log(max(share, k.constant(kLeastShare)))));
   return k.take();
 }
 

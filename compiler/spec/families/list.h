@@ -29,6 +29,9 @@ Family nemotron();
 Family cohere();
 Family cohere2();
 Family falcon();
+Family mixtral();
+Family qwen3_moe();
+Family olmoe();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -42,8 +42,8 @@ FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_v
 using Rows = std::vector<FamilyRow>;
 Rows joined(std::initializer_list<Rows> parts);
 
-// Every family: language models over tokens whose layers are alike.
-Rows plain_rows();
+// Every family: language models over tokens whose layers are alike. `experts`: with experts in each block.
+Rows plain_rows(bool experts = false);
 // Norms of a branch's input alone.
 Rows input_norm_rows();
 // Branches' outputs and logits as they are: no factor.
@@ -84,11 +84,21 @@ struct RopeFamily {
   bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
   std::string_view block = "sequential";
   std::string_view packed = "";  // packed_weights of families that have some
+  bool has_experts = false;      // in each block, instead of an mlp
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
 // no model on its way out has any.
 Rows llama_rows(const RopeFamily&);
+// Experts that a softmax chooses. `count`: the key of their number; the others stand for absent keys.
+struct ExpertFamily {
+  std::string_view count, experts, top_k, aux_loss;
+};
+Rows expert_rows(const ExpertFamily&);
+// One width of mlps and experts.
+FamilyRow experts_of_mlp_width();
+// norm_topk_prob, of families that have it.
+FamilyRow normalized_weights();
 // Rope's scaling.
 Rows rope_scaling_rows();
 // rope_scaling, or null without scaling.

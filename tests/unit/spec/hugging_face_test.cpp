@@ -149,6 +149,11 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"falcon",
        "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
        "rope_theta: 77"},
+      {"mixtral", rope + window + ", moe: {experts: 5, top_k: 3, aux_loss_coef: 0.125}"},
+      {"qwen3_moe", rope + ", qk_norm: true, attention_bias: true, moe: {experts: 5, top_k: 3, "
+                           "intermediate_size: 72, aux_loss_coef: 0.125}"},
+      {"olmoe", rope + ", qk_norm: true, qk_norm_scope: projection, attention_bias: true, moe: {experts: 5, "
+                       "top_k: 3, normalize_top_k: false, aux_loss_coef: 0.125}"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +
