@@ -8,19 +8,25 @@
 
 namespace hydrac::codegen {
 
+bool is_grouped(const ir::Node& node) {
+  return node.op == ir::Op::grouped_matmul || node.op == ir::Op::grouped_weight_gradient;
+}
+
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
   const bool is_fused = node.op == ir::Op::fused_matmul;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(is_fused ? node.matmul : node.outputs[0]);
   const int64_t columns = a.shape.back().size;
-  program::GemmShape shape{.transpose_a = node.optional_flag("transpose_a"),
-                           .transpose_b = node.flag("transpose_b"),
+  const bool sums_rows = node.op == ir::Op::grouped_weight_gradient;
+  program::GemmShape shape{.transpose_a = sums_rows || node.optional_flag("transpose_a"),
+                           .transpose_b = node.optional_flag("transpose_b"),
                            .a = a.dtype,
                            .b = b.dtype,
                            .c = c.dtype};
   if (node.attributes.contains("batch")) shape.batch = node.integer("batch");
+  if (is_grouped(node) || node.optional_flag("experts")) shape.groups = graph.value(node.inputs[2]).shape[0].size - 1;
   shape.n = c.shape.back().size;
-  shape.m = element_count(c.shape) / shape.n / shape.batch;
+  shape.m = element_count(c.shape) / shape.n / shape.batch / (sums_rows ? shape.groups : 1);
   shape.k = shape.transpose_a ? element_count(a.shape) / columns / shape.batch : columns;
   return shape;
 }
@@ -28,7 +34,8 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
 program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.optional_flag("tail")) throw std::logic_error("a library's matmul has no tail");
   program::Gemm gemm{matmul_shape(graph, node)};
-  gemm.shape.accumulate = node.flag("accumulate");
+  gemm.shape.accumulate = node.optional_flag("accumulate");
+  if (is_grouped(node)) return gemm;
   gemm.shape.first_overwrites = node.optional_flag("first_overwrites");
   gemm.shape.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
   gemm.shape.fast_sums = node.optional_flag("fast_sums");

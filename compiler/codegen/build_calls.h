@@ -8,13 +8,16 @@
 
 namespace hydrac::codegen {
 
-// A "gemm" node as a library's matmul.
+// True of matmuls of groups of rows.
+bool is_grouped(const ir::Node& node);
+
+// A "gemm" node, or a grouped one, as a library's matmul.
 program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node);
 
 // A node of ranks, such as "all_reduce", as a call on its tensors. Absent for other ops.
 std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
-// What a "gemm" or a "fused_matmul" multiplies.
+// What a "gemm", a grouped one or a "fused_matmul" multiplies.
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);
 
 // What an "attention" or "attention_backward" node computes.

@@ -153,6 +153,23 @@ CpuKernel embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   return kernel;
 }
 
+CpuKernel expert_rows(const ir::Graph& graph, const ir::Node& node) {
+  const Dimensions dimensions(graph);
+  CpuKernel kernel;
+  kernel.name = "expert_rows";
+  kernel.header = "cpu/expert_rows.h";
+  kernel.comment = std::string(ops::op_info(node.op).formula);
+  kernel.read(graph, "experts", node.inputs[0]);
+  kernel.write(graph, "source", node.outputs[0]);
+  kernel.write(graph, "place", node.outputs[1]);
+  kernel.write(graph, "offsets", node.outputs[2]);
+  kernel.text.body.line("cpu::expert_rows(experts, source, place, offsets, {{{}, {}, {}, {}}});",
+                        dimensions.of(graph.value(node.inputs[0]).shape),
+                        graph.value(node.outputs[2]).shape[0].size - 1,
+                        dimensions.of(graph.value(node.outputs[0]).shape), node.integer("block"));
+  return kernel;
+}
+
 }  // namespace
 
 bool cpu_attention_supports(int64_t head_dim) {
@@ -163,6 +180,7 @@ CpuKernel cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int t
   if (node.op == ir::Op::attention) return attention_forward(graph, node, threads);
   if (node.op == ir::Op::attention_backward) return attention_backward(graph, node, threads);
   if (node.op == ir::Op::embedding_backward) return embedding_backward(graph, node);
+  if (node.op == ir::Op::expert_rows) return expert_rows(graph, node);
   if (node.op == ir::Op::cache_append) return cpu_cache_append(graph, node);
   if (node.op == ir::Op::attention_decode) return cpu_attention_decode(graph, node, threads);
   if (node.op == ir::Op::history_append || node.op == ir::Op::history_window)

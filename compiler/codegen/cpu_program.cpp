@@ -48,7 +48,9 @@ class CpuProgramBuilder {
     const ops::Cost cost = program::cost_of(graph_, node);
     const ir::Node without_scratch = node;
     const std::optional<Call> of_ranks = call_of_ranks(node);
-    Call call = of_ranks ? *of_ranks : node.op == ir::Op::gemm ? gemm(node) : launch(region, node);
+    Call call = of_ranks                                      ? *of_ranks
+                : node.op == ir::Op::gemm || is_grouped(node) ? gemm(node)
+                                                              : launch(region, node);
     call.flop = cost.flop;
     call.bytes = cost.bytes;
     call.label = graph_.value(node.outputs[0]).name;
@@ -62,7 +64,9 @@ class CpuProgramBuilder {
   }
 
   Call gemm(const ir::Node& node) const {
-    return {.work = gemm_of(graph_, node), .arguments = {node.inputs[0], node.inputs[1], node.outputs[0]}};
+    Call call{.work = gemm_of(graph_, node), .arguments = {node.inputs[0], node.inputs[1], node.outputs[0]}};
+    if (is_grouped(node)) call.arguments.push_back(node.inputs[2]);
+    return call;
   }
 
   Call launch(const ir::Region& region, ir::Node& node) {

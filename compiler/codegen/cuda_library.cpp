@@ -5,6 +5,7 @@
 #include "codegen/cuda_attention.h"
 #include "codegen/cuda_cache.h"
 #include "codegen/cuda_embedding.h"
+#include "codegen/cuda_experts.h"
 #include "codegen/row_history.h"
 #include "cuda/transpose_geometry.h"
 
@@ -40,6 +41,9 @@ CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, c
   if (node.op == ir::Op::attention_backward) return cuda_attention_backward(graph, node, gpu, tiles);
   if (node.op == ir::Op::embedding_backward) return cuda_embedding_backward(graph, node, gpu);
   if (node.op == ir::Op::transpose) return transpose(graph, node, gpu);
+  if (node.op == ir::Op::expert_rows) return cuda_expert_rows(graph, node, gpu);
+  if (node.op == ir::Op::grouped_matmul) return cuda_grouped_matmul(graph, node, gpu);
+  if (node.op == ir::Op::grouped_weight_gradient) return cuda_grouped_weight_gradient(graph, node, gpu);
   if (node.op == ir::Op::cache_append) return cuda_cache_append(graph, node, gpu);
   if (node.op == ir::Op::attention_decode) return cuda_attention_decode(graph, node, gpu);
   if (node.op == ir::Op::top_logits) return cuda_top_logits(graph, node, gpu);

@@ -22,13 +22,14 @@ Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
   sizes.line(
       "using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
       "    cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
-      ".cluster = {}{}}}{}>;",
+      ".cluster = {}{}}}{}{}>;",
       codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()),
       dimensions_.of(graph_.value(node_.inputs[0]).shape.back()), problem.b_transposed, problem.paired,
       std::get<std::string>(node_.attributes.at("schedule")), tile.rows, tile.panels, tile.stages,
       tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "",
       problem.tail_k > 0 ? code(", /*tail_k=*/{}", dimensions_.of(graph_.value(node_.inputs[2]).shape.back()))
-                         : Code());
+                         : Code(),
+      problem.experts > 0 ? fmt::format(", /*tail_k=*/0, /*experts=*/{}", problem.experts) : "");
   sizes.line("constexpr int kBlocks = {};", blocks).comment = "of the grid";
   sizes.line("constexpr int kThreads = Config::tile.threads();").comment = "of a block";
   sizes.line("constexpr int kSharedBytes = Config::tile.shared_bytes();").comment = "of a block";
@@ -61,6 +62,7 @@ void CudaBodyPrinter::take_matrices(CudaKernel& kernel) const {
   const char *box_a = "kBoxRows, kDepth", *box_b = problem.b_transposed ? "kPanel, kDepth" : "kDepth, kPanel";
   take(0, "left", matmul_map_a(problem, tile), box_a);
   take(1, "right", matmul_map_b(problem), box_b);
+  if (problem.experts > 0) kernel.read(graph_, "offsets", node_.inputs[2]);
   if (problem.tail_k == 0) return;
   take(2, "tail_left", matmul_map_a(matmul_tail(problem), tile), box_a);
   take(3, "tail_right", matmul_map_b(matmul_tail(problem)), box_b);
@@ -102,8 +104,11 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   use_sizes(kernel.text);
   Block& body = kernel.text.body;
   body.line("{}_epilogue epilogue{{{}}};", kNamePlaceholder, joined(members, ", "));
-  body.line("cuda::matmul<Config>(left, right, {}{}, epilogue);",
-            problem.tail_k > 0 ? "tail_left, tail_right, " : "", rows_size());
+  if (problem.experts > 0)
+    body.line("cuda::grouped_matmul<Config>(left, right, offsets, epilogue);");
+  else
+    body.line("cuda::matmul<Config>(left, right, {}{}, epilogue);",
+              problem.tail_k > 0 ? "tail_left, tail_right, " : "", rows_size());
   if (kernel.takes_workspace) bounds_.insert(fits_workspace(partial_bytes(partial_rows())));
   kernel.launch.bounds = bounds_;
   return kernel;

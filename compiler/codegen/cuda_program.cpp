@@ -235,7 +235,8 @@ class CudaProgramBuilder {
     for (const CudaKernel& kernel : source.kernels) {
       program::Launch launch;
       launch.grid = {kernel.launch.grid, kernel.launch.grid_text.text, kernel.launch.rows.text};
-      if (node.op == ir::Op::fused_matmul && !kernel.maps.empty()) launch.matmul = matmul_shape(graph_, node);
+      const bool is_matmul = node.op == ir::Op::fused_matmul || node.op == ir::Op::grouped_matmul;
+      if (is_matmul && !kernel.maps.empty()) launch.matmul = matmul_shape(graph_, node);
       Call call{.arguments = kernel.arguments};
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
       program::Kernel added{.origin = node.origin};

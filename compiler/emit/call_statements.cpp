@@ -109,6 +109,7 @@ std::string CallText::gemm(const Section& section, const Call& call, const progr
   if (g.bias) options.push_back(".bias = " + text(operands.bias));
   if (const std::string adds = accumulation(section, g); !adds.empty())
     options.push_back(".accumulate = " + adds);
+  if (g.groups > 0) options.push_back(fmt::format(".groups = {{{}, {}}}", g.groups, text(operands.offsets)));
   if (g.batch > 1) options.push_back(fmt::format(".batch = {}", g.batch));
   if (g.is_f8()) {
     options.push_back(".a_scale = " + text(operands.a_scale));
@@ -145,11 +146,12 @@ std::string CallText::gemm_comment(const Call& call, const program::Gemm& gemm) 
   const program::GemmShape& g = gemm.shape;
   const auto operands = gemm.operands(call.arguments);
   const auto mark = [](bool transposed) { return transposed ? "ᵀ" : ""; };
-  return fmt::format("{} {} {}{} · {}{}{}    {}{} x {}{} -> {}", tensors_.short_text(operands.c),
+  return fmt::format("{} {} {}{} · {}{}{}    {}{} x {}{} -> {}{}", tensors_.short_text(operands.c),
                      g.accumulate ? "+=" : "=", tensors_.short_text(operands.a), mark(g.transpose_a),
                      tensors_.short_text(operands.b), mark(g.transpose_b),
                      g.bias ? " + " + tensors_.short_text(operands.bias) : "", symbols(operands.a),
-                     mark(g.transpose_a), symbols(operands.b), mark(g.transpose_b), symbols(operands.c));
+                     mark(g.transpose_a), symbols(operands.b), mark(g.transpose_b), symbols(operands.c),
+                     g.groups > 0 ? fmt::format(", in {} groups of rows", g.groups) : "");
 }
 
 // "matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", its tail's matrices behind a plus, then the

@@ -128,12 +128,13 @@ void LayoutText::flop() {
                                               : elements_text(dimensions_, value.shape));
   }
   const int64_t passes = compiled_.spec.model.mor.recursions;
+  const bool has_token_shares = spec::routes_tokens(compiled_.spec) || spec::has_experts(compiled_.spec);
   std::string sum;
   for (const auto& [flop, elements] : weights)
     sum += fmt::format("{} * static_cast<double>({}) + ", number_text(flop), elements);
-  const std::string more = passes > 1 ? fmt::format(" ({} passes through the mlp's)", passes)
-                           : spec::routes_tokens(compiled_.spec) ? " and a token that it is multiplied with"
-                                                                 : "";
+  const std::string more = passes > 1         ? fmt::format(" ({} passes through the mlp's)", passes)
+                           : has_token_shares ? " and a token that it is multiplied with"
+                                              : "";
   out_.line(fmt::format(
       "// For mfu: {} flop a weight of matmuls{}, and attention's over the keys that a query sees.",
       weights.size() == 1 || passes > 1 ? "6" : "2 to 6", more));

@@ -33,10 +33,11 @@ class BodyBuilder {
   Term load(int input, std::vector<Affine> index);
   Term gather(int input, Term at, std::vector<Affine> before,
               std::vector<Affine> after);  // input[before..., at, after...]
-  Term full(int input);                    // input[rows..., columns...]
-  Term per_row(int input);                 // input[rows...]
-  Term per_column(int input);              // input[columns...]
-  Term scalar(int input);                  // input[]
+  Term gather(int input, const std::vector<Term>& at, std::vector<Affine> after);  // input[at..., after...]
+  Term full(int input);        // input[rows..., columns...]
+  Term per_row(int input);     // input[rows...]
+  Term per_column(int input);  // input[columns...]
+  Term scalar(int input);      // input[]
   Term constant(double number, ExprType type = ExprType::f32, const std::string& name = "");
   // A number of the spec, under a name of the kernel's.
   Term constant(const Number& number, ExprType type, const std::string& name);

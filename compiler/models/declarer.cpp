@@ -29,6 +29,20 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
   return id;
 }
 
+std::string Declarer::named_of_expert(std::string_view ours, int64_t expert) const {
+  std::string name = named(ours);
+  return name.replace(name.find('*'), 1, std::to_string(expert));
+}
+
+ValueId Declarer::experts(const std::string& name, ir::Shape shape, int slots, double deviation,
+                          double token_share, const std::vector<Names>& names) {
+  ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
+  value.parameter->checkpoint = parts(value, names, false);
+  value.parameter->token_share = token_share;
+  for (const Names& part : names) value.parameter->matrices.push_back({part.first_row, part.rows});
+  return add(value, kinds_of(value));
+}
+
 ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init init,
                          const std::vector<Names>& names, const std::optional<Names>& of_last_slot,
                          Division division) {

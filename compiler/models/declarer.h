@@ -27,6 +27,8 @@ class Declarer {
   };
   // The family's name of "attn.q.weight".
   std::string named(std::string_view ours) const { return family_.tensor(ours); }
+  // Of an expert's, whose number a * stands for.
+  std::string named_of_expert(std::string_view ours, int64_t expert) const;
 
   // How ranks that share layers (parallel.tensor) divide a parameter. `rows`: outputs, those of each of its
   // names by itself; `columns`: inputs; `vocabulary`: rows of the vocabulary with its padding.
@@ -41,6 +43,10 @@ class Declarer {
   ir::ValueId matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                      const std::vector<Names>& names, bool in_block = true,
                      Division division = Division::none);
+  // Matrices of experts, one below the other, which have no adapters. `token_share`: of all tokens, those
+  // that one of them is multiplied with.
+  ir::ValueId experts(const std::string& name, ir::Shape shape, int slots, double deviation,
+                      double token_share, const std::vector<Names>& names);
   // Without weight decay. `of_last_slot`: where the last slot has a name of its own.
   ir::ValueId vector(const std::string& name, ir::Dim size, int slots, ir::Init init,
                      const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {},

@@ -81,6 +81,10 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.token_depths = declare(graph, "router.depths", {B, T}, DType::f32, Role::state);
     graph.value(io.token_depths).slots = static_cast<int>(m.num_hidden_layers);
   }
+  if (spec::has_experts(spec)) {
+    io.experts = declare(graph, "router.experts", {B, T, {m.moe.top_k, "Chosen"}}, DType::i32, Role::state);
+    graph.value(io.experts).slots = static_cast<int>(m.num_hidden_layers);
+  }
   graph.state.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   graph.state.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {

@@ -14,12 +14,16 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
 
 namespace {
 
+Use mlp_or_experts(ops::RegionBuilder& block, const Build& build, Use x) {
+  return (spec::has_experts(build.model.spec) ? moe_block : mlp_block)(block, build, x, "mlp");
+}
+
 // The mlp of the stream x, or of a sum on the way to the next one, through its norm.
 Use mlp_of(ops::RegionBuilder& block, const Build& build, Use x) {
   const Parameters& p = build.model.parameters;
   const Use input =
       p.norms.mlp.exists() ? norm(block, build, x, build.of_layer(), p.norms.mlp, "mlp_normed") : x;
-  return mlp_block(block, build, whole_rows(block, build, input, true, "mlp_input"), "mlp");
+  return mlp_or_experts(block, build, whole_rows(block, build, input, true, "mlp_input"));
 }
 
 // The branches of a block of the stream x; `middle` is x with attention's part. The mlp reads that sum, in a
@@ -33,8 +37,7 @@ Branches branches_of(ops::RegionBuilder& block, const Build& build, Use x, Use i
   Branches made;
   made.attention = attention_block(block, build, input);
   if (spec.model.block == spec::BlockKind::parallel) made.mlp = mlp_of(block, build, x);
-  if (spec.model.block == spec::BlockKind::parallel_one_norm)
-    made.mlp = mlp_block(block, build, input, "mlp");
+  if (spec.model.block == spec::BlockKind::parallel_one_norm) made.mlp = mlp_or_experts(block, build, input);
   block.enter("residual", "model.hidden_size");
   made.middle = ops::add(block, x, made.attention, "residual_mid");
   if (block.value(x).exact) block.exact(made.middle);

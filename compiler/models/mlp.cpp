@@ -32,8 +32,6 @@ MlpParameters declare_mlp(Declarer& d, const spec::Model& m, double residual_dev
   return p;
 }
 
-namespace {
-
 Use activate(ops::RegionBuilder& b, const spec::HiddenAct& act, Use x, const std::string& name) {
   const bool gated = spec::is_gated(act);
   if (act.function) {
@@ -43,8 +41,6 @@ Use activate(ops::RegionBuilder& b, const spec::HiddenAct& act, Use x, const std
   const std::string kind(spec::to_string(act.word));
   return gated ? ops::gated(b, kind, x, name) : ops::activation(b, kind, x, name);
 }
-
-}  // namespace
 
 Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
   const spec::Model& m = build.model.spec.model;

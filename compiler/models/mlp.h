@@ -11,6 +11,9 @@ struct MlpParameters {
 // The matrix that writes to the stream starts with `residual_deviation`.
 MlpParameters declare_mlp(Declarer&, const spec::Model&, double residual_deviation);
 
+// The activation of x, which holds gate, then up where it is gated.
+Use activate(ops::RegionBuilder&, const spec::HiddenAct&, Use x, const std::string& name);
+
 // Normed [B,T,C] -> what it adds to the stream. `name`: what the names of its values begin with; a block may
 // have it several times.
 Use mlp_block(ops::RegionBuilder&, const Build&, Use x, const std::string& name);

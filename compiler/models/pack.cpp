@@ -69,7 +69,9 @@ bool is_operand(const ir::Graph& graph, const ir::Value& parameter) {
 bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
   return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
     return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
-      return node.op == ir::Op::gemm && node.inputs[1].value == matrix;
+      const bool is_backward =
+          node.op == ir::Op::gemm || (node.op == ir::Op::grouped_matmul && !node.flag("transpose_b"));
+      return is_backward && node.inputs[1].value == matrix;
     });
   });
 }

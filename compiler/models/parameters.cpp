@@ -64,7 +64,10 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   const int64_t vocab = vocab_rows_of_one(spec);
   parameters.embedding = declare_embedding(declarer, m, vocab);
   parameters.attention = declare_attention(declarer, m, residual_deviation);
-  parameters.mlp = declare_mlp(declarer, m, residual_deviation);
+  if (spec::has_experts(spec))
+    parameters.moe = declare_moe(declarer, m, residual_deviation);
+  else
+    parameters.mlp = declare_mlp(declarer, m, residual_deviation);
   if (spec::has_recursions(spec)) parameters.recursions = declare_recursions(declarer, m);
   parameters.norms = declare_norms(declarer, m);
   parameters.layers_of_iteration = spec::layers_of_iteration(spec);

@@ -12,6 +12,7 @@
 #include "models/embed.h"
 #include "models/head.h"
 #include "models/mlp.h"
+#include "models/moe.h"
 #include "models/norm.h"
 #include "models/recursions.h"
 #include "models/router.h"
@@ -39,6 +40,7 @@ struct Parameters {
   EmbeddingParameters embedding;
   std::shared_ptr<const Attention> attention;  // with its own
   MlpParameters mlp;
+  MoeParameters moe;  // in the mlp's place
   RecursionParameters recursions;
   Norms norms;
   RouterParameters router;

@@ -60,6 +60,8 @@ struct Interface {
   ir::ValueId places = ir::kNoValue;
   // With model.mor, f32 [B,T], a slot a layer: the depths that the last micro-batch's tokens had.
   ir::ValueId token_depths = ir::kNoValue;
+  // With model.moe, i32 [B,T,k], a slot a layer: the experts of the last micro-batch's tokens.
+  ir::ValueId experts = ir::kNoValue;
   CacheInterface cache;          // of programs that generate with one, which have no port `prompt`
   ObjectiveInterface objective;  // of programs with an objective, which generate with a cache
 };

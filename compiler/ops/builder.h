@@ -126,6 +126,41 @@ Use choice_hits(RegionBuilder&, Use logits, Use places, const std::string& name)
 Use take_tokens(RegionBuilder&, Use x, const TokenChoice&, const std::string& name);  // [B,T,..] -> [B,K,..]
 Use spread_tokens(RegionBuilder&, Use x, const TokenChoice&,
                   const std::string& name);  // and back, 0 elsewhere
+// A mixture of experts, see ops/expert_choice.cpp. Logits f32 [..,E] -> scores, by softmax or sigmoid;
+Use router_scores(RegionBuilder&, Use logits, bool sigmoid, const std::string& name);
+// each token's k experts with the highest scores, i32 [..,k], highest first, and all experts' ranks [..,E].
+struct ExpertChoice {
+  Use experts, ranks;
+};
+// `experts`: an existing value for these.
+ExpertChoice choose_experts(RegionBuilder&, Use scores, ir::Dim chosen, Use experts = {});
+// factor * the chosen experts' scores, f32 [..,k]; normalized: these divided by their sum.
+Use expert_weights(RegionBuilder&, Use scores, const ExpertChoice&, bool normalize, double factor,
+                   const std::string& name);
+// How many tokens have chosen each, f32 [E], and the largest of these numbers, f32 [].
+Use expert_load(RegionBuilder&, const ExpertChoice&, const std::string& name);
+Use largest_load(RegionBuilder&, Use load, const std::string& name);
+// The router's losses, and the entropy of its scores' shares, f32 [..]: see ops/router_loss.cpp.
+struct RouterLossWeights {
+  double balance = 0, z = 0;
+};
+Use router_loss(RegionBuilder&, Use logits, Use scores, Use load, const RouterLossWeights&,
+                const std::string& name);
+Use router_entropy(RegionBuilder&, Use scores, const std::string& name);
+// Choices [..,k], numbered row-major, in the order of their experts: `source` i32 [M], the choice of each
+// row, -1 where a row has none; `place` i32 [..,k], the row of each choice; `offsets` i32 [E + 1], each
+// expert's first row, a multiple of `block`. M is what the rows are at most.
+struct ExpertRows {
+  Use source, place, offsets;
+};
+ExpertRows expert_rows(RegionBuilder&, Use chosen, int64_t experts, int64_t block);
+// x [..,C] -> the row of each choice's token, [M,C], zeros where there is none;
+Use expert_inputs(RegionBuilder&, Use x, const ExpertRows&, const std::string& name);
+// and x [M,C] -> the sum of each token's rows, times its weights [..,k], in order: [..,C].
+Use combined_rows(RegionBuilder&, Use x, const ExpertRows&, Use weights, const std::string& name);
+// x [M,K], weights [E*N,K] -> [M,N]: the rows of each expert times its matrix. See ops/grouped_matmul.cpp.
+Use grouped_matmul(RegionBuilder&, Use x, Use weights, const ExpertRows&, ir::Dim columns,
+                   const std::string& name);
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name,

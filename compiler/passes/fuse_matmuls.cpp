@@ -25,11 +25,11 @@ bool lies_in(const ir::Graph& graph, Use use, Use storage) {
   return use.value != ir::kNoValue && storage_of(graph, use.value) == storage_of(graph, storage.value);
 }
 
-// A plain matmul of two matrices of one 16-bit type, into a tensor of its own.
+// A plain matmul of two matrices of one 16-bit type, or of experts, into a tensor of its own.
 bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
-  if (node.op != ir::Op::gemm || node.flag("transpose_a") || node.flag("accumulate") ||
-      node.attributes.contains("batch"))
-    return false;
+  const bool is_plain = node.op == ir::Op::gemm && !node.flag("transpose_a") && !node.flag("accumulate") &&
+                        !node.attributes.contains("batch");
+  if (!is_plain && !has_experts(node)) return false;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
   return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
@@ -76,6 +76,7 @@ class MatmulFusion {
 
   // Returns what was decided; "" where nothing was to decide.
   std::string decide(std::vector<Node>& nodes, size_t p) {
+    if (has_experts(nodes[p])) return asked_ == Asked::library ? "" : take_reader(nodes, p);
     if (asked_ == Asked::library && !has_tail(nodes[p])) return "stays a library's, as the spec asks";
     if (has_bias(nodes[p])) return add_bias(nodes[p]);
     const size_t count = nodes.size();
@@ -172,11 +173,11 @@ class MatmulFusion {
   };
 
   Choice choose(const Node& matmul, const EpilogueShape& shape) const {
-    if (has_tail(matmul)) {
+    if (has_tail(matmul) || has_experts(matmul)) {
       if (shape.passes == 1 &&
           matmul_supports(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::persistent))
         return {MatmulSchedule::persistent};
-      return {.obstacle = kDoesNotFit};
+      return {.obstacle = has_experts(matmul) ? "is a kernel by itself" : kDoesNotFit};
     }
     if (is_decode()) {
       if (!fits_few_rows(matmul, shape)) return {.obstacle = kDoesNotFit};

@@ -95,14 +95,19 @@ bool has_tail(const Node& matmul) {
   return matmul.optional_flag("tail");
 }
 
+bool has_experts(const Node& matmul) {
+  return matmul.op == ir::Op::grouped_matmul || matmul.optional_flag("experts");
+}
+
 int matrix_count(const Node& fused_matmul) {
-  return has_tail(fused_matmul) ? 4 : 2;
+  return has_tail(fused_matmul) ? 4 : has_experts(fused_matmul) ? 3 : 2;
 }
 
 namespace {
 
-// A and B, and those of the tail.
+// A and B, and those of the tail or the offsets of experts.
 std::vector<Use> matrices_of(const Node& gemm) {
+  if (has_experts(gemm)) return gemm.inputs;
   std::vector<Use> matrices(gemm.inputs.begin(), gemm.inputs.begin() + 2);
   if (has_tail(gemm)) matrices.insert(matrices.end(), gemm.inputs.begin() + 3, gemm.inputs.end());
   return matrices;
@@ -125,7 +130,8 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
           .k = a.shape.back().size,
           .paired = epilogue.paired,
           .sums = epilogue.sums,
-          .tail_k = has_tail(matmul) ? tail() : 0};
+          .tail_k = has_tail(matmul) ? tail() : 0,
+          .experts = has_experts(matmul) ? graph.value(matmul.inputs[2]).shape[0].size - 1 : 0};
 }
 
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& reader, Use matmul) {
@@ -210,6 +216,7 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   const bool transposes = matmul.flag("transpose_b");
   node.attributes["transpose_b"] = transposes;
   if (has_tail(matmul)) node.attributes["tail"] = true;
+  if (has_experts(matmul)) node.attributes["experts"] = true;
   node.attributes["paired"] = epilogue.paired;
   node.attributes["sums"] = int64_t{epilogue.sums};
   node.attributes["schedule"] = std::string(kSchedules[static_cast<size_t>(schedule)]);
@@ -219,6 +226,7 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   const auto formula = reader.attributes.find("formula");
   node.attributes["formula"] =
       name + (transposes ? " = left right^T" : " = left right") +
+      (has_experts(matmul) ? ", right the matrix of the row's expert" : "") +
       (!has_tail(matmul) ? ""
        : transposes      ? " + tail_left tail_right^T"
                          : " + tail_left tail_right") +

@@ -22,10 +22,14 @@ struct EpilogueShape {
 // bias of a gemm, and A and B of a fused_matmul.
 bool has_tail(const ir::Node& matmul);
 
-// The first inputs of a "fused_matmul": 2 or, with a tail, 4.
+// True of a "grouped_matmul", and of a "fused_matmul" that was one: rows of experts times the matrix of each.
+// The offsets of the rows stand behind A and B.
+bool has_experts(const ir::Node& matmul);
+
+// The first inputs of a "fused_matmul": 2 or, with a tail, 4; with experts 3.
 int matrix_count(const ir::Node& fused_matmul);
 
-// A gemm without transpose_a or a "fused_matmul" as our kernels know it.
+// A gemm without transpose_a, a "grouped_matmul" or a "fused_matmul" as our kernels know it.
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
                                    const EpilogueShape& epilogue, cuda::Chip chip);
 
@@ -36,13 +40,13 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
 // values that depend on the row alone.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
 
-// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, and `reader`, whose shape is
+// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, or the grouped one, and `reader`, whose shape is
 // `epilogue`. `is_kept`: it stores the matmul too.
 ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
                       cuda::MatmulSchedule schedule, bool is_kept);
 
 // The "fused_matmul" that replaces the gemm `matmul`, which has no bias, alone: its body stores its operand.
-// A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail it is persistent.
+// A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail or experts it is persistent.
 ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul, cuda::MatmulSchedule schedule);
 
 }  // namespace hydrac::passes

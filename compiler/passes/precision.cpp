@@ -51,7 +51,7 @@ class Lowering {
         const bool is_copy = read != input;
         input = read;
         if (!is_copy && input.value != ir::kNoValue && (is_matmul(node) || is_moved_as_storage(node, i)) &&
-            graph_.value(input).dtype != storage_)
+            graph_.value(input).dtype != storage_ && graph_.value(input).dtype != ir::DType::i32)
           input = cast(input, node, nodes);
       }
       nodes.push_back(std::move(node));

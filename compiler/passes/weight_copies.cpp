@@ -19,7 +19,8 @@ using ir::Value;
 using ir::ValueId;
 
 bool is_matmul(const Node& node) {
-  return node.op == ir::Op::linear || node.op == ir::Op::gemm;
+  return node.op == ir::Op::linear || node.op == ir::Op::gemm || node.op == ir::Op::grouped_matmul ||
+         node.op == ir::Op::grouped_weight_gradient;
 }
 
 WeightCopies::WeightCopies(ir::Graph& graph, const models::Pack& pack, ir::DType type)

@@ -27,6 +27,9 @@ struct Grid {
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;  // matmuls of matrices that lie side by side, see runtime/batch_stride.h
+  // Matmuls of so many groups of rows, whose sum m is, or k where A is transposed: rows offsets[g] to
+  // offsets[g + 1] of A with matrix g of B, or of A and B into matrix g of C. 0: one matmul. On the cpu.
+  int64_t groups = 0;
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;        // adds to what C holds
   bool first_overwrites = false;  // but not in the first iteration of the call's section
@@ -67,19 +70,20 @@ struct Launch {
   std::optional<GemmShape> matmul;  // where the kernel computes one matmul, of its first two arguments
 };
 
-// A matmul, by a library. Arguments: A, B, C. On a GPU then a workspace, the bias if there is one, and of
-// 8-bit operands what A's and B's elements are multiplied by.
+// A matmul, by a library. Arguments: A, B, C. Of groups then the offsets, i32 [groups + 1]. On a GPU a
+// workspace, the bias if there is one, and of 8-bit operands what A's and B's elements are multiplied by.
 struct Gemm {
   GemmShape shape;
 
   template <typename T>
   struct Operands {
-    T a, b, c, workspace = {}, bias = {}, a_scale = {}, b_scale = {};
+    T a, b, c, offsets = {}, workspace = {}, bias = {}, a_scale = {}, b_scale = {};
   };
   template <typename T>
   Operands<T> operands(const std::vector<T>& arguments) const {
     Operands<T> named{arguments.at(0), arguments.at(1), arguments.at(2)};
     size_t next = 3;
+    if (shape.groups > 0) named.offsets = arguments.at(next++);
     if (arguments.size() > next) named.workspace = arguments[next++];
     if (shape.bias) named.bias = arguments.at(next++);
     if (shape.is_f8()) {

@@ -107,6 +107,8 @@ bool multiplies_matrices(const ir::Node& node) {
   switch (node.op) {
     case ir::Op::linear:
     case ir::Op::gemm:
+    case ir::Op::grouped_matmul:
+    case ir::Op::grouped_weight_gradient:
     case ir::Op::fused_matmul:
     case ir::Op::weight_gradients:
     case ir::Op::attention:

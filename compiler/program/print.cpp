@@ -10,8 +10,9 @@ namespace hydrac::program {
 namespace {
 
 std::string text_of(const GemmShape& g) {
-  return fmt::format("gemm {}{} {}x{}x{}{}{}{}{}", g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m,
-                     g.n, g.k, g.batch > 1 ? fmt::format(", {} of them", g.batch) : "",
+  return fmt::format("gemm {}{} {}x{}x{}{}{}{}{}{}", g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N',
+                     g.m, g.n, g.k, g.batch > 1 ? fmt::format(", {} of them", g.batch) : "",
+                     g.groups > 0 ? fmt::format(", rows in {} groups", g.groups) : "",
                      g.is_f8() ? fmt::format(" {}*{}", to_string(g.a), to_string(g.b)) : "",
                      g.bias ? " + bias" : "",
                      !g.accumulate        ? ""

@@ -40,9 +40,11 @@ std::vector<std::string> problems_of(const ir::Graph& graph, const Call& call, c
   const auto elements = [&](ir::Use use) { return element_count(graph.value(use).shape); };
   const auto matrices = gemm.operands(call.arguments);
   const GemmShape& g = gemm.shape;
+  const int64_t groups = std::max<int64_t>(g.groups, 1);
   const bool fit = elements(matrices.a) == g.batch * g.m * g.k &&
-                   elements(matrices.b) == g.batch * g.k * g.n &&
-                   elements(matrices.c) == g.batch * g.m * g.n &&
+                   elements(matrices.b) == g.batch * g.k * g.n * (g.transpose_a ? 1 : groups) &&
+                   elements(matrices.c) == g.batch * g.m * g.n * (g.transpose_a ? groups : 1) &&
+                   (g.groups == 0 || elements(matrices.offsets) == g.groups + 1) &&
                    (g.batch == 1 || lie_side_by_side(graph, {matrices.a, matrices.b, matrices.c}));
   if (fit) return {};
   return {fmt::format("operands do not fit {}x{}x{}", g.m, g.n, g.k)};

@@ -25,6 +25,7 @@ void check(Draft& draft) {
   check_fetched(draft);
   check_objective(draft);
   check_mod(draft);
+  check_moe(draft);
   check_sequence_warmup(draft);
   check_target(draft);
   advise(draft);

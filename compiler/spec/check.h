@@ -23,6 +23,7 @@ void check_fetched(Draft& draft);           // check_fetched.cpp: weights that l
 void check_objective(Draft& draft);         // check_objective.cpp: replies that are sampled
 void check_sequence_warmup(Draft& draft);   // check_sequence_warmup.cpp: rows that are cut at first
 void check_mod(Draft& draft);               // check_mod.cpp: layers that compute some tokens
+void check_moe(Draft& draft);               // check_moe.cpp: layers of several mlps
 void check_target(Draft& draft);            // check_target.cpp: what the target can do
 void advise(Draft& draft);                  // advice.cpp: warnings
 void advise_no_effect(Draft& draft);        // no_effect.cpp: a part of them

@@ -29,6 +29,15 @@ Node scalar(std::string_view text) {
   return {.kind = Node::Kind::scalar, .text = std::string(text)};
 }
 
+// "{vocab_size: 512, moe: {experts: 8}}"
+std::string flow_text(const Node& node) {
+  if (node.kind != Node::Kind::map) return node.text;
+  std::vector<std::string> entries;
+  for (const Entry& entry : node.entries)
+    entries.push_back(fmt::format("{}: {}", entry.key, flow_text(entry.value)));
+  return fmt::format("{{{}}}", fmt::join(entries, ", "));
+}
+
 // The keys of `model` that a config.json of these sizes stands for; all else is what absent keys are.
 std::string small_model(const Family& family) {
   Node config{.kind = Node::Kind::map};
@@ -40,10 +49,7 @@ std::string small_model(const Family& family) {
   HfKeys keys(config, nothing, diagnostics);
   for (const FamilyRow& row : family.rows)
     if (row.read != nullptr) row.read(keys, row);
-  std::vector<std::string> model;
-  for (const Entry& entry : keys.take_model().entries)
-    model.push_back(fmt::format("{}: {}", entry.key, entry.value.text));
-  return fmt::format("{}", fmt::join(model, ", "));
+  return flow_text(keys.take_model());
 }
 
 struct FamilyUse {
@@ -67,8 +73,8 @@ const std::vector<FamilyUse>& uses() {
 bool can(const std::string& model, const FamilyUse& use) {
   diag::Diagnostics diagnostics;
   return load_spec_text("spec.yaml",
-                        "name: x\ntarget: h100\nmodel: {" + model +
-                            "}\ndata: {path: x.jsonl, tokenizer: byte}\n"
+                        "name: x\ntarget: h100\nmodel: " + model +
+                            "\ndata: {path: x.jsonl, tokenizer: byte}\n"
                             "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 1}\n",
                         use.overrides, diagnostics)
       .has_value();

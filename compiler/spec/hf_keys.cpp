@@ -105,7 +105,12 @@ const Entry* HfKeys::take(std::string_view theirs) {
 }
 
 void HfKeys::set(std::string_view ours, const diag::Location& where, Node value) {
-  model_.set({std::string(ours), where, std::move(value)});
+  const size_t dot = ours.find('.');
+  if (dot == std::string_view::npos) return model_.set({std::string(ours), where, std::move(value)});
+  const std::string section(ours.substr(0, dot));
+  if (model_.find(section) == nullptr)
+    model_.set({section, where, {.kind = Node::Kind::map, .where = where}});
+  model_.find(section)->value.set({std::string(ours.substr(dot + 1)), where, std::move(value)});
 }
 
 void HfKeys::constant(std::string_view ours, std::string_view text) {
@@ -166,6 +171,11 @@ void HfKeys::must_be(std::string_view theirs, std::string_view wanted, std::stri
   const Entry* entry = take(theirs);
   if (entry != nullptr && entry->value.text != wanted)
     unsupported(entry->value.where, std::string(otherwise));
+}
+
+void HfKeys::experts(std::string_view theirs, std::string_view if_absent) {
+  const std::string_view other = theirs == "num_experts" ? "num_local_experts" : "num_experts";
+  map(take(theirs) == nullptr && take(other) != nullptr ? other : theirs, "moe.experts", if_absent);
 }
 
 void HfKeys::same_dropouts(std::string_view residual, std::string_view if_absent) {

@@ -30,6 +30,7 @@ class HfKeys {
 
   // The entry of a key that is there and not null; from now on the key counts as known.
   const Entry* take(std::string_view theirs);
+  // `ours` may be a key of a section: "moe.experts".
   void set(std::string_view ours, const diag::Location& where, Node value);
   // A value that the family has by nature, or that Hugging Face gives a key nobody wrote.
   void constant(std::string_view ours, std::string_view text);
@@ -63,6 +64,8 @@ class HfKeys {
   void part_of_head(std::string_view theirs, std::string_view if_absent);
   // True if partial_rotary_factor asks for less than a whole head, which is reported.
   bool refuses_part_of_head(const Entry* partial);
+  // The number of experts, which has two names: num_experts and num_local_experts.
+  void experts(std::string_view theirs, std::string_view if_absent);
   // Dropouts of the residual stream and of the embedding, which are one key of ours: GPT-2's, StarCoder2's.
   void same_dropouts(std::string_view residual, std::string_view if_absent);
 

@@ -88,6 +88,8 @@ void Resolver::model() {
     // 8/3 keeps a gated mlp's three matrices as large as a plain one's two.
     return is_gated(m.hidden_act) ? (m.hidden_size * 8 + 191) / 192 * 64 : 4 * m.hidden_size;
   });
+  derive("model.moe.intermediate_size", m.moe.intermediate_size, {"model.intermediate_size"},
+         [&] { return m.intermediate_size; });
   derive("model.max_position_embeddings", m.max_position_embeddings, {"train.sequence_len"},
          [&] { return spec_.train.sequence_len; });
   derive("model.norm_bias", m.norm_bias, {"model.norm"}, layernorm);

@@ -219,6 +219,11 @@ inline bool has_recursions(const SpecKeys& spec) {
   return spec.model.mor.recursions > 1;
 }
 
+// True if a block has several mlps, of which a router chooses some for each token.
+inline bool has_experts(const SpecKeys& spec) {
+  return spec.model.moe.experts > 0;
+}
+
 // True if the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

@@ -289,8 +289,7 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   inputs.append_to(tensors);
   for (const auto& [name, choice] : choices) {
     const ir::Value& value = c.graph.value(kept_choice(c.graph));
-    const ir::Shape shape = {{value.slots, ""}, value.shape[0], value.shape[1]};
-    tensors.push_back(entry(name, runtime::SafetensorsDtype::i32, shape, choice.data()));
+    tensors.push_back(entry(name, runtime::SafetensorsDtype::i32, choices_shape(value), choice.data()));
   }
   runtime::FileWriter file(dir / "tensors.safetensors");
   runtime::write_safetensors(file, std::move(tensors));

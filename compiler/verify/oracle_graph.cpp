@@ -90,7 +90,8 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
-  if (op == "statistic" || op == "choice_hits") return;  // are logged alone
+  const std::set<std::string> logged = {"statistic", "choice_hits", "largest_load", "router_entropy"};
+  if (logged.contains(op)) return;
   Json attributes = attributes_json(node);
   attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
@@ -129,7 +130,7 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     }
   }
   if (op == "value_shift") attributes.erase("inverse");
-  if (op == "take_tokens" || op == "spread_tokens") inputs.resize(2);
+  if (op == "take_tokens" || op == "spread_tokens" || op == "expert_weights") inputs.resize(2);
   if (op == "rope") {
     attributes.erase("inverse");
     if (attributes.contains("factor") || attributes.contains("pair_factors")) {
@@ -171,23 +172,70 @@ const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
                                [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
 }
 
-// For the oracle a choice is one operation, of the scores and of what the program chose.
-void append_choice(const ir::Graph& graph, const ir::Region& region, const ir::Node& places, Json& nodes) {
-  const auto ranks = std::ranges::find_if(
-      region.nodes, [&](const ir::Node& node) { return node.outputs[0] == places.inputs[0]; });
-  nodes.push_back(node_json("choose_tokens", attributes_json(places),
-                            {ranks->inputs[0], {replayed_choice(graph), {}}}, places.outputs[0]));
+const ir::Node& producer_of(const ir::Region& region, ir::Use use) {
+  return *std::ranges::find_if(
+      region.nodes, [&](const ir::Node& node) { return std::ranges::count(node.outputs, use) > 0; });
 }
 
-// Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
-// reads it flattens it.
-std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
+// For the oracle a choice is one operation, of the scores and of what the program chose.
+void append_choice(const std::string& op, const ir::Graph& graph, const ir::Region& region,
+                   const ir::Node& chosen, Json& nodes) {
+  nodes.push_back(node_json(op, attributes_json(chosen),
+                            {producer_of(region, chosen.inputs[0]).inputs[0], {replayed_choice(graph), {}}},
+                            chosen.outputs[0]));
+}
+
+// What the oracle has no need of: a choice's ranks, and the order and the number of experts' rows.
+bool is_part_of_choice(const ir::Node& node) {
+  return node.op == ir::Op::score_ranks || node.op == ir::Op::expert_ranks ||
+         node.op == ir::Op::expert_rows || node.op == ir::Op::expert_load;
+}
+
+// The experts that tokens have chosen, by which the third input says where rows are, or how many.
+ir::Use experts_of(const ir::Region& region, const ir::Node& node) {
+  const ir::Node& by = producer_of(region, node.inputs[2]);
+  if (by.op == ir::Op::expert_rows) return by.inputs[0];
+  return std::ranges::find_if(region.nodes,
+                              [&](const ir::Node& choice) {
+                                return choice.op == ir::Op::chosen_experts && choice.inputs == by.inputs;
+                              })
+      ->outputs[0];
+}
+
+// Of experts' rows, which the oracle has in the order of the choices, and of a router's loss.
+bool reads_choices(const ir::Node& node) {
+  return node.op == ir::Op::expert_inputs || node.op == ir::Op::grouped_matmul ||
+         node.op == ir::Op::combined_rows || node.op == ir::Op::router_loss;
+}
+
+void append_reader_of_choices(const ir::Region& region, const ir::Node& node, Json& nodes) {
+  std::vector<ir::Use> inputs = {node.inputs[0]};
+  if (node.op == ir::Op::grouped_matmul || node.op == ir::Op::router_loss) inputs.push_back(node.inputs[1]);
+  if (node.op == ir::Op::combined_rows) inputs.push_back(node.inputs[3]);
+  inputs.push_back(experts_of(region, node));
+  Json attributes = attributes_json(node);
+  attributes.erase("transpose_b");
+  nodes.push_back(node_json(to_string(node.op), std::move(attributes), inputs, node.outputs[0]));
+}
+
+bool activates(const ir::Node& node) {
+  return node.op == ir::Op::activation || node.op == ir::Op::gated;
+}
+
+// Values that have other shapes there. Attention's output has a dimension for heads, also where it is dropped
+// out; the linear layer that reads it flattens it. Rows of experts are as many as the tokens' choices.
+std::map<ir::ValueId, ir::Shape> shapes_there(const ir::Graph& graph) {
   std::map<ir::ValueId, ir::Shape> shapes;
   for (const ir::Region& region : graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
       if (node.op == ir::Op::attention) shapes[node.outputs[0].value] = graph.value(node.inputs[0]).shape;
       const auto found = shapes.find(node.inputs.empty() ? ir::kNoValue : node.inputs[0].value);
       if (node.op == ir::Op::dropout && found != shapes.end()) shapes[node.outputs[0].value] = found->second;
+      const bool is_of_rows = node.op == ir::Op::expert_inputs || node.op == ir::Op::grouped_matmul;
+      if (!is_of_rows && !(activates(node) && found != shapes.end())) continue;
+      ir::Shape& shape = shapes[node.outputs[0].value] = graph.value(node.outputs[0]).shape;
+      shape[0] = is_of_rows ? ir::Dim{element_count(graph.value(experts_of(region, node)).shape), ""}
+                            : found->second[0];
     }
   }
   return shapes;
@@ -217,18 +265,25 @@ std::set<ir::ValueId> used_values(const ir::Graph& graph) {
 }  // namespace
 
 ir::ValueId kept_choice(const ir::Graph& graph) {
-  const ir::ValueId places = graph.find("router.places");
-  return places != ir::kNoValue ? places : graph.find("router.depths");
+  for (const char* name : {"router.places", "router.depths"})
+    if (const ir::ValueId kept = graph.find(name); kept != ir::kNoValue) return kept;
+  return graph.find("router.experts");
+}
+
+ir::Shape choices_shape(const ir::Value& kept) {
+  ir::Shape shape = kept.shape;
+  shape.insert(shape.begin(), {kept.slots, ""});
+  return shape;
 }
 
 Json graph_json(const ir::Graph& graph) {
   const std::set<ir::ValueId> used = used_values(graph);
-  const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
+  const std::map<ir::ValueId, ir::Shape> shapes = shapes_there(graph);
   Json values = Json::array();
   for (const ir::Value& value : graph.values) {
-    const auto found = with_heads.find(value.id);
+    const auto found = shapes.find(value.id);
     Json shape = Json::array();
-    for (const ir::Dim& dim : found == with_heads.end() ? unpadded_shape(value) : found->second)
+    for (const ir::Dim& dim : found == shapes.end() ? unpadded_shape(value) : found->second)
       shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (!used.contains(value.id)) continue;
@@ -245,11 +300,12 @@ Json graph_json(const ir::Graph& graph) {
     if (is_stream(value) && !value.exact) values.back()["narrow"] = 1;
   }
   if (const ir::ValueId kept = kept_choice(graph); kept != ir::kNoValue) {
-    const ir::Value& value = graph.value(kept);
+    Json shape = Json::array();
+    for (const ir::Dim& dim : choices_shape(graph.value(kept))) shape.push_back(dim.size);
     values.push_back({{"id", replayed_choice(graph)},
                       {"name", kReplayedChoice},
                       {"dtype", to_string(ir::DType::i32)},
-                      {"shape", {value.slots, value.shape[0].size, value.shape[1].size}},
+                      {"shape", shape},
                       {"slots", 1},
                       {"role", "input"}});
   }
@@ -257,11 +313,15 @@ Json graph_json(const ir::Graph& graph) {
   for (const ir::Region& region : graph.function("micro_step").regions) {
     Json nodes = Json::array();
     for (const ir::Node& node : region.nodes) {
-      if (tap_sums_of(region, node) || node.op == ir::Op::score_ranks) continue;
+      if (tap_sums_of(region, node) || is_part_of_choice(node)) continue;
       if (node.op == ir::Op::sum_taps)
         append_convolutions(graph, matmul_of(region, node), node, nodes);
       else if (node.op == ir::Op::chosen_places)
-        append_choice(graph, region, node, nodes);
+        append_choice("choose_tokens", graph, region, node, nodes);
+      else if (node.op == ir::Op::chosen_experts)
+        append_choice("choose_experts", graph, region, node, nodes);
+      else if (reads_choices(node))
+        append_reader_of_choices(region, node, nodes);
       else
         append_node(graph, node, nodes);
     }

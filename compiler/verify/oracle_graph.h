@@ -10,9 +10,11 @@ namespace hydrac::verify {
 // Routers' choices (models::Interface::places) as the oracle is told of them.
 inline constexpr const char* kReplayedChoice = "router.choice";
 
-// Routers' last choices, [B,T] a layer: places of tokens (mixture of depths) or depths (of recursions);
-// ir::kNoValue for a model without routers.
+// Routers' last choices, a slot a layer: places of tokens [B,T] (mixture of depths), their depths (of
+// recursions), or experts [B,T,k]; ir::kNoValue for a model without routers.
 ir::ValueId kept_choice(const ir::Graph&);
+// All slots of it as one tensor.
+ir::Shape choices_shape(const ir::Value& kept);
 
 using Json = nlohmann::ordered_json;
 

@@ -103,6 +103,15 @@ at::Tensor spread_tokens(const OpCall& call);
 at::Tensor gate_rows(const OpCall& call);
 at::Tensor choice_loss(const OpCall& call);
 
+// So has what chooses experts.
+at::Tensor router_scores(const OpCall& call);
+at::Tensor choose_experts(const OpCall& call);
+at::Tensor expert_weights(const OpCall& call);
+at::Tensor expert_inputs(const OpCall& call);
+at::Tensor grouped_matmul(const OpCall& call);
+at::Tensor combined_rows(const OpCall& call);
+at::Tensor router_loss(const OpCall& call);
+
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);
 at::Tensor function_gated(const OpCall& call);

@@ -61,7 +61,7 @@ void RandomData::learn(const Node& node) {
   if (node.op == "attention") note(node, 4, Use::documents);
   if (node.op == "causal_conv") note(node, 2, Use::documents);
   if (node.op == "value_shift") note(node, 1, Use::documents);
-  if (node.op == "choose_tokens" || node.op == "recursion_depth")
+  if (node.op == "choose_tokens" || node.op == "choose_experts" || node.op == "recursion_depth")
     note(node, 1, Use::indices, 1);  // which are not read
   if (node.op == "rope") note(node, 3, Use::positions);
   if (node.op == "position_embedding") note(node, 2, Use::positions);

@@ -136,10 +136,39 @@ Blas Blas::open(const BlasOptions& options) {
   return Blas(std::move(impl));
 }
 
-void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c) const {
+void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c, Groups groups) const {
   const Gemm p = with_strides(matmul);
   check(p);
   before_call();
+  if (groups.count > 0)
+    run_groups(p, a, b, c, groups);
+  else
+    run(p, a, b, c);
+  after_call();
+}
+
+// A group without rows has a sum of zeros.
+void Blas::run_groups(const Gemm& matmul, const float* a, const float* b, float* c, Groups groups) const {
+  for (std::int64_t g = 0; g < groups.count; ++g) {
+    const std::int64_t first = groups.offsets[g], rows = groups.offsets[g + 1] - first;
+    Gemm p = matmul;
+    const float *own_a = a + first * p.lda, *own_b = b;
+    float* own_c = c;
+    if (p.trans_a) {
+      p.k = rows;
+      own_b += first * p.ldb;
+      own_c += g * p.m * p.ldc;
+      if (rows == 0 && p.beta == 0) std::fill_n(own_c, p.m * p.ldc, 0.0f);
+    } else {
+      p.m = rows;
+      own_b += g * p.n * p.k;
+      own_c += first * p.ldc;
+    }
+    if (rows > 0) run(p, own_a, own_b, own_c);
+  }
+}
+
+void Blas::run(const Gemm& p, const float* a, const float* b, float* c) const {
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const int status = impl_->library->gemm(p, a + i * batch_stride(p.m, p.k), b + i * batch_stride(p.k, p.n),
                                             c + i * batch_stride(p.m, p.n));
@@ -147,7 +176,6 @@ void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c) co
       throw RunError(fmt::format("{} refused a matmul with m {}, n {}, k {} (status {})", name(), p.m, p.n,
                                  p.k, status));
   }
-  after_call();
 }
 
 const std::string& Blas::name() const {

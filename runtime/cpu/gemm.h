@@ -26,6 +26,14 @@ struct Gemm {
   }
 };
 
+// Groups of rows of a matmul, each from offsets[g] to offsets[g + 1], as int32 [count + 1]. Rows of A have
+// the matrix of their group among those of B; where A is transposed, a group's rows of A and B give a matrix
+// of C. The matrices lie one below the other. Rows behind the last offset are neither read nor written.
+struct Groups {
+  std::int64_t count = 0;  // 0: one matmul of all rows
+  const std::int32_t* offsets = nullptr;
+};
+
 struct BlasOptions {
   // "auto", "onednn" or "openblas".
   std::string preference = "auto";
@@ -57,7 +65,7 @@ class Blas {
 
   // Runs one matmul on memory that the caller owns; a, b and c must not overlap. Throws RunError when a size
   // is not positive, when a row is longer than its stride, or when the library refuses.
-  void gemm(const Gemm& matmul, const float* a, const float* b, float* c) const;
+  void gemm(const Gemm& matmul, const float* a, const float* b, float* c, Groups groups = {}) const;
 
   // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
   const std::string& name() const;
@@ -74,6 +82,8 @@ class Blas {
   const std::vector<std::string>& notes() const;
 
  private:
+  void run(const Gemm& matmul, const float* a, const float* b, float* c) const;
+  void run_groups(const Gemm& matmul, const float* a, const float* b, float* c, Groups groups) const;
   struct Impl;
   explicit Blas(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

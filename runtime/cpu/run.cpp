@@ -23,17 +23,17 @@ Gemm matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bo
 
 void Run::gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                   MatmulOptions options) const {
-  blas_.gemm(matmul(m, n, k, false, true, options), a, b, c);
+  blas_.gemm(matmul(m, n, k, false, true, options), a, b, c, options.groups);
 }
 
 void Run::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                   MatmulOptions options) const {
-  blas_.gemm(matmul(m, n, k, false, false, options), a, b, c);
+  blas_.gemm(matmul(m, n, k, false, false, options), a, b, c, options.groups);
 }
 
 void Run::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                   MatmulOptions options) const {
-  blas_.gemm(matmul(m, n, k, true, false, options), a, b, c);
+  blas_.gemm(matmul(m, n, k, true, false, options), a, b, c, options.groups);
 }
 
 void Run::collective(const Collective& collective, std::initializer_list<SharedFloats> tensors) const {

@@ -13,6 +13,7 @@ namespace hydrac::runtime {
 struct MatmulOptions {
   bool accumulate = false;  // adds to what C holds
   std::int64_t batch = 1;   // matmuls of matrices side by side: runtime/batch_stride.h
+  Groups groups = {};       // matmuls of groups of rows
 };
 
 class Run {

@@ -140,6 +140,12 @@ __device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
                : "memory");
 }
 
+// The same of two, 8-byte aligned.
+__device__ __forceinline__ void add_to_memory(float* to, const float (&x)[2]) {
+  asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1])
+               : "memory");
+}
+
 // Messages between blocks of threads through device memory. Writes of a thread, and of those it has
 // synchronized with, before a release are seen by others after the acquire that reads its value.
 __device__ __forceinline__ void store_release(unsigned* to, unsigned x) {

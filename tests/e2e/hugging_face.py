@@ -63,6 +63,7 @@ GPTJ = {**PHI, "num_key_value_heads": 4, "rope_interleave": True, "attention_bia
 STARCODER2 = {"norm": "layernorm", "position": "rope", "hidden_act": "gelu_tanh", "num_key_value_heads": 2}
 ERNIE = {**HELIUM, "head_dim": 24}
 GLM = {**HELIUM, "packed_weights": "gate_up", "partial_rotary_factor": 0.5}
+MOE = {"experts": 5, "top_k": 2}
 UNTIED = {"tie_word_embeddings": False}
 WIDE_HEADS = {"head_dim": 24}  # hidden_size / num_attention_heads is 16
 ODD_HEADS = {**WIDE_HEADS, "num_attention_heads": 3, "num_key_value_heads": 3}  # which do not divide hidden_size
@@ -172,6 +173,14 @@ CASES = {
                                "rope_scaling": LONGROPE}, "prepared"),
     "llama-longrope": ("llama", {**LLAMA, "rope_scaling": {**LONGROPE, "attention_factor": 1.5}}, "byte"),
     "llama-dynamic": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 4, "original_max_position_embeddings": 48}}, "byte"),
+    "mixtral-untied": ("mixtral", {**LLAMA, **UNTIED, "moe": MOE}, "prepared"),
+    "mixtral-window": ("mixtral", {**LLAMA, **WIDE_HEADS, "sliding_window": 5, "moe": {**MOE, "top_k": 5}}, "byte"),
+    "qwen3-moe-untied": ("qwen3_moe", {**QWEN3, **UNTIED, "moe": {**MOE, "intermediate_size": 40}}, "prepared"),
+    "qwen3-moe-biases": ("qwen3_moe", {**QWEN3, **WIDE_HEADS, "attention_bias": True,
+                                       "moe": {**MOE, "normalize_top_k": False, "aux_loss_coef": 0.1}}, "byte"),
+    "olmoe-untied": ("olmoe", {**OLMO2, **UNTIED, "norm_placement": "input", "moe": MOE}, "prepared"),
+    "olmoe-tied": ("olmoe", {**OLMO2, "norm_placement": "input", "attention_bias": True,
+                             "moe": {"experts": 3, "top_k": 1, "normalize_top_k": False}}, "byte"),
     "llama-yarn": ("llama", {**LLAMA, "rope_scaling": YARN}, "byte"),
     "llama-linear": ("llama", {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4}}, "byte"),
     "qwen3-windows": ("qwen3", {**QWEN3, **WINDOWS}, "byte"),
@@ -182,6 +191,7 @@ SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "n
          "intermediate_size": 96, "max_position_embeddings": 64, "initializer_range": 0.2}
 ODD = {"hidden_size": 72, "num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 88}
 SEVENS = {"hidden_size": 56, "num_attention_heads": 7, "num_key_value_heads": 7}
+NO_AUX_LOSS = {"router_aux_loss_coef": 0.0}  # transformers' is of all layers together
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}  # within the small vocabulary
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 16}
@@ -295,6 +305,17 @@ PUBLISHED = {
     "from-phi3-short": ("phi3", {**SMALL, **SEVENS, **TOKENS, "hidden_size": 112, "max_position_embeddings": 128,
                                  "original_max_position_embeddings": 64, "rope_scaling": SHORT}, torch.bfloat16, None),
     "from-llama-dynamic": ("llama", {**SMALL, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, torch.float32, None),
+    "from-mixtral": ("mixtral", {**SMALL, **ODD, **NO_AUX_LOSS, "num_hidden_layers": 2, "num_local_experts": 5, "num_experts_per_tok": 3}, torch.float32, None),
+    "from-mixtral-tied": ("mixtral", {**SMALL, **SEVENS, **NO_AUX_LOSS, "head_dim": 16, "num_local_experts": 3, "sliding_window": 7,
+                                      "tie_word_embeddings": True}, torch.bfloat16, 100_000),
+    "from-qwen3-moe": ("qwen3_moe", {**SMALL, **ODD, **NO_AUX_LOSS, "head_dim": 24, "num_experts": 6, "num_experts_per_tok": 4,
+                                     "moe_intermediate_size": 40, "norm_topk_prob": True}, torch.float32, None),
+    "from-qwen3-moe-tied": ("qwen3_moe", {**SMALL, **SEVENS, **NO_AUX_LOSS, "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 1,
+                                          "moe_intermediate_size": 56, "attention_bias": True, "tie_word_embeddings": True},
+                            torch.bfloat16, None),
+    "from-olmoe": ("olmoe", {**SMALL, **ODD, **NO_AUX_LOSS, "num_experts": 5, "num_experts_per_tok": 2}, torch.float32, None),
+    "from-olmoe-tied": ("olmoe", {**SMALL, **SEVENS, **NO_AUX_LOSS, "num_experts": 4, "num_experts_per_tok": 4, "norm_topk_prob": True,
+                                  "attention_bias": True, "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-llama-yarn": ("llama", {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}},
                         torch.float32, None),
     "from-llama-linear": ("llama", {**SMALL, **ODD, "rope_scaling": {"type": "linear", "factor": 4.0}}, torch.float32, None),
@@ -332,6 +353,9 @@ ADAPTERS = {
     "lora-starcoder2": ("from-starcoder2", {"r": 4}),
     "lora-ernie": ("from-ernie", {"r": 4}),
     "lora-phi3": ("from-phi3", {"r": 4}),
+    "lora-mixtral": ("from-mixtral", {"r": 4}),
+    "lora-qwen3-moe": ("from-qwen3-moe", {"r": 4}),
+    "lora-olmoe": ("from-olmoe", {"r": 4}),
     "lora-phi4": ("from-phi4", {"r": 3, "target_modules": ["qkv_proj", "down_proj"]}),
 }
 
@@ -511,8 +535,10 @@ def require_same_gradients(hydrac, name, model):
     require(ids.shape[1] == 32, f"{ids.shape[1]} tokens are shown of a sequence")
     hydrac("run", "-q", f"{name}-step.yaml")
     run = pathlib.Path(hydrac.folder, f"runs/{name}-step")
-    after = safetensors.torch.load_file(run / "checkpoint-1/model.safetensors")
+    after = dict(transformers.AutoModelForCausalLM.from_pretrained(run / "checkpoint-1", torch_dtype=torch.float32).named_parameters())
     model = copy.deepcopy(model).double()  # transformers' float32 is further from it than hydrac's
+    if hasattr(model.config, "num_experts"):
+        model.set_experts_implementation("eager")  # the default has no float64
     loss = model(ids, labels=ids).loss
     loss.backward()
     ours = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["loss"]

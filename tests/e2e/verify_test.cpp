@@ -261,6 +261,23 @@ const Case kCases[] = {
      "num_hidden_layers: 4, input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
      "attention_mask: none, mod: {capacity: 0.25}",
      "sequence_len: 16, micro_batch_size: 3"},
+    {"ExpertsAccumulated",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, initializer_range: 0.1, "
+     "moe: {experts: 6, top_k: 2, intermediate_size: 72, aux_loss_coef: 0.1, z_loss_coef: 0.01}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"ExpertsOfSigmoidsWithDropoutTheBlockRecomputed",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, mlp_bias: false, "
+     "dropout: 0.1, initializer_range: 0.1, moe: {experts: 3, top_k: 3, scoring: sigmoid, normalize_top_k: false, "
+     "routed_scale: 2.5}",
+     "sequence_len: 17, micro_batch_size: 3"},
+    {"ExpertsMuonFrozenLayer",
+     "num_attention_heads: 4, vocab_size: 256, initializer_range: 0.1, block: parallel, norm_placement: both, "
+     "moe: {experts: 4, top_k: 1, normalize_top_k: false, intermediate_size: 48}",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: muon}, freeze: ['model.layers.0.mlp.*']"},
+    {"LoraBesideExperts",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, initializer_range: 0.1, "
+     "moe: {experts: 8, top_k: 4, intermediate_size: 24}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2", "", "type: lora, r: 4, dropout: 0.1"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

@@ -260,5 +260,21 @@ TEST(MatmulGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_FALSE(matmul_supports(problem(64, 512, 256), kWholeRows));
 }
 
+// Rows below others may be another expert's, so that only blocks side by side share an operand.
+TEST(MatmulGeometry, TilesOfExpertsHaveOneExpert) {
+  for (const std::int64_t n : {136, 384, 1536}) {
+    MatmulProblem p = problem(1280, n, 200);
+    p.experts = 7;
+    const MatmulTile tile = matmul_tile(p, kPersistent);
+    EXPECT_EQ(kExpertRows % tile.rows, 0);
+    EXPECT_EQ(tiles_of(n, tile.columns()) % tile.cluster, 0);
+    EXPECT_EQ(matmul_map_b(p).size[1], 7 * n);
+    EXPECT_TRUE(matmul_supports(p, kPersistent));
+    EXPECT_FALSE(matmul_supports(p, kOneTile));
+    p.m += 64;
+    EXPECT_FALSE(matmul_supports(p, kPersistent));
+  }
+}
+
 }  // namespace
 }  // namespace hydrac::cuda

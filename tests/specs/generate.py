@@ -59,6 +59,7 @@ FEATURES = [
     {"model.attention_kind": "ccgqa"},
     {"model.mor.recursions": 2},
     {"model.mod.capacity": 0.5},
+    {"model.moe.experts": 4},
     {"adapter.type": "lora"},
     {"parallel.data": 2},
     {"parallel.tensor": 2},

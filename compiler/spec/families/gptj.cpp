@@ -59,7 +59,7 @@ Family gptj() {
   };
   return {.model_type = "gptj",
           .name = "GPT-J",
-          .rows = joined({plain_rows(/*has_head_bias=*/true), input_norm_rows(), plain_stream_rows(),
+          .rows = joined({plain_rows({.has_head_bias = true}), input_norm_rows(), plain_stream_rows(),
                           same_rope_rows(), own, no_token_rows()}),
           .modules = {{"token_embedding", "transformer.wte"},
                       {"attn_norm", "transformer.h.{}.ln_1"},

@@ -34,6 +34,9 @@ Family phi();
 Family gptj();
 Family starcoder2();
 Family ernie4_5();
+Family mixtral();
+Family qwen3_moe();
+Family olmoe();
 Family own_models();
 
 }  // namespace hydrac::spec

@@ -18,7 +18,7 @@ Family phi() {
   };
   return {.model_type = "phi",
           .name = "Phi",
-          .rows = joined({plain_rows(/*has_head_bias=*/true), input_norm_rows(), plain_stream_rows(),
+          .rows = joined({plain_rows({.has_head_bias = true}), input_norm_rows(), plain_stream_rows(),
                           same_rope_rows(),
                           rope_rows({.model_type = R"("phi")",
                                      .architectures = R"(["PhiForCausalLM"])",

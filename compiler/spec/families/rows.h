@@ -50,8 +50,12 @@ FamilyRow nullable(std::string_view theirs, std::string_view ours, std::string_v
 using Rows = std::vector<FamilyRow>;
 Rows joined(std::initializer_list<Rows> parts);
 
+struct PlainFamily {
+  bool has_head_bias = false;
+  bool has_experts = false;  // in each block, instead of an mlp
+};
 // Every family: language models over tokens whose layers are alike.
-Rows plain_rows(bool has_head_bias = false);
+Rows plain_rows(const PlainFamily& family = {});
 // Norms of a branch's input alone.
 Rows input_norm_rows();
 // Branches' outputs and logits as they are: no factor.
@@ -96,11 +100,21 @@ struct RopeFamily {
   bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
   std::string_view block = "sequential";  // "": use_parallel_residual says
   std::string_view packed = "none";       // packed_weights
+  bool has_experts = false;               // in each block, instead of an mlp
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
 // no model on its way out has any.
 Rows llama_rows(const RopeFamily&);
+// Experts that a softmax chooses. `count`: the key of their number; the others stand for absent keys.
+struct ExpertFamily {
+  std::string_view count, experts, top_k, aux_loss;
+};
+Rows expert_rows(const ExpertFamily&);
+// One width of mlps and experts.
+FamilyRow experts_of_mlp_width();
+// norm_topk_prob, of families that have it.
+FamilyRow normalized_weights();
 // Rope's scaling.
 Rows rope_scaling_rows();
 // rope_scaling, or null without scaling.

@@ -63,6 +63,10 @@ FamilyRow block_row(std::string_view block) {
   return {"use_parallel_residual", "model.block", "", read, write, holds, "attention and an mlp with a norm each"};
 }
 
+bool has_several_mlps(const Spec& spec, const FamilyRow&) {
+  return has_experts(spec);
+}
+
 bool is_without_function(const Spec& spec, const FamilyRow&) {
   return !spec.model.hidden_act.function;
 }
@@ -75,14 +79,16 @@ Rows joined(std::initializer_list<Rows> parts) {
   return rows;
 }
 
-Rows plain_rows(bool has_head_bias) {
+Rows plain_rows(const PlainFamily& family) {
   return {only("model.input", "tokens"),
           only("model.head", "language_model", "the head of a language model"),
-          has_head_bias ? fixed("model.head_bias", "true") : only("model.head_bias", "false"),
+          family.has_head_bias ? fixed("model.head_bias", "true") : only("model.head_bias", "false"),
           rule("model.hidden_act", "activations by name alone, no function of your own", is_without_function),
           only("model.attention_kind", "gqa", "queries and keys that are neither compressed nor convolved"),
           only("model.mor.recursions", "1", "one pass through an mlp"),
-          only("model.mod.capacity", "0.0", "layers that all tokens pass")};
+          only("model.mod.capacity", "0.0", "layers that all tokens pass"),
+          family.has_experts ? rule("model.moe.experts", "experts in each block", has_several_mlps)
+                  : only("model.moe.experts", "0", "one mlp in each block")};
 }
 
 FamilyRow root_of_width() {
@@ -170,13 +176,35 @@ Rows rope_rows(const RopeFamily& family) {
 }
 
 Rows llama_rows(const RopeFamily& family) {
-  return joined({plain_rows(),
+  return joined({plain_rows({.has_experts = family.has_experts}),
                  input_norm_rows(),
                  plain_stream_rows(),
                  same_rope_rows(),
                  {read_only("attn_logit_softcapping", "model.attention_softcap"),
                   read_only("final_logit_softcapping", "model.logit_softcap")},
                  rope_rows(family)});
+}
+
+Rows expert_rows(const ExpertFamily& family) {
+  FamilyRow experts = optional(family.count, "model.moe.experts", family.experts);
+  experts.read = [](HfKeys& keys, const FamilyRow& row) { keys.experts(row.theirs, row.value); };
+  return {experts,
+          optional("num_experts_per_tok", "model.moe.top_k", family.top_k),
+          optional("router_aux_loss_coef", "model.moe.aux_loss_coef", family.aux_loss),
+          ignored("output_router_logits"),
+          only("model.moe.scoring", "softmax"),
+          only("model.moe.routed_scale", "1.0", "1")};
+}
+
+FamilyRow experts_of_mlp_width() {
+  const auto holds = [](const Spec& spec, const FamilyRow&) {
+    return spec.model.moe.intermediate_size == spec.model.intermediate_size;
+  };
+  return rule("model.moe.intermediate_size", "experts as wide as intermediate_size", holds);
+}
+
+FamilyRow normalized_weights() {
+  return optional("norm_topk_prob", "model.moe.normalize_top_k", "false");
 }
 
 std::string rope_scaling(const Spec& spec) {
@@ -324,6 +352,10 @@ std::vector<ModuleName> llama_modules(std::initializer_list<ModuleName> changed)
       {"mlp.gate", "model.layers.{}.mlp.gate_proj"},
       {"mlp.up", "model.layers.{}.mlp.up_proj"},
       {"mlp.down", "model.layers.{}.mlp.down_proj"},
+      {"router", "model.layers.{}.mlp.gate"},
+      {"experts.gate", "model.layers.{}.mlp.experts.*.gate_proj"},
+      {"experts.up", "model.layers.{}.mlp.experts.*.up_proj"},
+      {"experts.down", "model.layers.{}.mlp.experts.*.down_proj"},
       {"final_norm", "model.norm"},
       {"head", "lm_head"},
       // These are of models that no family has.

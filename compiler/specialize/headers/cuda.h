@@ -68,6 +68,8 @@ __device__ void __syncwarp(unsigned mask = 0xFFFFFFFFu);
 __device__ int __all_sync(unsigned, int), __any_sync(unsigned, int);
 __device__ unsigned __ballot_sync(unsigned, int), __activemask();
 template <typename T>
+__device__ unsigned __match_any_sync(unsigned mask, T value);
+template <typename T>
 __device__ T __shfl_sync(unsigned mask, T value, int lane, int width = 32);
 template <typename T>
 __device__ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32);

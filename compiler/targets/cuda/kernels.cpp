@@ -19,20 +19,6 @@ using device_code::CodeKind;
 using device_code::CompileRequest;
 using device_code::DeviceCode;
 
-// What device code may include: the CUDA templates by their path, and substitutes for the few standard
-// headers under their usual names.
-std::vector<std::pair<std::string, std::string>> device_headers() {
-  const std::string standard = "cuda/nvrtc/", device = "include/";
-  std::vector<std::pair<std::string, std::string>> headers;
-  for (const TemplateFile& file : template_files()) {
-    std::string name = file.path;
-    if (name.starts_with(standard)) name = name.substr(standard.size());
-    if (name.starts_with(device)) name = name.substr(device.size());
-    if (!name.starts_with("cpu/")) headers.emplace_back(name, file.text);
-  }
-  return headers;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -80,6 +66,18 @@ std::vector<DeviceCode> compile_on(unsigned threads, const program::Program& pro
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> device_headers() {
+  const std::string standard = "cuda/nvrtc/", device = "include/";
+  std::vector<std::pair<std::string, std::string>> headers;
+  for (const TemplateFile& file : template_files()) {
+    std::string name = file.path;
+    if (name.starts_with(standard)) name = name.substr(standard.size());
+    if (name.starts_with(device)) name = name.substr(device.size());
+    if (!name.starts_with("cpu/")) headers.emplace_back(name, file.text);
+  }
+  return headers;
+}
 
 std::vector<DeviceCode> compile_kernels(const program::Program& program, int capability, CodeKind kind,
                                         const std::filesystem::path& cache_dir) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -10,6 +11,10 @@
 #include "targets/device_code/nvrtc.h"
 
 namespace hydrac::targets {
+
+// What device code may include, (path, text): the CUDA templates, and substitutes for the few standard
+// headers under their usual names.
+std::vector<std::pair<std::string, std::string>> device_headers();
 
 // The code of each kernel, by position in Program::kernels, compiled in parallel; each is a translation unit
 // of its own, so that what did not change comes from the cache. Needs NVRTC, but no GPU. `capability`: 90 for

@@ -72,6 +72,12 @@ std::vector<float> Executable::read(ir::ValueId id, int slot) {
     result.assign(stored.begin(), stored.end());
     return result;
   }
+  if (value.dtype == ir::DType::i32) {
+    std::vector<int32_t> stored(elements);
+    steps().copy_out(offset(id, slot), std::as_writable_bytes(std::span(stored)));
+    result.assign(stored.begin(), stored.end());
+    return result;
+  }
   if (!is_16_bit(value.dtype)) {
     steps().copy_out(offset(id, slot), std::as_writable_bytes(std::span(result)));
     return result;

@@ -25,7 +25,8 @@ HYDRAC_FN constexpr bool matmul_supports(const MatmulProblem& p, MatmulSchedule 
   if (p.chip.capability != 90 || p.m <= 0 || p.n <= 0 || p.k <= 0 || p.n % unit != 0 || p.k % 8 != 0 ||
       p.sums < 0 || p.tail_k < 0 || p.tail_k % 8 != 0)
     return false;
-  if (p.tail_k > 0 && schedule != MatmulSchedule::persistent) return false;
+  if ((p.tail_k > 0 || p.experts > 0) && schedule != MatmulSchedule::persistent) return false;
+  if (p.experts > 0 && (p.tail_k > 0 || p.sums > 0 || p.m % kExpertRows != 0)) return false;
   switch (schedule) {
     case MatmulSchedule::persistent:
       return p.sums <= 2;
@@ -49,6 +50,11 @@ HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p, MatmulSchedul
     case MatmulSchedule::persistent:
       tile.panels = 2, tile.cluster = 2;
       tile.rows = detail::matmul_tiles(p, 192, tile.columns()) >= 2 * p.chip.multiprocessors ? 192 : 128;
+      // Experts' rows are cut at multiples of 128, and only blocks side by side surely have the same expert.
+      if (p.experts > 0) {
+        tile.rows = kExpertRows;
+        if (tiles_of(p.n, tile.columns()) % tile.cluster != 0) tile.cluster = 1;
+      }
       tile.stages = tile.rows == 192 ? 4 : 5;
       break;
     // All of k is on its way at once where 192 KiB of shared memory suffice for it, and 128 KiB else: more
@@ -83,6 +89,7 @@ HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p, MatmulSchedul
 // True if the matmul with its epilogue is faster than a library's matmul and a kernel behind it.
 HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule schedule) {
   if (!matmul_supports(p, schedule)) return false;
+  if (p.experts > 0) return true;  // no library's to compare with
   const int sms = p.chip.multiprocessors;
   switch (schedule) {
     // Forward by 15 to 45% where nearly all multiprocessors have a tile, gradients by 22 to 33% from 12 tiles
@@ -147,8 +154,9 @@ HYDRAC_FN constexpr MatmulMap matmul_map_a(const MatmulProblem& p, const MatmulT
 // A panel.
 HYDRAC_FN constexpr MatmulMap matmul_map_b(const MatmulProblem& p) {
   constexpr int depth = MatmulTile::depth, columns = MatmulTile::panel_columns;
-  if (p.b_transposed) return {{p.k, p.n}, {depth, columns}};
-  return {{p.n, p.k}, {columns, depth}};
+  const std::int64_t matrices = p.experts > 0 ? p.experts : 1;
+  if (p.b_transposed) return {{p.k, matrices * p.n}, {depth, columns}};
+  return {{p.n, matrices * p.k}, {columns, depth}};
 }
 
 // The problem whose a and b are the tail's: for their maps.

@@ -30,7 +30,7 @@ namespace hydrac::cuda {
 template <class Config, class Epilogue>
 __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                        Epilogue& epilogue) {
-  static_assert(!Config::has_tail);
+  static_assert(!Config::has_tail && Config::experts == 0);
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   if constexpr (Config::tile.schedule == MatmulSchedule::persistent) {
     persistent_matmul<Config>({a, b, a, b}, rows, epilogue, shared_memory);
@@ -51,6 +51,16 @@ __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, c
   static_assert(Config::has_tail);
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   persistent_matmul<Config>({a, b, tail_a, tail_b}, rows, epilogue, shared_memory);
+}
+
+// The same for rows that are sorted by expert: those of expert e, from offsets[e] to offsets[e + 1], times
+// its matrix of b. The offsets are multiples of kExpertRows. Rows from offsets[experts] on stay as they are.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void grouped_matmul(const TensorMap& a, const TensorMap& b, const int* offsets,
+                                               Epilogue& epilogue) {
+  static_assert(Config::experts > 0 && Epilogue::sums == 0);
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  persistent_matmul<Config>({a, b, a, b, offsets}, 0, epilogue, shared_memory);
 }
 
 }  // namespace hydrac::cuda

@@ -44,14 +44,16 @@ struct OperandCopies {
       const int panel = Config::b_sharers > 1 ? rank * share + i : i;
       const int column = place.column + panel * Config::panel_distance;
       copy_operand<Config::b_sharers>(shared.b(stage, panel), map_b, Config::b_transposed ? depth : column,
-                                      Config::b_transposed ? column : depth, shared.pipeline().full(stage));
+                                      place.b_row + (Config::b_transposed ? column : depth),
+                                      shared.pipeline().full(stage));
     }
   }
 };
 
-// Operands of a matmul. Without a tail, tail_a and tail_b are not read.
+// Operands of a matmul. Without a tail, tail_a and tail_b are not read; without experts, offsets.
 struct MatmulMaps {
   const TensorMap &a, &b, &tail_a, &tail_b;
+  const int* offsets = nullptr;
 };
 
 // The copies of `steps` stages from `stage` on, which moves behind them: of all k of the operands. What lies
@@ -75,7 +77,11 @@ __device__ __forceinline__ void copy_tiles(const MatmulShared<Config>& shared,
   PipelineStage<Config::tile.stages> stage;
 #pragma unroll 1
   for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const MatmulPlace place = tiles.place(tile);
+    MatmulPlace place = tiles.place(tile);
+    if constexpr (Config::experts > 0) {
+      place.b_row = expert_at<Config::experts>(maps.offsets, place.row) *
+                    (Config::b_transposed ? Config::n : Config::k);
+    }
     copy_depth<Config>({maps.a, maps.b, shared, place, rank}, stage, Config::depth_tiles);
     if constexpr (Config::has_tail) {
       copy_depth<Config>({maps.tail_a, maps.tail_b, shared, place, rank}, stage, Config::tail_tiles);

@@ -1,19 +1,11 @@
-// A matmul whose blocks stay: two consumer warpgroups take turns in the mainloop.
+// A matmul whose blocks stay: two consumer warpgroups take turns in the mainloop. Of experts only the device
+// knows how many rows there are: the grid is fixed, and blocks end where the rows do.
 #pragma once
 #include "cuda/matmul/epilogue.cuh"
 #include "cuda/matmul/mainloop.cuh"
 #include "cuda/matmul/operands.cuh"
 
 namespace hydrac::cuda {
-
-// A parity tells a stage's phase only from the one before: who waits for a stage must know that the other
-// consumer has begun all matmuls before it.
-__device__ __forceinline__ void wait_turn(int consumer) {
-  barrier::block_sync<256>(3 + consumer);  // the other consumer has given it
-}
-__device__ __forceinline__ void give_turn(int consumer) {
-  barrier::block_arrive<256>(3 + consumer);
-}
 
 // By one consumer: every second tile of the block. `memory`: the start of shared memory.
 template <class Config, class Epilogue>
@@ -25,7 +17,7 @@ __device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& share
   const MatmulOperands<Config> operands{shared, 0};
   PipelineStage<Config::tile.stages> stage;
   if (consumer == 1) {
-    stage.template skip<steps>();
+    stage.skip(steps);
     give_turn(0);
   }
 #pragma unroll 1
@@ -35,7 +27,7 @@ __device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& share
     MatmulSums<Config> sums;
     wait_turn(consumer);
     sums.start(operands, stage, steps);
-    stage.template skip<steps>();
+    stage.skip(steps);
     if (tile + tiles.step() < tiles.count()) give_turn(1 - consumer);
     sums.finish(operands, steps);
     // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
@@ -72,6 +64,7 @@ __device__ __forceinline__ void persistent_matmul(const MatmulMaps& maps, std::i
   cluster_sync();  // both blocks' barriers are initialized before either copies to the other
   wait_for_previous_kernel();
   launch_next_kernel();
+  if constexpr (Config::experts > 0) rows = maps.offsets[Config::experts];
 
   const TileScheduler<Config> tiles(rows, rank);
   if (warpgroup < Config::tile.consumers()) {

@@ -14,8 +14,7 @@ struct PipelineStage {
   __device__ __forceinline__ void advance() {
     if (++index == stages) index = 0, parity ^= 1;
   }
-  template <int count>
-  __device__ __forceinline__ void skip() {
+  __device__ __forceinline__ void skip(int count) {
     index += count % stages;
     parity ^= count / stages % 2;
     if (index >= stages) index -= stages, parity ^= 1;
@@ -51,5 +50,14 @@ struct Pipeline {
     barrier::wait_patiently(full(stage.index), stage.parity);
   }
 };
+
+// Two consumers that take turns at the stages. A parity tells a stage's phase only from the one before: who
+// waits for a stage must know that the other consumer has begun all matmuls before it.
+__device__ __forceinline__ void wait_turn(int consumer) {
+  barrier::block_sync<256>(3 + consumer);  // the other consumer has given it
+}
+__device__ __forceinline__ void give_turn(int consumer) {
+  barrier::block_arrive<256>(3 + consumer);
+}
 
 }  // namespace hydrac::cuda

@@ -19,7 +19,12 @@ struct MatmulProblem {
   int sums;     // of the epilogue's columns, each over all rows
   // Above 0: c = a . b + tail_a . tail_b with tail_a [m,tail_k] and tail_b laid out as b.
   std::int64_t tail_k = 0;
+  // Above 0: b is that many matrices, one below the other, and the rows of a are sorted by expert: those of
+  // one begin at a multiple of kExpertRows, with zeros behind its last. m is the most that there may be.
+  std::int64_t experts = 0;
 };
+
+inline constexpr int kExpertRows = 128;
 
 struct MatmulLaunch {
   unsigned grid;  // in x; y and z are 1; a multiple of `cluster`

@@ -4,10 +4,23 @@
 
 namespace hydrac::cuda {
 
-// A tile's first row, and its first column of the epilogue's.
+// A tile's first row, and its first column of the epilogue's; and where its b begins, of experts.
 struct MatmulPlace {
   int row, column;
+  int b_row = 0;
 };
+
+// The expert that has row `row`: the last one whose rows begin there or before.
+template <int experts>
+__device__ __forceinline__ int expert_at(const int* offsets, int row) {
+  int expert = 0, end = experts;
+#pragma unroll 1
+  while (end - expert > 1) {
+    const int middle = (expert + end) / 2;
+    (offsets[middle] <= row ? expert : end) = middle;
+  }
+  return expert;
+}
 
 // The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take
 // neighbours. Tiles that are computed at the same time cover about as many rows as columns, so that they

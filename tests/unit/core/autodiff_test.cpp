@@ -126,6 +126,14 @@ INSTANTIATE_TEST_SUITE_P(
             MODEL(
                 "num_key_value_heads: 2, qk_norm: true, mod: {capacity: 0.6, every: 3, predictor_weight: 0}"),
             kTrain},
+        Config{
+            "Experts",
+            MODEL("num_key_value_heads: 2, moe: {experts: 5, top_k: 2, aux_loss_coef: 0, routed_scale: 1.5}"),
+            kTrain},
+        Config{"ExpertsOfSigmoids",
+               MODEL("hidden_act: gelu, moe: {experts: 3, top_k: 2, intermediate_size: 5, scoring: sigmoid, "
+                     "normalize_top_k: false, aux_loss_coef: 0}"),
+               kTrain},
         Config{"ModOfEverySecondLayerWithDropout",
                "hidden_size: 8, num_hidden_layers: 4, num_attention_heads: 2, intermediate_size: 6, "
                "vocab_size: 11, "

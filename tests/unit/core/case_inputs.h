@@ -41,6 +41,7 @@ inline CaseInput word(double value) {
 functions::Function own_function(int parameters);
 
 void add_attention_cases(std::vector<OpCase>& cases);
+void add_expert_cases(std::vector<OpCase>& cases);
 void add_loss_cases(std::vector<OpCase>& cases);
 void add_routing_cases(std::vector<OpCase>& cases);
 

@@ -189,6 +189,17 @@ INSTANTIATE_TEST_SUITE_P(
                "vocab_size: 31, "
                "mod: {capacity: 0.3}",
                "sequence_len: 37, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{"Experts",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, intermediate_size: 17, "
+               "vocab_size: 31, moe: {experts: 5, top_k: 3, z_loss_coef: 0.01}",
+               "sequence_len: 37, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+        Config{"ExpertsOfSigmoidsTheBlockRecomputed",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, hidden_act: gelu, "
+               "mlp_bias: false, vocab_size: 31, moe: {experts: 3, top_k: 1, intermediate_size: 13, "
+               "scoring: sigmoid, normalize_top_k: false, routed_scale: 2.5}",
+               "sequence_len: 130, micro_batch_size: 1",
+               "",
+               {.block = true}},
         Config{"WindowsAndSoftcaps",
                "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
                "intermediate_size: 17, vocab_size: 97, sliding_window: 50, sliding_window_pattern: 2, "

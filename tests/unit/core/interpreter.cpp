@@ -47,8 +47,9 @@ class AttentionDropout {
 
 ir::Node matmul_of(const ir::Node& fused_matmul) {
   ir::Node matmul = fused_matmul;
-  matmul.op = ir::Op::gemm;
-  matmul.inputs.resize(2);
+  const bool has_experts = fused_matmul.optional_flag("experts");
+  matmul.op = has_experts ? ir::Op::grouped_matmul : ir::Op::gemm;
+  matmul.inputs.resize(has_experts ? 3 : 2);
   if (fused_matmul.optional_flag("tail"))
     matmul.inputs.insert(matmul.inputs.end(), {{}, fused_matmul.inputs[2], fused_matmul.inputs[3]});
   matmul.outputs = {fused_matmul.matmul};
@@ -92,7 +93,7 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == ir::Op::fused) return run_fused(node, layer);
   if (node.op == ir::Op::gemm) return run_gemm(node, layer, iteration);
   if (node.op == ir::Op::fused_matmul) {
-    run_gemm(matmul_of(node), layer, iteration);
+    run(matmul_of(node), layer, iteration);
     return run_fused(epilogue_of(node), layer);
   }
   if (node.op == ir::Op::weight_gradients) {
@@ -100,7 +101,8 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     return;
   }
   if (node.op == ir::Op::transpose || node.op == ir::Op::top_logits || node.op == ir::Op::history_append ||
-      node.op == ir::Op::history_window)
+      node.op == ir::Op::history_window || node.op == ir::Op::expert_rows ||
+      node.op == ir::Op::grouped_matmul || node.op == ir::Op::grouped_weight_gradient)
     return run_reference(node, layer);
   if (node.op == ir::Op::attention) return run_attention(node, layer);
   if (node.op == ir::Op::attention_backward) return run_attention_backward(node, layer);

@@ -223,6 +223,7 @@ const std::vector<OpCase>& op_cases() {
     add_attention_cases(all);
     add_loss_cases(all);
     add_routing_cases(all);
+    add_expert_cases(all);
     return all;
   }();
   return cases;

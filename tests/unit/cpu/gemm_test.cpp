@@ -133,6 +133,34 @@ TEST_P(BlasLibraries, ABatchMultipliesMatricesSideBySide) {
   }
 }
 
+// Three groups, the second without rows; what is behind the last one is neither read nor written.
+TEST_P(BlasLibraries, GroupsOfRowsHaveAMatrixEach) {
+  constexpr std::int64_t rows = 9, n = 5, k = 7;
+  const std::vector<std::int32_t> offsets = {0, 2, 2, 6};
+  const Groups groups{3, offsets.data()};
+  auto x = random_floats(rows * k, 1), dy = random_floats(rows * n, 2);
+  const auto weights = random_floats(3 * n * k, 3);
+  std::fill(x.begin() + 6 * k, x.end(), kPoison);
+  std::fill(dy.begin() + 6 * n, dy.end(), kPoison);
+  std::vector<float> y(rows * n, 7.0f), wanted = y;
+  blas_->gemm({.m = rows, .n = n, .k = k, .trans_b = true}, x.data(), weights.data(), y.data(), groups);
+  for (const std::int64_t g : {0, 2})
+    blas_->gemm({.m = offsets[g + 1] - offsets[g], .n = n, .k = k, .trans_b = true}, &x[offsets[g] * k],
+                &weights[g * n * k], &wanted[offsets[g] * n]);
+  EXPECT_EQ(y, wanted);
+  for (const float beta : {0.0f, 1.0f}) {
+    std::vector<float> dw(3 * n * k, beta == 0 ? kPoison : 1.0f), wanted_dw(3 * n * k, beta);
+    const Gemm gemm{.m = n, .n = k, .k = rows, .trans_a = true, .beta = beta};
+    blas_->gemm(gemm, dy.data(), x.data(), dw.data(), groups);
+    for (const std::int64_t g : {0, 2}) {
+      Gemm own = gemm;
+      own.k = offsets[g + 1] - offsets[g];
+      blas_->gemm(own, &dy[offsets[g] * n], &x[offsets[g] * k], &wanted_dw[g * n * k]);
+    }
+    EXPECT_EQ(dw, wanted_dw) << "beta " << beta;
+  }
+}
+
 TEST_P(BlasLibraries, TheSameMatmulGivesTheSameBits) {
   const Gemm p{.m = 300, .n = 257, .k = 1500, .trans_a = true};
   const auto a = random_floats(p.m * p.k, 1), b = random_floats(p.k * p.n, 2);

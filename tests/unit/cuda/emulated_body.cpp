@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "codegen/cuda_body.h"
 #include "codegen/spec_numbers.h"
@@ -66,6 +67,13 @@ double get(ir::DType dtype, const std::byte* from) {
   }
 }
 
+// As emulated kernels read it (tests/unit/cuda_emulation/cuda/tensor_copy.cuh).
+TensorMap map_of(const void* matrix, const program::MatrixMap& map) {
+  return {{reinterpret_cast<std::uintptr_t>(matrix), static_cast<std::uint64_t>(map.columns),
+           static_cast<std::uint64_t>(map.rows), static_cast<std::uint64_t>(map.box_columns),
+           static_cast<std::uint64_t>(map.box_rows)}};
+}
+
 }  // namespace
 
 std::string kernel_name(const std::string& name, size_t kernel) {
@@ -80,6 +88,11 @@ std::string cuda_source_of(const ir::Graph& graph,
                              "hydrac/dynamic_code.h", "hydrac/math.h", "hydrac/nf4.h", "hydrac/random.h",
                              "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
     includes += fmt::format("#include \"{}\"\n", header);
+  std::set<std::string> own;
+  for (const auto& [name, kernels] : all)
+    for (const codegen::CudaKernel& kernel : kernels.kernels) own.insert(kernel.header);
+  own.erase("");
+  for (const std::string& header : own) includes += fmt::format("#include \"{}\"\n", header);
   std::string source;
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k) {
@@ -160,7 +173,7 @@ void BodyMemory::run(emulation::EmulatedKernels& compiled, const std::string& na
     std::vector<TensorMap> maps(kernel.maps.size());
     for (size_t i = 0; i < tensors_[k].size(); ++i) {
       arguments.push_back(i < maps.size() ? static_cast<void*>(&maps[i]) : &tensors_[k][i]);
-      if (i < maps.size()) maps[i].words[0] = reinterpret_cast<std::uintptr_t>(tensors_[k][i]);
+      if (i < maps.size()) maps[i] = map_of(tensors_[k][i], kernel.maps[i]);
     }
     void* workspace = workspace_.data();
     if (kernel.takes_workspace) arguments.push_back(&workspace);

@@ -163,6 +163,11 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"starcoder2", rope_without_gate + window + ", norm: layernorm, dropout: 0.5"},
       {"ernie4_5",
        rope + ", rope_interleave: true, attention_bias: true, attention_output_bias: true, mlp_bias: true"},
+      {"mixtral", rope + window + ", moe: {experts: 5, top_k: 3, aux_loss_coef: 0.125}"},
+      {"qwen3_moe", rope + ", qk_norm: true, attention_bias: true, moe: {experts: 5, top_k: 3, "
+                           "intermediate_size: 72, aux_loss_coef: 0.125}"},
+      {"olmoe", rope + ", qk_norm: true, qk_norm_scope: projection, attention_bias: true, moe: {experts: 5, "
+                       "top_k: 3, normalize_top_k: false, aux_loss_coef: 0.125}"},
   };
   ASSERT_EQ(std::size(models), families().size());
   const std::string begin = "name: x\ntarget: cpu\ndata: {path: corpus.txt, tokenizer: " + kQwen2Tokenizer +

@@ -205,6 +205,51 @@ inline std::string cuda_weight_gradients_entry(bool clusters) {
       clusters ? "{3, 192, 4, 2}" : "{2, 128, 6, 1}");
 }
 
+// Kernels of mixtures of experts: a matmul of each on tensor cores that is only stored, gradients of their
+// matrices there, both on any GPU, and the sort of the rows.
+inline std::vector<std::pair<const char*, std::string>> cuda_expert_entries() {
+  return {
+      {"grouped matmul",
+       "#include \"cuda/matmul/matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\nnamespace hydrac {\n\n"
+       "struct plain_matmul_epilogue {\n  static constexpr int sums = 0;\n  struct Operands {};\n"
+       "  bf16* matmul;\n\n  __device__ void begin(int) {}\n"
+       "  __device__ Operands load(std::int64_t, int) const { return {}; }\n"
+       "  __device__ void operator()(std::int64_t r, int c, const Vector<bf16, 8>& matmul_in, const "
+       "Operands&) {\n    store(matmul + r * 1536 + c, matmul_in);\n  }\n};\n\n"
+       "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) plain_matmul(\n"
+       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,\n"
+       "    const int* offsets, bf16* matmul) {\n"
+       "  using Config = cuda::MatmulConfig<bf16, 1536, 2048, true, false,\n"
+       "      cuda::MatmulTile{cuda::MatmulSchedule::persistent, 128, 2, 5, 2}, 0, 64>;\n"
+       "  plain_matmul_epilogue epilogue{.matmul = matmul};\n"
+       "  cuda::grouped_matmul<Config>(left, right, offsets, epilogue);\n}\n\n}  // namespace hydrac\n"},
+      {"expert gradients",
+       "#include \"cuda/matmul/expert_gradients.cuh\"\n\nnamespace hydrac {\n\n"
+       "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) expert_gradients(\n"
+       "    const __grid_constant__ TensorMap d_y, const __grid_constant__ TensorMap x, float* d_w,\n"
+       "    const int* offsets) {\n"
+       "  using Config = cuda::ExpertGradientsConfig<bf16, float, 64, 1536, 2048, true,\n"
+       "      cuda::ExpertGradientTile{192, 5, 2}>;\n"
+       "  cuda::expert_gradients<Config>(d_y, x, offsets, d_w);\n}\n\n}  // namespace hydrac\n"},
+      {"any GPU's, and the sort of rows",
+       "#include \"cuda/expert_rows.cuh\"\n#include \"cuda/matmul/plain_experts.cuh\"\n\n"
+       "extern \"C\" __global__ void __launch_bounds__(256) expert_matmul(const hydrac::bf16* x,\n"
+       "    const hydrac::bf16* weights, const int* offsets, hydrac::bf16* y) {\n"
+       "  hydrac::cuda::plain_expert_matmul<hydrac::bf16, 64, 1536, 2048, true, true>(x, weights, offsets, "
+       "y);\n}\n\n"
+       "extern \"C\" __global__ void __launch_bounds__(256) expert_gradients(const float* d_y,\n"
+       "    const float* x, float* d_w, const int* offsets) {\n"
+       "  hydrac::cuda::plain_expert_gradients<float, float, 64, 1536, 2048, true, false>(d_y, x, offsets, "
+       "d_w);\n}\n\n"
+       "extern \"C\" __global__ void __launch_bounds__(256) count_experts(const int* chosen, int* workspace) "
+       "{\n  hydrac::cuda::count_experts<hydrac::cuda::ExpertChoices{32768, 64, 128, 40960}>(chosen, "
+       "workspace);\n}\n\n"
+       "extern \"C\" __global__ void __launch_bounds__(256) expert_rows(const int* chosen, int* source,\n"
+       "    int* place, int* offsets, const int* workspace) {\n"
+       "  hydrac::cuda::place_experts<hydrac::cuda::ExpertChoices{32768, 64, 128, 40960}>(chosen, workspace, "
+       "source, place, offsets);\n}\n"}};
+}
+
 // A matmul with an rmsnorm behind it, 256 or 384 wide.
 inline std::string cuda_whole_rows_matmul_entry(bool wide) {
   const int n = wide ? 384 : 256;

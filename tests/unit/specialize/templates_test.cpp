@@ -249,6 +249,10 @@ TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_weight_gradients_entry(clusters), 90, clusters ? "by clusters" : "by blocks");
 }
 
+TEST_F(SameCode, KernelsOfExpertsCompileToTheSamePtx) {
+  for (const auto& [name, entry] : test::cuda_expert_entries()) expect_same_ptx(entry, 90, name);
+}
+
 TEST_F(SameCode, MatmulsWithNormsCompileToTheSamePtx) {
   for (const bool wide : {false, true})
     expect_same_ptx(test::cuda_whole_rows_matmul_entry(wide), 90, wide ? "384 wide" : "256 wide");

@@ -360,6 +360,7 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"adapters", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4"}},
         Family{"nf4", "num_key_value_heads: 2", {"adapter.type=lora", "adapter.r=4", "adapter.base=nf4"}},
         Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"},
+        Family{"experts", "num_key_value_heads: 2, moe: {experts: 5, top_k: 2}"},
         Family{"parallel", "num_key_value_heads: 1, block: parallel, norm: layernorm"},
         Family{"parallelWithOneNorm", "block: parallel_one_norm"},
         Family{"modOfParallelBlocks", "block: parallel, mod: {capacity: 0.5, every: 3}"},
@@ -410,6 +411,7 @@ INSTANTIATE_TEST_SUITE_P(
                            "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
                     Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"},
+                    Family{"experts", "moe: {experts: 4, top_k: 2, intermediate_size: 40}"},
                     Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),

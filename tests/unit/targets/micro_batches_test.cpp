@@ -96,18 +96,21 @@ TEST_P(MicroBatches, AddUpToTheBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Programs, MicroBatches,
-    testing::Values(Case{"tied_frozen_muon",
-                         "attention_kind: ccgqa, head_dim: 8, num_attention_heads: 2, num_key_value_heads: "
-                         "1, dropout: 0.1",
-                         ", optimizer: {name: muon}, freeze: ['model.layers.0.*']"},
-                    Case{"recursions",
-                         "num_attention_heads: 2, dropout: 0.1, mor: {recursions: 3, depth_loss_coef: 0, "
-                         "variance_loss_coef: 0, logit_loss_coef: 0}",
-                         ""},
-                    Case{"head_in_parts_with_biases",
-                         "num_attention_heads: 4, norm: layernorm, position: learned, hidden_act: gelu, "
-                         "attention_dropout: 0.1, tie_word_embeddings: false",
-                         "", 9000, spec::LossKernel::fused_linear}),
+    testing::Values(
+        Case{"tied_frozen_muon",
+             "attention_kind: ccgqa, head_dim: 8, num_attention_heads: 2, num_key_value_heads: "
+             "1, dropout: 0.1",
+             ", optimizer: {name: muon}, freeze: ['model.layers.0.*']"},
+        Case{"recursions",
+             "num_attention_heads: 2, dropout: 0.1, mor: {recursions: 3, depth_loss_coef: 0, "
+             "variance_loss_coef: 0, logit_loss_coef: 0}",
+             ""},
+        Case{"experts", "num_attention_heads: 2, dropout: 0.1, moe: {experts: 4, top_k: 2, aux_loss_coef: 0}",
+             ""},
+        Case{"head_in_parts_with_biases",
+             "num_attention_heads: 4, norm: layernorm, position: learned, hidden_act: gelu, "
+             "attention_dropout: 0.1, tie_word_embeddings: false",
+             "", 9000, spec::LossKernel::fused_linear}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

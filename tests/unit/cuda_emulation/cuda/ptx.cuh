@@ -110,8 +110,9 @@ inline void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&fro
 inline void store_to_memory(void* to, const std::uint32_t (&x)[4]) {
   std::memcpy(to, x, sizeof x);
 }
-inline void add_to_memory(float* to, const float (&x)[4]) {
-  for (int i = 0; i < 4; ++i) to[i] += x[i];
+template <int count>
+void add_to_memory(float* to, const float (&x)[count]) {
+  for (int i = 0; i < count; ++i) to[i] += x[i];
 }
 inline void store_release(unsigned* to, unsigned x) {
   *to = x;

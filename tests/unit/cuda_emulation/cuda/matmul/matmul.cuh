@@ -40,16 +40,17 @@ struct PlainOperands {
   }
 };
 
-// Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own
-// affair.
+// Each thread takes eight columns of a tile of the rows from `begin` on, as in the template; which ones is
+// any thread's own affair.
 template <class Config, class Epilogue>
-void matmul_tiles(const PlainOperands<Config>& operands, std::int64_t rows, Epilogue& epilogue) {
+void matmul_tiles(const PlainOperands<Config>& operands, std::int64_t begin, std::int64_t rows,
+                  Epilogue& epilogue) {
   constexpr int kVectors = Config::columns / 8, kRows = Config::tile.rows;
-  const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
+  const std::int64_t tiles = (rows - begin + kRows - 1) / kRows * kVectors;
   for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
        tile += gridDim.x * blockDim.x) {
     const int column = static_cast<int>(tile % kVectors) * 8;
-    const std::int64_t first = tile / kVectors * kRows, last = min(first + kRows, rows);
+    const std::int64_t first = begin + tile / kVectors * kRows, last = min(first + kRows, rows);
     epilogue.begin(column);
     if constexpr (Epilogue::sums > 0) {
       for (auto& sums : epilogue.sum) {
@@ -136,14 +137,25 @@ void matmul(const TensorMap& a, const TensorMap& b, const TensorMap& tail_a, con
   if constexpr (Config::tile.schedule == MatmulSchedule::whole_rows) {
     matmul_whole_rows<Config>(operands, rows, epilogue);
   } else {
-    matmul_tiles<Config>(operands, rows, epilogue);
+    matmul_tiles<Config>(operands, 0, rows, epilogue);
   }
 }
 
 template <class Config, class Epilogue>
 void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
-  static_assert(!Config::has_tail);
+  static_assert(!Config::has_tail && Config::experts == 0);
   matmul<Config>(a, b, a, b, rows, epilogue);
+}
+
+template <class Config, class Epilogue>
+void grouped_matmul(const TensorMap& a, const TensorMap& b, const int* offsets, Epilogue& epilogue) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  for (int e = 0; e < Config::experts; ++e) {
+    TensorMap own = b;
+    own.words[0] += static_cast<std::uint64_t>(e) * Config::n * Config::k * sizeof(typename Config::Storage);
+    matmul_tiles<Config>(PlainOperands<Config>{a, own, a, own}, offsets[e], offsets[e + 1], epilogue);
+  }
 }
 
 }  // namespace hydrac::cuda
