@@ -65,7 +65,8 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.template_hint = template_hint(spec);
   settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
   settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
-  if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
+  if (spec::learns_preferences(spec)) settings.pairs = spec::pairs_of_sequence(spec);
+  if (spec::samples_replies(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;

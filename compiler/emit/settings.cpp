@@ -191,6 +191,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.boolean("items", d.items, start.items);
   set.text("chat_template", d.chat_template, start.chat_template);
   set.boolean("replies_only", d.replies_only, start.replies_only);
+  set.integer("pairs", d.pairs, start.pairs);
   set.integer("most_prompt_tokens", d.most_prompt_tokens, start.most_prompt_tokens);
   set.boolean("cut_long_items", d.cut_long_items, start.cut_long_items);
   set.text("cache_dir", d.cache_dir, start.cache_dir);

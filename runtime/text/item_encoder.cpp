@@ -117,13 +117,15 @@ void ItemEncoder::append(std::string_view text, bool is_context, Item& item) con
   item.is_context.resize(item.ids.size(), is_context);
 }
 
-void ItemEncoder::encode_messages(const json& list, Item& item) const {
+void ItemEncoder::encode_messages(const json& list, Item& item, size_t context) const {
   if (format_.chat_template == "none")
     throw InputError(
         fmt::format("\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
                     "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same{}{}",
                     format_.template_hint.empty() ? "" : "; ", format_.template_hint));
-  const std::vector<ChatPiece> pieces = ChatTemplate::named(format_.chat_template).render(messages_of(list));
+  std::vector<ChatMessage> messages = messages_of(list);
+  for (ChatMessage& message : std::span(messages).first(context)) message.learned = false;
+  const std::vector<ChatPiece> pieces = ChatTemplate::named(format_.chat_template).render(messages);
   std::string text;
   std::vector<size_t> ends;
   for (const ChatPiece& piece : pieces) ends.push_back((text += piece.text).size());
@@ -154,27 +156,93 @@ void ItemEncoder::check_prompt(const Item& item) const {
                     prompt, format_.most_prompt_tokens));
 }
 
+void ItemEncoder::end(Item& item) const {
+  item.ids.push_back(*tokenizer_.end_of_text());
+  item.is_context.push_back(false);
+  tokenizer_.require_rows(std::span(item.ids).last(1));
+}
+
+void ItemEncoder::encode_completion(const std::string& prompt, const std::string& completion,
+                                    Item& item) const {
+  append(prompt, format_.replies_only, item);
+  append(completion, false, item);
+  end(item);
+}
+
+void ItemEncoder::add(const Item& item, uint32_t mark, std::vector<MarkedToken>& out) {
+  for (size_t i = 0; i < item.ids.size(); ++i) {
+    const bool begins = i == 0 && mark != MarkedToken::kIsRejected;
+    out.push_back({static_cast<uint32_t>(item.ids[i]) | mark | (begins ? MarkedToken::kBegins : 0) |
+                   (item.is_context[i] ? MarkedToken::kIsContext : 0)});
+  }
+}
+
+// A pair's messages before its completions: the record's prompt, or what both begin with.
+json prompt_of(const json& record) {
+  if (record.contains("prompt")) return record["prompt"];
+  json prompt = json::array();
+  const json &chosen = record["chosen"], &rejected = record["rejected"];
+  for (size_t i = 0; i < std::min(chosen.size(), rejected.size()) && chosen[i] == rejected[i]; ++i)
+    prompt.push_back(chosen[i]);
+  return prompt;
+}
+
+void ItemEncoder::encode_text_of_pair(const json& record, const char* key, Item& item) const {
+  const json& completion = record[key];
+  if (completion.is_array()) {
+    const json prompt = prompt_of(record);
+    json messages = prompt;
+    for (size_t i = record.contains("prompt") ? 0 : prompt.size(); i < completion.size(); ++i)
+      messages.push_back(completion[i]);
+    encode_messages(messages, item, prompt.size());
+  } else {
+    encode_completion(text_in(record, "prompt"), completion.get<std::string>(), item);
+  }
+  if (!item.is_context[0])
+    throw InputError(fmt::format("nothing stands before \"{}\": a pair has a prompt", key));
+  if (std::ranges::find(item.is_context, false) == item.is_context.end())
+    throw InputError(fmt::format("\"{}\" has no reply of the assistant", key));
+}
+
+void ItemEncoder::encode_pair(const json& record, std::vector<MarkedToken>& out) const {
+  const json::value_t kind = json_field(record, "chosen").type();
+  for (const char* key : {"chosen", "rejected"}) {
+    const json& text = json_field(record, key);
+    if (text.is_null())
+      throw InputError(fmt::format("objective.name wants pairs, and there is no \"{}\" but {}", key,
+                                   json_keys(record)));
+    if (!text.is_string() && !text.is_array())
+      throw InputError(
+          fmt::format("\"{}\" is neither a string nor a list of messages but {}", key, text.type_name()));
+    if (text.empty() || text == "") throw InputError(fmt::format("\"{}\" is empty", key));
+    if (text.type() != kind || (record.contains("prompt") && record["prompt"].type() != kind))
+      throw InputError("of prompt, chosen and rejected some are strings and others lists of messages");
+  }
+  Item chosen, rejected;
+  encode_text_of_pair(record, "chosen", chosen);
+  encode_text_of_pair(record, "rejected", rejected);
+  add(chosen, 0, out);
+  add(rejected, MarkedToken::kIsRejected, out);
+}
+
 void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) const {
   if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
+  static constexpr const char* kUnwritten[] = {"tools", "functions", "documents", "chat_template_kwargs"};
+  if (format_.pairs) {
+    refuse_unwritten(record, kUnwritten);
+    return encode_pair(record, out);
+  }
   Item item;
-  const auto end = [&] {
-    item.ids.push_back(*tokenizer_.end_of_text());
-    item.is_context.push_back(false);
-    tokenizer_.require_rows(std::span(item.ids).last(1));
-  };
   if (const auto messages = record.find("messages"); messages != record.end()) {
-    static constexpr const char* kUnwritten[] = {"tools", "functions", "documents", "chat_template_kwargs"};
     refuse_unwritten(record, kUnwritten);
     encode_messages(*messages, item);
   } else if (record.contains("prompt") || record.contains("completion")) {
     const std::string prompt = text_in(record, "prompt"), completion = text_in(record, "completion");
     if (completion.empty()) throw InputError("the completion is empty");
-    append(prompt, format_.replies_only, item);
-    append(completion, false, item);
-    end();
+    encode_completion(prompt, completion, item);
   } else if (record.contains(format_.text_key)) {
     append(text_in(record, format_.text_key), false, item);
-    end();
+    end(item);
   } else {
     throw InputError(fmt::format(
         "there is neither \"messages\", nor \"prompt\" and \"completion\", nor \"{}\" (data.text_key), "
@@ -182,9 +250,7 @@ void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) cons
         format_.text_key, json_keys(record)));
   }
   if (format_.most_prompt_tokens > 0) check_prompt(item);
-  for (size_t i = 0; i < item.ids.size(); ++i)
-    out.push_back({static_cast<uint32_t>(item.ids[i]) | (i == 0 ? MarkedToken::kBegins : 0) |
-                   (item.is_context[i] ? MarkedToken::kIsContext : 0)});
+  add(item, 0, out);
 }
 
 }  // namespace hydrac::runtime

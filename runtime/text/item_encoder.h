@@ -15,6 +15,7 @@ struct ItemFormat {
   bool replies_only = true;            // of conversations and completions; false: all tokens are learned
   int64_t most_prompt_tokens = 0;      // above 0: a record must have a prompt, of so many tokens at most
   std::string template_hint = {};      // DataSettings::template_hint
+  bool pairs = false;                  // a record is a prompt with two completions
 };
 
 // A record has
@@ -23,6 +24,9 @@ struct ItemFormat {
 //                                      a message's weight (0, 1), train or loss (true, false) says otherwise
 //   prompt, completion                 the completion is a reply, and ends with the tokenizer's end of text
 //   <text_key>                         all of it is learned, with the end of text
+// With ItemFormat::pairs it has
+//   prompt, chosen, rejected           strings, of which completions are learned as above
+//   chosen, rejected                   lists of messages, and a prompt that is one or is what both begin with
 class ItemEncoder {
  public:
   // InputError where the tokenizer has no token that ends a text, or not those of the chat template.
@@ -40,7 +44,14 @@ class ItemEncoder {
   };
   void append(std::string_view text, bool is_context, Item& item) const;
   void check_prompt(const Item& item) const;
-  void encode_messages(const nlohmann::json& messages, Item& item) const;
+  // The first `context` messages are not learned.
+  void encode_messages(const nlohmann::json& messages, Item& item, size_t context = 0) const;
+  void encode_completion(const std::string& prompt, const std::string& completion, Item& item) const;
+  void end(Item& item) const;
+  void encode_text_of_pair(const nlohmann::json& record, const char* key, Item& item) const;
+  void encode_pair(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
+  // `mark`: that all of its tokens have.
+  static void add(const Item& item, uint32_t mark, std::vector<MarkedToken>& out);
 
   const Tokenizer& tokenizer_;
   ItemFormat format_;

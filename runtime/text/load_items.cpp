@@ -49,6 +49,7 @@ std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const 
                                     format.replies_only ? "replies" : "all"};
   // Tokens that are there say that all prompts were as they must be.
   if (format.most_prompt_tokens > 0) parts.push_back(fmt::format("prompts {}", format.most_prompt_tokens));
+  if (format.pairs) parts.emplace_back("pairs");
   const uint64_t key = token_key(options, files, tokenizer, parts);
   const TokenStore::Segment tokens =
       cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, encoder); });

@@ -44,8 +44,8 @@ DataContent content_of(const ItemStore& items) {
 
 // Its loader and identity.
 void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
-  const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only,
-                          settings.most_prompt_tokens, settings.template_hint};
+  const ItemFormat format{settings.text_key,           settings.chat_template, settings.replies_only,
+                          settings.most_prompt_tokens, settings.template_hint, settings.pairs > 0};
   const auto load = [&](const std::vector<std::string>& patterns) {
     CorpusOptions options = corpus_options(settings, patterns, quiet);
     options.is_cut = &corpus.is_cut;
@@ -62,7 +62,8 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   const auto loader = std::make_shared<ItemLoader>(
       std::move(dataset),
       ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,
-                        settings.cut_long_items, settings.document_mask, settings.curriculum});
+                        settings.cut_long_items, settings.document_mask, settings.pairs,
+                        settings.curriculum});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
 }
