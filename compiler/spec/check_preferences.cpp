@@ -16,16 +16,17 @@ struct PairRefusal {
 
 std::vector<PairRefusal> pair_refusals(const SpecKeys& spec) {
   const auto& data = spec.data;
+  const bool is_chat = data.format == DataFormat::chat;
   const auto& t = spec.train;
   return {
       {spec.model.head != Head::language_model, "model.head",
        fmt::format("pairs are texts, and the head is {}", to_string(spec.model.head)), "remove objective"},
-      {data.format != DataFormat::chat, "data.format",
+      {!is_chat, "data.format",
        fmt::format("data of format {} has no pairs", to_string(data.format)),
        "write data.format: chat, with JSONL of prompt, chosen and rejected"},
-      {data.train_on != TrainOn::replies, "data.train_on",
+      {is_chat && data.train_on != TrainOn::replies, "data.train_on",
        "with train_on: all nothing says where a prompt ends", "write train_on: replies"},
-      {!data.document_mask, "data.document_mask",
+      {is_chat && !data.document_mask, "data.document_mask",
        "without document_mask a text would be scored beside others of its sequence",
        "write document_mask: true"},
       {data.too_long == TooLong::cut, "data.too_long", "a pair that is cut compares other texts",
@@ -53,7 +54,7 @@ void check_preferences(Draft& draft) {
   if (!draft.usable({"objective.name"}) || !learns_preferences(draft.spec)) return;
   for (const PairRefusal& refusal : pair_refusals(draft.spec))
     if (refusal.applies && draft.usable({refusal.key}))
-      draft.report(Kind::objective_unsupported, {"objective.name", refusal.key}, refusal.what,
+      draft.report(Kind::objective_unsupported, {refusal.key, "objective.name"}, refusal.what,
                    refusal.instead);
 }
 

@@ -174,12 +174,13 @@ void add_pairs(std::vector<OpCase>& cases) {
   OpCase sums{"pair_sums",
               {x({2, 7}), ids({2, 7}, {0, 1, 2, 0, 3, 1, 0, -1, 0, 1, 1, 1, -1, 0})},
               [](RegionBuilder& b, const Uses& in) {
-                ops::pair_sums(b, in[0], in[1], {2, "Pairs"}, "pair");
+                ops::pair_sums(b, in[0], in[1], ir::Dim{2, "Pairs"}, "pair");
               }};
   sums.outputs_with_gradient = {0, 1};
   cases.push_back(std::move(sums));
-  const CaseInput chosen{{2, 2}, CaseInput::Kind::differentiated, ir::DType::f32, {-1.5, -4, -2.5, 0}},
-      rejected{{2, 2}, CaseInput::Kind::differentiated, ir::DType::f32, {-2, -1, -0.5, 0}};
+  CaseInput chosen = x({2, 2}), rejected = x({2, 2});
+  chosen.values = {-1.5, -4, -2.5, 0};
+  rejected.values = {-2, -1, -0.5, 0};
   const CaseInput tokens = given({2, 2}, {3, 1, 2, 0}), others = given({2, 2}, {1, 4, 2, 0}),
                   chosen_reference = given({2, 2}, {-1, -5, -2, 0}),
                   rejected_reference = given({2, 2}, {-3, -2, -1, 0});
