@@ -69,10 +69,10 @@ void layer_statistic(ops::RegionBuilder& b, const Build& build, Use rows, double
                  true);
 }
 
-void loss_statistic(ops::RegionBuilder& b, const Build& build, Use rows, double factor,
-                    const std::string& sums, const runtime::MetricText& metric) {
+void loss_statistic(ops::RegionBuilder& b, const Build& build, Use rows, const std::string& sums,
+                    const runtime::MetricText& metric) {
   if (!build.trains()) return;
-  ops::statistic(b, rows, factor, build.fixed(sum_of(build, 1, sums, metric).of_layer), true,
+  ops::statistic(b, rows, 1, build.fixed(sum_of(build, 1, sums, metric).of_layer), true,
                  build.fixed(build.model.graph.inputs.inv_count));
 }
 

@@ -17,20 +17,15 @@ ir::Dim pairs_of(const spec::Spec& spec) {
 void log_step(ops::RegionBuilder& b, const Build& build, const ops::PairSums& sums,
               const ops::PreferenceRows& rows) {
   const runtime::MetricText margins{"rewards/margins", "margin", 3, 3, "objective"};
-  const auto add = [&](Use of_pairs, double factor, const std::string& name,
-                       const runtime::MetricText& metric) {
-    loss_statistic(b, build, of_pairs, factor, name, metric);
-  };
   const auto plain = [](const std::string& name) {
     return runtime::MetricText{.name = name, .group = "objective"};
   };
-  add(rows.chosen_rewards, 1, "chosen_rewards", plain("rewards/chosen"));
-  add(rows.rejected_rewards, 1, "rejected_rewards", plain("rewards/rejected"));
-  add(rows.chosen_rewards, 1, "reward_margins", margins);
-  add(rows.rejected_rewards, -1, "reward_margins", margins);
-  add(rows.hits, 1, "reward_hits", plain("rewards/accuracies"));
-  add(sums.chosen, 1, "chosen_logps", plain("logps/chosen"));
-  add(sums.rejected, 1, "rejected_logps", plain("logps/rejected"));
+  loss_statistic(b, build, rows.chosen_rewards, "chosen_rewards", plain("rewards/chosen"));
+  loss_statistic(b, build, rows.rejected_rewards, "rejected_rewards", plain("rewards/rejected"));
+  loss_statistic(b, build, rows.margins, "reward_margins", margins);
+  loss_statistic(b, build, rows.hits, "reward_accuracies", plain("rewards/accuracies"));
+  loss_statistic(b, build, sums.chosen, "chosen_logps", plain("logps/chosen"));
+  loss_statistic(b, build, sums.rejected, "rejected_logps", plain("logps/rejected"));
 }
 
 }  // namespace

@@ -251,7 +251,7 @@ struct PreferenceRule {
 // Of each pair f32 [B,P]; `hits`: 1 where the chosen text has the higher reward. Without a reference its
 // log-probabilities are no values. See ops/preference_loss.cpp.
 struct PreferenceRows {
-  Use losses, chosen_rewards, rejected_rewards, hits;
+  Use losses, chosen_rewards, rejected_rewards, margins, hits;
 };
 PreferenceRows preference_loss(RegionBuilder&, const PairSums&, Use chosen_reference, Use rejected_reference,
                                const PreferenceRule&, const std::string& name);

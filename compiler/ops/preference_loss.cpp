@@ -19,12 +19,12 @@ namespace hydrac::ops {
 PreferenceRows preference_loss(RegionBuilder& b, const PairSums& sums, Use chosen_reference,
                                Use rejected_reference, const PreferenceRule& rule, const std::string& name) {
   const auto fresh = [&](const char* what) { return b.exact(b.fresh(name + what, b.shape(sums.chosen))); };
-  const PreferenceRows rows{fresh("losses"), fresh("chosen_rewards"), fresh("rejected_rewards"),
-                            fresh("hits")};
+  const PreferenceRows rows{fresh(".losses"), fresh(".chosen_rewards"), fresh(".rejected_rewards"),
+                            fresh(".margins"), fresh(".hits")};
   b.emit_node(ir::Op::preference_loss,
               {sums.chosen, sums.rejected, sums.chosen_tokens, sums.rejected_tokens, chosen_reference,
                rejected_reference},
-              {rows.losses, rows.chosen_rewards, rows.rejected_rewards, rows.hits},
+              {rows.losses, rows.chosen_rewards, rows.rejected_rewards, rows.margins, rows.hits},
               {{"rule", rule.name},
                {"beta", rule.beta},
                {"gamma", rule.gamma},
@@ -146,7 +146,8 @@ ir::Body preference_loss_body(const ir::Graph& graph, const ir::Node& node) {
   k.store_row(0, select(is_there, pair.loss(node).loss, zero));
   k.store_row(1, select(is_there, chosen, zero));
   k.store_row(2, select(is_there, rejected, zero));
-  k.store_row(3, select(is_there && rejected < chosen, k.constant(1), zero));
+  k.store_row(3, select(is_there, chosen - rejected, zero));
+  k.store_row(4, select(is_there && rejected < chosen, k.constant(1), zero));
   return k.take();
 }
 
@@ -203,7 +204,8 @@ void preference_loss_reference(const ir::Node& node, const std::vector<Tensor64>
                                     node.number("gamma"), node.number("label_smoothing"));
     out[1].data[i] = beta * (has_reference ? c : mean_c);
     out[2].data[i] = beta * (has_reference ? r : mean_r);
-    out[3].data[i] = out[1].data[i] > out[2].data[i] ? 1 : 0;
+    out[3].data[i] = out[1].data[i] - out[2].data[i];
+    out[4].data[i] = out[3].data[i] > 0 ? 1 : 0;
   }
 }
 
@@ -235,7 +237,7 @@ extern const OpInfo kPreferenceLoss{
     .formula = "loss of a pair's log-probabilities",
     .inputs = {"chosen", "rejected", "chosen_tokens", "rejected_tokens", "chosen_reference",
                "rejected_reference"},
-    .outputs = {"losses", "chosen_rewards", "rejected_rewards", "hits"},
+    .outputs = {"losses", "chosen_rewards", "rejected_rewards", "margins", "hits"},
     .formula_of = formula_of,
     .body = preference_loss_body,
     .gradient = preference_loss_gradient,
