@@ -36,7 +36,8 @@ void add_documents(const spec::Spec& spec, int64_t stretch, std::mt19937_64& ran
   }
 }
 
-// Pairs of neighbouring documents. References are near what an untrained model would say.
+// Pairs of neighbouring documents, each of which has a target at least. References are near what an untrained
+// model would say.
 template <class Number>
 void add_pairs(const spec::Spec& spec, const Number& number, runtime::Batch& batch) {
   const int64_t length = spec.train.sequence_len, most = spec::pairs_of_sequence(spec);
@@ -53,8 +54,14 @@ void add_pairs(const spec::Spec& spec, const Number& number, runtime::Batch& bat
       for (int64_t text = 0; text < 2; ++text) {
         int64_t tokens = 0;
         const auto segment = static_cast<size_t>(2 * p + text);
-        for (int64_t i = segment == 0 ? 0 : ends[segment - 1]; p < pairs && i < ends[segment]; ++i) {
-          if (batch.targets[at(i)] == runtime::kIgnoredTarget) continue;
+        const int64_t end = p < pairs ? ends[segment] : 0,
+                      begin = p < pairs && segment > 0 ? ends[segment - 1] : 0;
+        for (int64_t i = begin; i < end; ++i) {
+          int32_t& target = batch.targets[at(i)];
+          const bool is_ignored = target == runtime::kIgnoredTarget;
+          if (is_ignored && i > begin) continue;
+          if (is_ignored) target = 0;
+          batch.target_count += is_ignored;
           batch.segments[at(i)] = static_cast<int32_t>(segment);
           ++tokens;
         }

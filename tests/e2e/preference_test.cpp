@@ -23,7 +23,7 @@ std::vector<nlohmann::json> records_of(const fs::path& run) {
   return list;
 }
 
-// A tiny model of bytes with dropout; "after 7 comes " with "8" and, less good, "7".
+// A tiny model of bytes with dropout; "after 7 comes " with "8" and, less good, "unknown".
 class Preference : public testing::Test {
  protected:
   Preference() {
@@ -43,7 +43,7 @@ class Preference : public testing::Test {
 
   static std::string record(int i) {
     return R"({"prompt": "after )" + std::to_string(i) + R"( comes ", "chosen": ")" + std::to_string(i + 1) +
-           R"(", "rejected": ")" + std::to_string(i) + "\"}\n";
+           R"(", "rejected": "unknown"})" "\n";
   }
 
   Outcome train(const Words& more) const {
@@ -120,7 +120,7 @@ TEST_F(Preference, EveryNameTrains) {
 
 TEST_F(Preference, RecordsThatAreNoPairsAreErrorsWithTheirPlace) {
   refused("{\"prompt\": \"a\", \"chosen\": \"b\"}\n",
-          "bad.jsonl:2: objective.name wants pairs, and there is no \"rejected\" but prompt, chosen");
+          "bad.jsonl:2: objective.name wants pairs, and there is no \"rejected\" but \"chosen\", \"prompt\"");
   refused("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"\"}\n", "bad.jsonl:2: \"rejected\" is empty");
   refused("{\"chosen\": [{\"role\": \"user\", \"content\": \"c\"}], \"rejected\": []}\n",
           "bad.jsonl:2: \"rejected\" is empty");
