@@ -68,7 +68,7 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
   std::optional<ObjectiveSteps> sampling;
   std::optional<tune::TimedSteps> training;
-  if (spec::has_objective(c.spec))
+  if (spec::samples_replies(c.spec))
     sampling.emplace(program);
   else
     training.emplace(program);
@@ -186,7 +186,7 @@ int bench_verb(const Arguments& arguments) {
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);
   if (arguments.has("--peer"))
-    require_no_objective(*spec, "bench --peer", "compares steps with LibTorch's, which sample no replies");
+    require_no_objective(*spec, "bench --peer", "compares steps with LibTorch's, which learn next tokens alone");
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = arguments.count("--steps", 1);
   Json result;

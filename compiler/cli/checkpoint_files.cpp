@@ -112,10 +112,10 @@ std::map<std::string, std::string> all_keys(const spec::Spec& spec) {
 
 std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys = all_keys(spec);
-  const bool adapts = models::has_adapters(spec), samples = spec::has_objective(spec);
+  const bool adapts = models::has_adapters(spec), has_objective = spec::has_objective(spec);
   std::erase_if(keys, [&](const auto& entry) {
     return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts) ||
-           (entry.first.starts_with("objective.") && !samples) ||
+           (entry.first.starts_with("objective.") && !has_objective) ||
            (entry.first.starts_with("train.sequence_warmup.") && !spec::warms_sequences_up(spec)) ||
            (entry.first.starts_with("data.curriculum.") && spec.data.curriculum.steps == 0) ||
            is_path_of_source(entry.first);

@@ -78,7 +78,8 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.text_key = spec.data.text_key;
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
   if (spec.data.format == spec::DataFormat::chat) set_chat(spec, settings);
-  if (spec::has_objective(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
+  if (spec::learns_preferences(spec)) settings.pairs = spec::pairs_of_sequence(spec);
+  if (spec::samples_replies(spec)) settings.most_prompt_tokens = spec.objective.prompt_tokens;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;

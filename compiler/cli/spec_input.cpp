@@ -175,7 +175,7 @@ void note_found_rate(const spec::Spec& spec, const std::string& verb) {
 }
 
 void note_unsampled_replies(const spec::Spec& spec, const std::string& verb) {
-  if (!spec::has_objective(spec)) return;
+  if (!spec::samples_replies(spec)) return;
   runtime::print_error(fmt::format(
       "note: hydrac {} samples no replies: it times the part of a step that trains, in which {} of {} "
       "micro-batches are those of replies\n",

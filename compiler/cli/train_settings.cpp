@@ -51,7 +51,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
   if (there.family == nullptr && spec.model.input == spec::Input::tokens)
     options.checkpoint_note = describe(there, options.adapters);
-  if (spec::has_objective(spec)) options.objective = objective_settings(spec);
+  if (spec::samples_replies(spec)) options.objective = objective_settings(spec);
   options.sample.prompt = spec.sample.prompt;
   options.sample.max_new_tokens = spec.sample.max_new_tokens;
   options.sample.stop = spec.sample.stop;

@@ -166,7 +166,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     models::build_prefill(model);
     models::build_decode(model);
   }
-  if (spec::has_objective(spec)) models::build_score(model);
+  if (spec::samples_replies(spec) || spec::has_reference(spec)) models::build_score(model);
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
   c.interface = model.interface;

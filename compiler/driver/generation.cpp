@@ -29,7 +29,7 @@ int64_t page_bytes(const spec::Spec& spec) {
 }
 
 std::optional<models::Generation> generation_of_replies(const spec::Spec& spec) {
-  if (!spec::has_objective(spec)) return std::nullopt;
+  if (!spec::samples_replies(spec)) return std::nullopt;
   const auto& o = spec.objective;
   const int64_t sequences = spec::prompts_of_rank(spec) * o.replies;
   const spec::Encoder* encoder = spec::encoder_of_replies(spec);

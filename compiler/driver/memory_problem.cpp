@@ -130,7 +130,7 @@ class Remedies {
 
   bool can_chunk() const {
     return spec_.optimizations.loss == spec::LossKernel::materialized &&
-           spec_.model.head != spec::Head::regression;
+           spec::can_divide_head(spec_);
   }
   spec::Spec chunked() const {
     spec::Spec spec = spec_;

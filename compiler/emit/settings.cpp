@@ -197,6 +197,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   for (const auto& [field, name] : d.fields) set.text(fmt::format("fields[{}]", string_literal(field)), name);
   set.boolean("replies_only", d.replies_only, start.replies_only);
   set.boolean("last_only", d.last_only, start.last_only);
+  set.integer("pairs", d.pairs, start.pairs);
   set.integer("most_prompt_tokens", d.most_prompt_tokens, start.most_prompt_tokens);
   set.boolean("cut_long_items", d.cut_long_items, start.cut_long_items);
   set.text("cache_dir", d.cache_dir, start.cache_dir);

@@ -99,7 +99,7 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
     groups_[kCopies].comment =
         "What matmuls read: the parameters that all ranks have whole, and the rank's part of what layers "
         "gather.";
-  if (spec::has_objective(compiled.spec))
+  if (spec::samples_replies(compiled.spec))
     groups_[kState].comment =
         "Scalars that live on the device, scratch memory of matmuls, and what is kept of replies: keys and "
         "values, logits, losses, embeddings.";

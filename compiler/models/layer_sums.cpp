@@ -21,15 +21,18 @@ LayerSum declare_sum(ir::Graph& graph, ir::Dim layers, const std::string& name,
   return sum;
 }
 
-// f32 [], of the layer that the region is at.
-Use sum_of_layer(const Build& build, const std::string& name, const runtime::MetricText& metric) {
+const LayerSum& sum_of(const Build& build, int64_t layers, const std::string& name,
+                       const runtime::MetricText& metric) {
   std::vector<LayerSum>& sums = build.model.interface.layer_sums;
   auto found = std::ranges::find(sums, metric.name, [](const LayerSum& sum) { return sum.metric.name; });
   if (found == sums.end())
-    found = sums.insert(
-        sums.end(),
-        declare_sum(build.model.graph, {build.model.spec.model.num_hidden_layers, ""}, name, metric));
-  return build.layer(found->of_layer);
+    found = sums.insert(sums.end(), declare_sum(build.model.graph, {layers, ""}, name, metric));
+  return *found;
+}
+
+// f32 [], of the layer that the region is at.
+Use sum_of_layer(const Build& build, const std::string& name, const runtime::MetricText& metric) {
+  return build.layer(sum_of(build, build.model.spec.model.num_hidden_layers, name, metric).of_layer);
 }
 
 // A micro-batch's share of the step, on all ranks.
@@ -64,6 +67,13 @@ void layer_statistic(ops::RegionBuilder& b, const Build& build, Use rows, double
   if (!build.trains()) return;
   ops::statistic(b, rows, factor * micro_batch_share(build.model.spec), sum_of_layer(build, sums, metric),
                  true);
+}
+
+void loss_statistic(ops::RegionBuilder& b, const Build& build, Use rows, const std::string& sums,
+                    const runtime::MetricText& metric) {
+  if (!build.trains()) return;
+  ops::statistic(b, rows, 1, build.fixed(sum_of(build, 1, sums, metric).of_layer), true,
+                 build.fixed(build.model.graph.inputs.inv_count));
 }
 
 }  // namespace hydrac::models

@@ -3,6 +3,7 @@
 #include "ir/body_builder.h"
 #include "models/interface.h"
 #include "models/layers.h"
+#include "models/pairs.h"
 
 namespace hydrac::models {
 
@@ -50,6 +51,7 @@ void build_loss(Model& model, const std::string& name, Phase phase, ValueId loss
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
+  if (spec::learns_preferences(spec)) return pair_loss(b, build, rows, loss);
   const Use scale = training ? build.fixed(model.graph.state.loss_scale) : Use{};
   const Use weights = training ? build.fixed(model.graph.inputs.target_weights) : Use{};
   ops::mean_loss(b, rows, build.fixed(model.graph.inputs.inv_count), build.fixed(loss), training, scale,
@@ -80,7 +82,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec, const std::optiona
     declare_cache(model, *cache, storage);
   else if (is_language_model(spec))
     declare_generate(model);
-  if (spec::has_objective(spec)) declare_objective(model, cache ? cache->text_rows : 1, storage);
+  if (spec::learns_preferences(spec)) declare_pairs(model);
+  if (spec::samples_replies(spec)) declare_objective(model, cache ? cache->text_rows : 1, storage);
   return model;
 }
 
@@ -147,6 +150,11 @@ void build_score(Model& model) {
   const spec::Spec& spec = model.spec;
   ir::Function& function = add_function(model, "score");
   const Build build{model, {spec.train.micro_batch_size, "B"}, sequence_tokens(spec), Phase::evaluate};
+  if (spec::learns_preferences(spec)) {
+    const Use last = hidden_states(build, function).last;
+    ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
+    return score_pairs(b, build, loss_rows(b, build, head(b, build, last), 0));
+  }
   const Hidden hidden = score(build, function, model.graph.results.target_losses);
   if (spec::encoder_of_replies(spec)) return;
   const int64_t layer = spec.objective.embed_layer;

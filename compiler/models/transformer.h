@@ -97,7 +97,8 @@ void build_prefill(Model& model);
 // "decode": forward of one token of each sequence, whose key and value are kept too; results.next_logits.
 void build_decode(Model& model);
 
-// "score", of programs with an objective: forward of a batch without dropout, results.target_losses; hidden
+// "score", of programs with an objective: forward of a batch without dropout. Pairs: results.chosen_score and
+// rejected_score. Sampled replies: results.target_losses; hidden
 // states are added to results.reply_embeddings, by segments, whose distances follow. With an encoder that is
 // what "embed" does, of the encoder's hidden states: build_embed().
 void build_score(Model& model);

@@ -161,8 +161,8 @@ Use combined_rows(RegionBuilder&, Use x, const ExpertRows&, Use weights, const s
 // x [M,K], weights [E*N,K] -> [M,N]: the rows of each expert times its matrix. See ops/grouped_matmul.cpp.
 Use grouped_matmul(RegionBuilder&, Use x, Use weights, const ExpertRows&, ir::Dim columns,
                    const std::string& name);
-// into += factor * sum of rows, f32 [..]: for logs.
-void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);
+// into += factor * scale * sum of rows, f32 [..]: for logs. `scale`: f32 [], or no value for 1.
+void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate, Use scale = {});
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name,
               double offset = 0);
 // x / rms(x) * (weight + offset).
@@ -273,6 +273,26 @@ struct AuxiliaryWeight {
 // loss += weight * sum of rows, f32 [..], into the given scalar. `gradient_scale`: as of mean_loss().
 void auxiliary_loss(RegionBuilder&, Use rows, const AuxiliaryWeight& weight, Use loss,
                     Use gradient_scale = {});
+// Pairs of texts, P a row, whose tokens segments i32 [B,T] names: 2p, 2p + 1, or -1. Of losses f32 [B,T] the
+// log-probabilities of each pair's texts, and how many tokens these are; f32 [B,P] all.
+struct PairSums {
+  Use chosen, rejected, chosen_tokens, rejected_tokens;
+};
+// `chosen`, `rejected`: existing values for these.
+PairSums pair_sums(RegionBuilder&, Use losses, Use segments, ir::Dim pairs, const std::string& name,
+                   Use chosen = {}, Use rejected = {});
+// The word of objective.name, and its numbers.
+struct PreferenceRule {
+  std::string name;
+  double beta = 0, gamma = 0, label_smoothing = 0;
+};
+// Of each pair f32 [B,P]; `hits`: 1 where the chosen text has the higher reward. Without a reference its
+// log-probabilities are no values. See ops/preference_loss.cpp.
+struct PreferenceRows {
+  Use losses, chosen_rewards, rejected_rewards, margins, hits;
+};
+PreferenceRows preference_loss(RegionBuilder&, const PairSums&, Use chosen_reference, Use rejected_reference,
+                               const PreferenceRule&, const std::string& name);
 // x [B,N,d], N vectors a set: their mean cosine distance of two, f32 [B], and of each one to the others, f32
 // [B,N].
 struct Distances {

@@ -24,6 +24,7 @@ void check(Draft& draft) {
   check_tensor(draft);
   check_fetched(draft);
   check_objective(draft);
+  check_preferences(draft);
   check_mod(draft);
   check_moe(draft);
   check_sequence_warmup(draft);

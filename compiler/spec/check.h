@@ -21,6 +21,7 @@ void check_mix(Draft& draft);               // check_mix.cpp: several sources an
 void check_tensor(Draft& draft);            // check_tensor.cpp: ranks that share layers
 void check_fetched(Draft& draft);           // check_fetched.cpp: weights that layers fetch
 void check_objective(Draft& draft);         // check_objective.cpp: replies that are sampled
+void check_preferences(Draft& draft);       // check_preferences.cpp: pairs that are learned from
 void check_sequence_warmup(Draft& draft);   // check_sequence_warmup.cpp: rows that are cut at first
 void check_mod(Draft& draft);               // check_mod.cpp: layers that compute some tokens
 void check_moe(Draft& draft);               // check_moe.cpp: layers of several mlps

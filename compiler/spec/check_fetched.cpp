@@ -38,7 +38,7 @@ void check_shared(Draft& draft) {
       draft, Kind::zero_unsupported, zero,
       {{spec.optimizations.precision == Precision::fp8, "optimizations.precision",
         start + "of 8 bits, which are made of whole ones after each update", instead},
-       {has_objective(spec), "objective.name",
+       {samples_replies(spec), "objective.name",
         start + "while each samples replies of its own, which are of other lengths", instead},
        {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
         start + "of 4-bit codes, which every rank has whole", instead + ", or adapter.base: compute"}});

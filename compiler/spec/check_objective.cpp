@@ -110,7 +110,7 @@ void check_steps(Draft& draft) {
 }  // namespace
 
 void check_objective(Draft& draft) {
-  if (!draft.usable({"objective.name"}) || !has_objective(draft.spec)) return;
+  if (!draft.usable({"objective.name"}) || !samples_replies(draft.spec)) return;
   check_model_of_replies(draft);
   check_prompts(draft);
   check_lengths(draft);

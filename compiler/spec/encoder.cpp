@@ -250,7 +250,7 @@ Encoder FolderReader::read() {
 }  // namespace
 
 void read_encoder(Draft& draft) {
-  if (!draft.usable({"objective.name", kKey}) || !has_objective(draft.spec) ||
+  if (!draft.usable({"objective.name", kKey}) || !samples_replies(draft.spec) ||
       draft.spec.objective.embed == "model")
     return;
   const std::string& named = draft.spec.objective.embed;

@@ -11,7 +11,7 @@ OpenKeys open_keys(const Spec& spec) {
   open.recompute = !spec.is_set("optimizations.recompute") || o.recompute.mode == Recompute::Mode::automatic;
   open.recompute_layers =
       o.recompute_layers == 0 && (open.recompute || o.recompute.mode != Recompute::Mode::none);
-  open.loss = !spec.is_set("optimizations.loss") && spec.model.head != Head::regression;
+  open.loss = !spec.is_set("optimizations.loss") && can_divide_head(spec);
   open.offload =
       !spec.is_set("optimizations.offload.optimizer_state") && !targets::find(spec.target)->is_cpu();
   open.optimizer_state = o.fit == Fit::numerics && !spec.is_set("optimizations.optimizer_state");

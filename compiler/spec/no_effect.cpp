@@ -55,8 +55,9 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        {"adapter.weights", "adapter.r", "adapter.alpha", "adapter.rslora", "adapter.dropout",
         "adapter.target_modules", "adapter.base"}},
       // Not those that are derived from other keys: a resolved spec has them written, and is overridden.
-      {spec.objective.name == ObjectiveName::none,
-       "there is no objective.name",
+      {!samples_replies(spec),
+       has_objective(spec) ? fmt::format("objective.name is {}", to_string(spec.objective.name))
+                           : "there is no objective.name",
        {"objective.prompts", "objective.replies", "objective.weight", "objective.kl",
         "objective.max_new_tokens", "objective.temperature", "objective.top_k", "objective.top_p",
         "objective.embed"}},
@@ -64,6 +65,11 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
       {spec.objective.name != ObjectiveName::grpo,
        "objective.name is not grpo",
        {"objective.reward.command", "objective.reward.timeout"}},
+      {!learns_preferences(spec), "objective.name is none of pairs", {"objective.beta"}},
+      {spec.objective.name != ObjectiveName::simpo, "objective.name is not simpo", {"objective.gamma"}},
+      {spec.objective.name != ObjectiveName::dpo && spec.objective.name != ObjectiveName::simpo,
+       "objective.name is neither dpo nor simpo",
+       {"objective.label_smoothing"}},
       {m.rope_scaling.factor == 1 && !scales(RopeType::longrope),
        "rope_scaling.factor is 1",
        {"model.rope_scaling.original_max_position_embeddings"}},

@@ -132,6 +132,8 @@ void Resolver::data() {
 
 void Resolver::objective() {
   auto& o = spec_.objective;
+  derive("objective.beta", o.beta, {"objective.name"},
+         [&] { return o.name == ObjectiveName::simpo ? 2.0 : 0.1; });
   derive("objective.prompt_tokens", o.prompt_tokens, {"train.sequence_len", "objective.max_new_tokens"},
          [&] { return std::max<int64_t>(1, spec_.train.sequence_len - o.max_new_tokens); });
   derive("objective.seed", o.seed, {"train.seed"}, [&] { return spec_.train.seed; });

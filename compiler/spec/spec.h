@@ -96,14 +96,40 @@ inline bool begins_with_adapter(const SpecKeys& spec) {
          spec.adapter.weights != "none";
 }
 
-// True if replies are sampled in each step, and learned from.
 inline bool has_objective(const SpecKeys& spec) {
   return spec.objective.name != ObjectiveName::none;
 }
 
+// True if replies are sampled in each step, and learned from.
+inline bool samples_replies(const SpecKeys& spec) {
+  return spec.objective.name == ObjectiveName::polychromic || spec.objective.name == ObjectiveName::grpo;
+}
+
+// True if the data are pairs of completions, of which the model learns to prefer one.
+inline bool learns_preferences(const SpecKeys& spec) {
+  return has_objective(spec) && !samples_replies(spec);
+}
+
+// True if log-probabilities are compared with those of the weights that training begins with.
+inline bool has_reference(const SpecKeys& spec) {
+  const ObjectiveName name = spec.objective.name;
+  return learns_preferences(spec) && name != ObjectiveName::simpo && name != ObjectiveName::orpo;
+}
+
+// True if optimizations.loss can be other than materialized. A pair's loss needs the tokens of both texts
+// before the gradient of any.
+inline bool can_divide_head(const SpecKeys& spec) {
+  return spec.model.head != Head::regression && !learns_preferences(spec);
+}
+
+// Room for pairs in a sequence.
+inline int64_t pairs_of_sequence(const SpecKeys& spec) {
+  return std::max<int64_t>(1, spec.train.sequence_len / 32);
+}
+
 // The encoder that embeds them; null: the model's own hidden states do.
 inline const Encoder* encoder_of_replies(const Spec& spec) {
-  return has_objective(spec) && spec.encoder ? &*spec.encoder : nullptr;
+  return samples_replies(spec) && spec.encoder ? &*spec.encoder : nullptr;
 }
 
 // Prompts of a step that one process replies to.
@@ -114,7 +140,7 @@ inline int64_t prompts_of_rank(const SpecKeys& spec) {
 // Micro-batches of a process's step that hold its replies, each reply at a place that has room for the
 // longest. The batch size is chosen, or counts as 1.
 inline int64_t sampled_micro_batches(const SpecKeys& spec) {
-  if (!has_objective(spec)) return 0;
+  if (!samples_replies(spec)) return 0;
   const auto& o = spec.objective;
   const int64_t batch = std::max<int64_t>(1, spec.train.micro_batch_size);
   const int64_t places =

@@ -88,7 +88,7 @@ class Knobs {
   }
 
   void loss() {
-    if (spec_.model.head == spec::Head::regression) return;
+    if (!spec::can_divide_head(spec_)) return;
     add("optimizations.loss", std::string(to_string(spec_.optimizations.loss)),
         {"materialized", "fused_linear", "chunked"});
   }

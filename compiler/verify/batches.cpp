@@ -36,6 +36,43 @@ void add_documents(const spec::Spec& spec, int64_t stretch, std::mt19937_64& ran
   }
 }
 
+// Pairs of neighbouring documents, each of which has a target at least. References are near what an untrained
+// model would say.
+template <class Number>
+void add_pairs(const spec::Spec& spec, const Number& number, runtime::Batch& batch) {
+  const int64_t length = spec.train.sequence_len, most = spec::pairs_of_sequence(spec);
+  const double of_token = -std::log(static_cast<double>(spec.model.vocab_size));
+  batch.segments.assign(batch.targets.size(), -1);
+  for (int64_t row = 0; row < spec.train.micro_batch_size; ++row) {
+    const auto at = [&](int64_t i) { return static_cast<size_t>(row * length + i); };
+    const auto end_of = [&](int64_t i) { return int64_t{batch.documents[2 * at(i) + 1]}; };
+    std::vector<int64_t> ends;
+    for (int64_t begin = 0; begin < length; begin = ends.back()) ends.push_back(end_of(begin));
+    const int64_t pairs = std::min(std::ssize(ends) / 2, most);
+    for (int64_t p = 0; p < most; ++p) {
+      batch.pairs.push_back(p < pairs ? row * most + p : -1);
+      for (int64_t text = 0; text < 2; ++text) {
+        int64_t tokens = 0;
+        const auto segment = static_cast<size_t>(2 * p + text);
+        const int64_t end = p < pairs ? ends[segment] : 0,
+                      begin = p < pairs && segment > 0 ? ends[segment - 1] : 0;
+        for (int64_t i = begin; i < end; ++i) {
+          int32_t& target = batch.targets[at(i)];
+          const bool is_ignored = target == runtime::kIgnoredTarget;
+          if (is_ignored && i > begin) continue;
+          if (is_ignored) target = 0;
+          batch.target_count += is_ignored;
+          batch.segments[at(i)] = static_cast<int32_t>(segment);
+          ++tokens;
+        }
+        (text == 0 ? batch.chosen_reference : batch.rejected_reference)
+            .push_back(static_cast<float>(of_token * static_cast<double>(tokens)) + number());
+      }
+    }
+    batch.pair_count += pairs;
+  }
+}
+
 }  // namespace
 
 Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int64_t before) {
@@ -71,7 +108,8 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int
         batch.target_count += counts;
       }
       if (spec::reads_documents(spec)) add_documents(spec, stretch, random, batch);
-      if (!spec::has_objective(spec)) continue;
+      if (spec::learns_preferences(spec)) add_pairs(spec, number, batch);
+      if (!spec::samples_replies(spec)) continue;
       for (int64_t i = 0; i < positions; ++i) batch.weights.push_back(number());
     }
   }
@@ -80,7 +118,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int
 
 float inverse_count(const std::vector<runtime::Batch>& step) {
   int64_t count = 0;
-  for (const runtime::Batch& batch : step) count += batch.target_count;
+  for (const runtime::Batch& batch : step) count += batch.loss_terms();
   return 1.0f / static_cast<float>(count);
 }
 

@@ -255,6 +255,9 @@ class BatchTensors {
     add(graph.inputs.float_targets, SafetensorsDtype::f32, batch.float_targets.data());
     add(graph.inputs.inv_count, SafetensorsDtype::f32, &inverses_[s]);
     add(graph.inputs.target_weights, SafetensorsDtype::f32, batch.weights.data());
+    add(graph.inputs.segments, SafetensorsDtype::i32, batch.segments.data());
+    add(graph.inputs.chosen_reference, SafetensorsDtype::f32, batch.chosen_reference.data());
+    add(graph.inputs.rejected_reference, SafetensorsDtype::f32, batch.rejected_reference.data());
     add(graph.state.step, SafetensorsDtype::i32, &numbers_[s]);
     add(graph.state.rng_step, SafetensorsDtype::i32, &numbers_[s * batches_[s].size() + m]);
   }

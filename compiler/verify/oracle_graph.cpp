@@ -115,6 +115,18 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     nodes.push_back(node_json("recursion_weight", std::move(attributes), inputs, node.outputs[1]));
     return;
   }
+  if (op == "pair_sums") {
+    for (const bool rejected : {false, true}) {
+      const Json of = {{"rejected", rejected}};
+      nodes.push_back(node_json("pair_sum", of, inputs, node.outputs[rejected]));
+      nodes.push_back(node_json("pair_tokens", of, inputs, node.outputs[2 + rejected]));
+    }
+    return;
+  }
+  if (op == "preference_loss") {
+    op = attributes["rule"].get<std::string>();
+    attributes.erase("rule");
+  }
   if (attributes.contains("function")) {
     nodes.push_back(node_json(op, Json::object(), inputs, node.outputs[0]));
     nodes.back()["function"] = attributes["function"];

@@ -119,7 +119,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   }
   shrink_batch(spec, overrides);
   // A prompt and a reply fill a sequence.
-  if (spec::has_objective(spec)) {
+  if (spec::samples_replies(spec)) {
     overrides.shrink("objective.max_new_tokens", spec.objective.max_new_tokens, length / 2);
     overrides.shrink("objective.prompt_tokens", spec.objective.prompt_tokens, length / 2);
     overrides.shrink("objective.prompts", spec.objective.prompts, kBatch);

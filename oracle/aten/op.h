@@ -85,6 +85,16 @@ at::Tensor l2norm(const OpCall& call);
 // So have distances of vectors.
 at::Tensor pairwise_cosine_distance(const OpCall& call);
 
+// So have pairs of texts.
+at::Tensor pair_sum(const OpCall& call);
+at::Tensor pair_tokens(const OpCall& call);
+at::Tensor dpo(const OpCall& call);
+at::Tensor ipo(const OpCall& call);
+at::Tensor simpo(const OpCall& call);
+at::Tensor orpo(const OpCall& call);
+at::Tensor apo_zero(const OpCall& call);
+at::Tensor apo_down(const OpCall& call);
+
 // So have low-rank adapters.
 at::Tensor adapter_matrix(const OpCall& call);
 

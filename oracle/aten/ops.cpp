@@ -245,6 +245,14 @@ const std::vector<OpDefinition>& op_table() {
       {"gated", 1, {}, {}, function_gated},
       {"pointwise_loss", 2, {}, {}, function_loss, Casting::float32},
       {"pairwise_cosine_distance", 1, {"eps"}, {}, pairwise_cosine_distance, Casting::float32},
+      {"pair_sum", 2, {"rejected"}, {}, pair_sum, Casting::float32},
+      {"pair_tokens", 2, {"rejected"}, {}, pair_tokens, Casting::float32},
+      {"dpo", 6, {"beta", "gamma", "label_smoothing"}, {}, dpo, Casting::float32},
+      {"ipo", 6, {"beta", "gamma", "label_smoothing"}, {}, ipo, Casting::float32},
+      {"simpo", 6, {"beta", "gamma", "label_smoothing"}, {}, simpo, Casting::float32},
+      {"orpo", 6, {"beta", "gamma", "label_smoothing"}, {}, orpo, Casting::float32},
+      {"apo_zero", 6, {"beta", "gamma", "label_smoothing"}, {}, apo_zero, Casting::float32},
+      {"apo_down", 6, {"beta", "gamma", "label_smoothing"}, {}, apo_down, Casting::float32},
   };
   return table;
 }

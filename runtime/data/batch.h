@@ -30,8 +30,17 @@ struct Batch {
   // the reply that each token belongs to, -1: none. Empty: all 1, all -1.
   std::vector<float> weights;     // [B, T]
   std::vector<int32_t> segments;  // [B, T]
+  // For programs that learn from pairs of texts (docs/preferences.md), P a row: the number of each in the
+  // data, or -1, and the reference's log-probabilities of its texts. Segments are then those of targets: 2p
+  // in the chosen text of a row's pair p, 2p + 1 in its rejected one. Empty references: all 0.
+  std::vector<int64_t> pairs;                                // [B, P]
+  std::vector<float> chosen_reference, rejected_reference;  // [B, P]
   BatchStage stage;
   int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored
+  int64_t pair_count = 0;
+
+  // How many numbers the loss is a mean of: pairs where there are some, else targets.
+  int64_t loss_terms() const { return pair_count > 0 ? pair_count : target_count; }
 };
 
 // Validation batches [first, first + batches) of a loader.

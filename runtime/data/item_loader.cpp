@@ -21,9 +21,24 @@ constexpr uint64_t kShuffleItems = 0;  // the purpose of an epoch's key
 
 using Item = std::span<const MarkedToken>;
 
+// One, or the two of a pair.
+std::vector<Item> texts_of(Item item) {
+  const auto rejected = std::ranges::find_if(item, &MarkedToken::is_rejected) - item.begin();
+  if (rejected == std::ssize(item)) return {item};
+  return {item.first(static_cast<size_t>(rejected)), item.subspan(static_cast<size_t>(rejected))};
+}
+
+size_t texts_in(Item item) {
+  return item.back().is_rejected() ? 2 : 1;
+}
+
 // The part of an item that fits a sequence: all of it, or its beginning.
 Item fitting(Item item, int64_t sequence_len) {
-  return item.first(std::min(item.size(), static_cast<size_t>(sequence_len + 1)));
+  return item.first(std::min(item.size(), static_cast<size_t>(sequence_len) + texts_in(item)));
+}
+
+int64_t positions_of(Item item) {
+  return static_cast<int64_t>(item.size() - texts_in(item));
 }
 
 int64_t count_learned(Item item) {
@@ -66,11 +81,12 @@ ItemDataset ItemDataset::separate(std::shared_ptr<const ItemStore> train,
 }
 
 PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut,
-                         std::optional<CurriculumOrder> order) {
+                         std::optional<CurriculumOrder> order, int64_t most_items) {
   if (!range.store) return;
   std::vector<int64_t> items = choose(range, sequence_len, cut);
   if (order) sort_by_difficulty(*range.store, sequence_len, *order, items);
-  pack(*range.store, items, sequence_len, order ? kOpenSequences : items.size());
+  pack(*range.store, items, sequence_len,
+       most_items > 0 ? static_cast<size_t>(most_items) : items.size(), order ? kOpenSequences : items.size());
 }
 
 std::vector<int64_t> PackedItems::choose(const ItemRange& range, int64_t sequence_len, bool cut) {
@@ -86,7 +102,7 @@ std::vector<int64_t> PackedItems::choose(const ItemRange& range, int64_t sequenc
       ++counts_.untaught;
       continue;
     }
-    counts_.positions += static_cast<int64_t>(item.size()) - 1;
+    counts_.positions += positions_of(item);
     counts_.targets += learned;
     items.push_back(index);
   }
@@ -94,10 +110,10 @@ std::vector<int64_t> PackedItems::choose(const ItemRange& range, int64_t sequenc
 }
 
 void PackedItems::pack(const ItemStore& store, const std::vector<int64_t>& items, int64_t sequence_len,
-                       size_t most_open) {
+                       size_t most_items, size_t most_open) {
   std::multimap<int64_t, size_t> open;  // positions that are left of a sequence -> the sequence
   for (const int64_t index : items) {
-    const auto positions = static_cast<int64_t>(fitting(store.item(index), sequence_len).size()) - 1;
+    const int64_t positions = positions_of(fitting(store.item(index), sequence_len));
     auto fullest = open.lower_bound(positions);
     if (fullest == open.end()) {
       if (open.size() == most_open)
@@ -108,7 +124,7 @@ void PackedItems::pack(const ItemStore& store, const std::vector<int64_t>& items
     const auto [room, sequence] = *fullest;
     sequences_[sequence].push_back(index);
     open.erase(fullest);
-    if (room > positions) open.emplace(room - positions, sequence);
+    if (room > positions && sequences_[sequence].size() < most_items) open.emplace(room - positions, sequence);
   }
 }
 
@@ -116,8 +132,9 @@ ItemLoader::ItemLoader(ItemDataset dataset, ItemLoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(options),
       train_(dataset_.train, options.sequence_len, options.cut,
-             options.curriculum.steps > 0 ? std::optional(options.curriculum.by) : std::nullopt),
-      val_(dataset_.val, options.sequence_len, options.cut) {
+             options.curriculum.steps > 0 ? std::optional(options.curriculum.by) : std::nullopt,
+             options.pairs),
+      val_(dataset_.val, options.sequence_len, options.cut, std::nullopt, options.pairs) {
   const auto require = [&](const PackedItems& items, const char* purpose) {
     const PackedItems::Counts& counts = items.counts();
     if (items.sequences() > 0) return;
@@ -136,12 +153,16 @@ void ItemLoader::clear(Batch& out) const {
   out.tokens.assign(count, 0);
   out.targets.assign(count, kIgnoredTarget);
   out.stage = {};
+  if (options_.pairs > 0) {
+    out.segments.assign(count, -1);
+    out.pairs.assign(static_cast<size_t>(options_.batch_size * options_.pairs), -1);
+  }
   if (!options_.with_documents) return;
   out.documents.resize(2 * count);
   out.positions.resize(count);
 }
 
-void ItemLoader::fill_row(const ItemRange& range, std::span<const int64_t> items, int64_t row,
+void ItemLoader::fill_row(const ItemRange& range, int64_t number, std::span<const int64_t> items, int64_t row,
                           Batch& out) const {
   const int64_t length = options_.sequence_len;
   const auto at = [&](int64_t position) { return static_cast<size_t>(row * length + position); };
@@ -154,17 +175,23 @@ void ItemLoader::fill_row(const ItemRange& range, std::span<const int64_t> items
     }
   };
   int64_t begin = 0;
+  int32_t segment = 0;
   for (const int64_t index : items) {
-    const Item item = fitting(range.store->item(index), length);
-    const auto positions = static_cast<int64_t>(item.size()) - 1;
-    for (int64_t i = 0; i < positions; ++i) {
-      const MarkedToken next = item[static_cast<size_t>(i) + 1];
-      out.tokens[at(begin + i)] = item[static_cast<size_t>(i)].id();
-      if (next.is_context()) continue;
-      out.targets[at(begin + i)] = next.id();
+    if (options_.pairs > 0)
+      out.pairs[static_cast<size_t>(row * options_.pairs + segment / 2)] = number + index - range.begin;
+    for (const Item text : texts_of(fitting(range.store->item(index), length))) {
+      const auto positions = static_cast<int64_t>(text.size()) - 1;
+      for (int64_t i = 0; i < positions; ++i) {
+        const MarkedToken next = text[static_cast<size_t>(i) + 1];
+        out.tokens[at(begin + i)] = text[static_cast<size_t>(i)].id();
+        if (next.is_context()) continue;
+        out.targets[at(begin + i)] = next.id();
+        if (options_.pairs > 0) out.segments[at(begin + i)] = segment;
+      }
+      add_document(begin, begin + positions);
+      begin += positions;
+      ++segment;
     }
-    add_document(begin, begin + positions);
-    begin += positions;
   }
   add_document(begin, length);  // empty: no target, and nobody sees it
 }
@@ -179,7 +206,7 @@ int64_t ItemLoader::sequence_of(int64_t sample) const {
 }
 
 void ItemLoader::fill_train_row(int64_t sample, int64_t row, Batch& out) const {
-  fill_row(dataset_.train, train_.items_of(sequence_of(sample)), row, out);
+  fill_row(dataset_.train, 0, train_.items_of(sequence_of(sample)), row, out);
 }
 
 BatchStage ItemLoader::stage(int64_t first_sample) const {
@@ -195,7 +222,8 @@ void ItemLoader::fill_eval(int64_t index, Batch& out) const {
   for (int64_t row = 0; row < options_.batch_size; ++row) {
     const int64_t sequence = index * options_.batch_size + row;
     const bool is_there = sequence < val_.sequences();
-    fill_row(dataset_.val, is_there ? val_.items_of(sequence) : std::span<const int64_t>(), row, out);
+    fill_row(dataset_.val, dataset_.train.end - dataset_.train.begin,
+             is_there ? val_.items_of(sequence) : std::span<const int64_t>(), row, out);
   }
   count_targets(out);
 }
@@ -206,12 +234,13 @@ std::string ItemLoader::description() const {
     return 100 * static_cast<double>(part) / static_cast<double>(whole);
   };
   std::string text =
-      fmt::format("{} items in {} sequences, {:.1f}% full, {:.1f}% of tokens learned", train.items,
-                  train_.sequences(), percent(train.positions, train_.sequences() * options_.sequence_len),
+      fmt::format("{} {} in {} sequences, {:.1f}% full, {:.1f}% of tokens learned", train.items,
+                  options_.pairs > 0 ? "pairs" : "items", train_.sequences(), percent(train.positions, train_.sequences() * options_.sequence_len),
                   percent(train.targets, train.positions));
-  if (val.items > 0) text += fmt::format("; {} items validate", val.items);
+  if (val.items > 0) text += fmt::format("; {} {} validate", val.items, options_.pairs > 0 ? "pairs" : "items");
   if (const int64_t count = train.too_long + val.too_long; count > 0)
-    text += fmt::format("; {} longer than {} tokens {} {}", count, options_.sequence_len + 1,
+    text += fmt::format("; {} longer than {} tokens {} {}", count,
+                        options_.sequence_len + (options_.pairs > 0 ? 2 : 1),
                         count == 1 ? "is" : "are", options_.cut ? "cut" : "dropped");
   if (const int64_t count = train.untaught + val.untaught; count > 0)
     text += fmt::format("; {} without a token to learn {} dropped", count, count == 1 ? "is" : "are");

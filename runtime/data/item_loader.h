@@ -37,11 +37,12 @@ struct ItemLoaderOptions {
   bool shuffle = true;
   bool cut = false;             // what is too long for a sequence: cut at its end, or dropped
   bool with_documents = false;  // batches say where items are
+  int64_t pairs = 0;            // P, of a sequence at most, where items are pairs; 0: they are single texts
   Curriculum curriculum = {};   // where there is one, items that train are packed in its order
 };
 
 // The sequences that items make. An item of n tokens takes n - 1 positions, since its last token is a target
-// only: T + 1 tokens fit. Each item goes, in the order of the data, to the fullest sequence that has room for
+// only: T + 1 tokens fit. A pair is two texts one behind the other. Each item goes, in the order of the data, to the fullest sequence that has room for
 // it. With an order of their difficulty items go in that order, and only to the kOpenSequences newest
 // sequences with room, so that a sequence holds items of like difficulty; sequences are in the order of their
 // easiest.
@@ -50,8 +51,9 @@ class PackedItems {
   static constexpr size_t kOpenSequences = 32;
 
   PackedItems() = default;
+  // `most_items` of a sequence; 0: any number.
   PackedItems(const ItemRange& range, int64_t sequence_len, bool cut,
-              std::optional<CurriculumOrder> order = std::nullopt);
+              std::optional<CurriculumOrder> order = std::nullopt, int64_t most_items = 0);
 
   struct Counts {
     int64_t items = 0;      // that there are
@@ -70,7 +72,7 @@ class PackedItems {
   // The items that are packed, in the order of the data; the others are counted.
   std::vector<int64_t> choose(const ItemRange& range, int64_t sequence_len, bool cut);
   void pack(const ItemStore& store, const std::vector<int64_t>& items, int64_t sequence_len,
-            size_t most_open);
+            size_t most_items, size_t most_open);
 
   std::vector<std::vector<int64_t>> sequences_;  // indices of items
   Counts counts_;
@@ -97,7 +99,9 @@ class ItemLoader final : public RowLoader {
 
  private:
   int64_t sequence_of(int64_t sample) const;  // that a training sample is
-  void fill_row(const ItemRange& range, std::span<const int64_t> items, int64_t row, Batch& out) const;
+  // `number`: that a batch's pairs have, of the range's first item.
+  void fill_row(const ItemRange& range, int64_t number, std::span<const int64_t> items, int64_t row,
+                Batch& out) const;
 
   ItemDataset dataset_;
   ItemLoaderOptions options_;

@@ -24,6 +24,7 @@ class RowLoader : public BatchLoader {
   static void count_targets(Batch& out) {
     out.target_count =
         static_cast<int64_t>(out.targets.size()) - std::ranges::count(out.targets, kIgnoredTarget);
+    out.pair_count = std::ranges::count_if(out.pairs, [](int64_t pair) { return pair >= 0; });
   }
 };
 

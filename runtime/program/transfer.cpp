@@ -74,6 +74,10 @@ void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count,
   if (places.positions) fill("positions", batch.positions, places.positions, inputs);
   if (places.target_weights) fill_or(1.0f, "weights", batch.weights, places.target_weights, inputs);
   if (places.segments) fill_or(int32_t{-1}, "segments", batch.segments, places.segments, inputs);
+  if (places.chosen_reference) {
+    fill_or(0.0f, "references", batch.chosen_reference, places.chosen_reference, inputs);
+    fill_or(0.0f, "references", batch.rejected_reference, places.rejected_reference, inputs);
+  }
   if (places.float_targets) fill("targets", batch.float_targets, places.float_targets, inputs);
   std::memcpy(inputs + places.inv_count.offset, &inv_count, sizeof inv_count);
 }

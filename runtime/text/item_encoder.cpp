@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
+#include "runtime/text/pair_record.h"
 
 namespace hydrac::runtime {
 
@@ -205,7 +206,20 @@ void ItemEncoder::check_prompt(const Item& item) const {
                     prompt, format_.most_prompt_tokens));
 }
 
-PendingItem ItemEncoder::prepare(const Json& record) const {
+std::vector<PendingItem> ItemEncoder::prepare(const Json& record) const {
+  if (!format_.pairs) return {prepare_text(record)};
+  try {
+    const auto [chosen, rejected] = read_pair(record, format_.names);
+    std::vector<PendingItem> pair = {prepare_text(chosen), prepare_text(rejected)};
+    pair[0].of_pair = kChosen;
+    pair[1].of_pair = kRejected;
+    return pair;
+  } catch (const InputError& error) {
+    return {PendingItem{.error = error.what()}};
+  }
+}
+
+PendingItem ItemEncoder::prepare_text(const Json& record) const {
   PendingItem item;
   try {
     item.record = read_chat_record(record, format_.names, format_.chat_template != "none");
@@ -240,6 +254,13 @@ Json ItemEncoder::conversation_of(const PendingItem& item) const {
   if (!item.record.documents.is_null()) conversation["documents"] = item.record.documents;
   if (!item.record.variables.is_null()) conversation["variables"] = item.record.variables;
   return conversation;
+}
+
+void ItemEncoder::check_text_of_pair(const Item& item, const char* key) {
+  if (!item.is_context[0])
+    throw InputError(fmt::format("nothing stands before \"{}\": a pair has a prompt", key));
+  if (std::ranges::find(item.is_context, false) == item.is_context.end())
+    throw InputError(fmt::format("\"{}\" has no reply of the assistant", key));
 }
 
 void ItemEncoder::send(std::span<PendingItem> batch) {
@@ -302,8 +323,10 @@ void ItemEncoder::encode(const PendingItem& pending, std::vector<MarkedToken>& o
     tokenizer_.require_rows(std::span(item.ids).last(1));
   }
   if (format_.most_prompt_tokens > 0) check_prompt(item);
+  if (pending.of_pair) check_text_of_pair(item, pending.of_pair);
+  const uint32_t mark = pending.of_pair == kRejected ? MarkedToken::kIsRejected : 0;
   for (size_t i = 0; i < item.ids.size(); ++i)
-    out.push_back({static_cast<uint32_t>(item.ids[i]) | (i == 0 ? MarkedToken::kBegins : 0) |
+    out.push_back({static_cast<uint32_t>(item.ids[i]) | mark | (i == 0 && mark == 0 ? MarkedToken::kBegins : 0) |
                    (item.is_context[i] ? MarkedToken::kIsContext : 0)});
 }
 

@@ -26,14 +26,16 @@ struct ItemFormat {
   bool replies_only = true;        // of conversations and completions; false: all tokens are learned
   bool last_only = false;          // the last reply of a conversation
   int64_t most_prompt_tokens = 0;  // above 0: a record must have a prompt, of so many tokens at most
+  bool pairs = false;              // a record is a pair (pair_record.h), and becomes two texts of one item
 };
 
-// A record on its way to an item.
+// A text on its way to an item: a record, or one of a pair.
 struct PendingItem {
   std::string error = {};  // why it becomes none, without the record's place
   ChatRecord record = {};
   std::vector<ChatMessage> messages = {};
   std::optional<JinjaRenderer::Text> rendered = {};  // by the model's own template, once it is
+  const char* of_pair = nullptr;                      // kChosen, kRejected
 };
 
 // Replies are what the assistant says; a message's weight (0, 1), train or loss (true, false) says otherwise.
@@ -44,7 +46,8 @@ class ItemEncoder {
   // template reads none of the variables.
   ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
 
-  PendingItem prepare(const nlohmann::ordered_json& record) const;
+  // The record's text, or those of a pair.
+  std::vector<PendingItem> prepare(const nlohmann::ordered_json& record) const;
   // Batches of items pass these in order. Between the two, as many batches as ahead() says are rendered side
   // by side. InputError as JinjaRenderer's.
   void send(std::span<PendingItem> batch);
@@ -62,6 +65,8 @@ class ItemEncoder {
   };
   void append(std::string_view text, bool is_context, Item& item) const;
   void check_prompt(const Item& item) const;
+  static void check_text_of_pair(const Item& item, const char* key);
+  PendingItem prepare_text(const nlohmann::ordered_json& record) const;
   bool reads(const std::string& name) const;
   void require_read(const std::string& name, const nlohmann::ordered_json& value) const;
   // The replies whose place in a rendered conversation counts.

@@ -11,6 +11,7 @@
 #include "runtime/log/units.h"
 #include "runtime/text/cached_tokens.h"
 #include "runtime/text/documents.h"
+#include "runtime/text/pair_record.h"
 
 namespace hydrac::runtime {
 
@@ -54,9 +55,11 @@ class ItemReader {
   };
 
   void add(const Record& record) {
-    newest_.items.push_back(encoder_.prepare(record.value));
-    newest_.places.emplace_back(place_of(record.file, record.kind, record.line), record.bytes);
-    if (newest_.items.size() == kBatch) send();
+    for (PendingItem& text : encoder_.prepare(record.value)) {
+      newest_.items.push_back(std::move(text));
+      newest_.places.emplace_back(place_of(record.file, record.kind, record.line), record.bytes);
+    }
+    if (newest_.items.size() >= kBatch) send();
   }
 
   void send() {
@@ -77,8 +80,9 @@ class ItemReader {
       } catch (const InputError& error) {
         throw InputError(fmt::format("{}: {}", place, error.what()));
       }
-      ++counts_[batch.items[i].record.shape];
       packed_.append(item_);
+      if (batch.items[i].of_pair == kChosen) continue;  // half of an item
+      ++counts_[batch.items[i].record.shape];
       bytes_done_ += bytes;
       report_.at(bytes_done_, packed_.count());
     }
@@ -119,6 +123,7 @@ std::vector<std::string> parts_of(const ItemFormat& format) {
   }
   // Tokens that are there say that all prompts were as they must be.
   if (format.most_prompt_tokens > 0) parts.push_back(fmt::format("prompts {}", format.most_prompt_tokens));
+  if (format.pairs) parts.emplace_back("pairs");
   return parts;
 }
 

@@ -63,6 +63,7 @@ ItemFormat item_format(const DataSettings& settings) {
   format.replies_only = settings.replies_only;
   format.last_only = settings.last_only;
   format.most_prompt_tokens = settings.most_prompt_tokens;
+  format.pairs = settings.pairs > 0;
   return format;
 }
 
@@ -104,7 +105,8 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   const auto loader = std::make_shared<ItemLoader>(
       std::move(dataset),
       ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,
-                        settings.cut_long_items, settings.document_mask, settings.curriculum});
+                        settings.cut_long_items, settings.document_mask, settings.pairs,
+                        settings.curriculum});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
 }

@@ -18,8 +18,8 @@ namespace hydrac::runtime {
 namespace {
 
 struct Part {
-  double loss = 0;  // of all targets of a batch
-  int64_t targets = 0;
+  double loss = 0;      // of all targets of a batch
+  int64_t targets = 0;  // or pairs: Batch::loss_terms()
   int64_t hits = -1;  // of them; -1: the model predicts no classes
 };
 
@@ -28,8 +28,8 @@ Part evaluate_batch(StepProgram& program, const Batch& batch) {
   double loss = 0;
   if (!is_empty || program.facts().computes_together) loss = program.evaluate(batch);
   const Place hits = program.ports().results.eval_hits;
-  if (is_empty) return {0, batch.target_count, hits ? 0 : -1};
-  return {loss, batch.target_count, hits ? std::llround(program.read_as<float>(hits)[0]) : -1};
+  if (is_empty) return {0, 0, hits ? 0 : -1};
+  return {loss, batch.loss_terms(), hits ? std::llround(program.read_as<float>(hits)[0]) : -1};
 }
 
 // A loader's batches that are evaluated, by their place in the order of evaluation.

@@ -21,6 +21,7 @@ constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* spec_name = "spec.yaml";
 constexpr const char* trace_name = "trace.json";
 constexpr const char* range_test_name = "range_test.json";
+constexpr const char* reference_name = "reference.bin";
 constexpr const char* best_name = "checkpoint-best";
 
 bool is_there(const fs::path& path) {
@@ -85,6 +86,10 @@ fs::path range_test_path(const fs::path& run_dir) {
   return run_dir / range_test_name;
 }
 
+fs::path reference_path(const fs::path& run_dir) {
+  return run_dir / reference_name;
+}
+
 fs::path best_path(const fs::path& run_dir) {
   return run_dir / best_name;
 }
@@ -106,7 +111,7 @@ void require_own_names(const fs::path& run_dir) {
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
     const bool is_file = name == spec_name || name == trace_name || name == range_test_name ||
-                         is_rank_log_name(name) || is_tensorboard_name(name);
+                         name == reference_name || is_rank_log_name(name) || is_tensorboard_name(name);
     std::error_code ignored;
     if (is_file && !fs::is_regular_file(entry->symlink_status(ignored))) refuse(entry->path());
     if (is_checkpoint_name(name) && !entry->is_directory(ignored)) refuse(entry->path());
@@ -125,7 +130,8 @@ Remains remains_in(const fs::path& run_dir) {
   std::error_code ignored;
   if (has_metrics) return fs::file_size(metrics, ignored) > 0 ? Remains::run : Remains::nothing;
   // A run makes its metrics.jsonl first.
-  for (const fs::path& path : {spec_path(run_dir), trace_path(run_dir), range_test_path(run_dir)}) {
+  for (const fs::path& path :
+       {spec_path(run_dir), trace_path(run_dir), range_test_path(run_dir), reference_path(run_dir)}) {
     if (is_there(path)) refuse(path);
   }
   return Remains::nothing;
@@ -141,7 +147,7 @@ std::vector<std::string> names_of_run(const fs::path& run_dir) {
     if (is_tensorboard_name(name) || is_rank_log_name(name)) names.push_back(name);
   }
   if (error) throw InputError(fmt::format("cannot list {}: {}", run_dir.string(), error.message()));
-  for (const char* name : {best_name, trace_name, range_test_name, spec_name, metrics_name}) {
+  for (const char* name : {best_name, trace_name, range_test_name, reference_name, spec_name, metrics_name}) {
     if (is_there(run_dir / name)) names.emplace_back(name);
   }
   return names;

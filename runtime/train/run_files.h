@@ -4,6 +4,7 @@
 //   rank-<n>.log                      of the ranks other than 0, where there are several
 //   trace.json                        where steps were traced
 //   range_test.json                   where a range test found the learning rate
+//   reference.bin                     scores of pairs by the first weights, where an objective has a reference
 //   checkpoint-<step>/                with a manifest.json; and those being written or removed
 //   checkpoint-best                   a link to one of them
 #pragma once
@@ -18,6 +19,7 @@ std::filesystem::path metrics_path(const std::filesystem::path& run_dir);
 std::filesystem::path spec_path(const std::filesystem::path& run_dir);
 std::filesystem::path trace_path(const std::filesystem::path& run_dir);
 std::filesystem::path range_test_path(const std::filesystem::path& run_dir);
+std::filesystem::path reference_path(const std::filesystem::path& run_dir);
 std::filesystem::path best_path(const std::filesystem::path& run_dir);
 std::filesystem::path rank_log_path(const std::filesystem::path& run_dir, int rank);
 

@@ -26,15 +26,18 @@ void StepPipeline::begin() {
   const int64_t first_sample = source_.samples_seen();
   const std::vector<Batch>& batches = source_.next();
   const double waited = monotonic_seconds() - began;
-  int64_t targets = 0;
-  for (const Batch& batch : batches) targets += batch.target_count;
+  int64_t targets = 0, terms = 0;
+  for (const Batch& batch : batches) {
+    targets += batch.target_count;
+    terms += batch.loss_terms();
+  }
   if (targets == 0) {
     throw InputError(fmt::format(
         "none of the {} samples of step {} has a target; raise train.micro_batch_size, or remove what has no "
         "targets from the data",
         source_.samples_seen() - first_sample, step_ + 1));
   }
-  const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
+  const auto inv_count = static_cast<float>(1.0 / static_cast<double>(terms));
   const size_t share = batches.size() / static_cast<size_t>(ranks_ ? ranks_->size(RankGroup::data) : 1);
   const size_t first = share * static_cast<size_t>(ranks_ ? ranks_->rank(RankGroup::data) : 0);
   const double communicated = ranks_ ? ranks_->seconds() : 0;

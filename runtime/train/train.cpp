@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/cache/sealed_file.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
@@ -16,6 +18,8 @@
 #include "runtime/train/evaluate.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/program_start.h"
+#include "runtime/train/reference.h"
+#include "runtime/train/rank_exchange.h"
 #include "runtime/train/run_files.h"
 #include "runtime/train/run_output.h"
 #include "runtime/train/run_start.h"
@@ -49,6 +53,7 @@ class Trainer {
 
  private:
   void begin();
+  bool find_reference(bool continues);
   void find_learning_rate();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
   // True if this rank saves, or sends what it has of the state to the one that does.
@@ -96,7 +101,8 @@ class Trainer {
   std::optional<double> loss_, eval_loss_;
   SaveSchedule saving_;
   std::optional<int64_t> saved_step_;  // of the newest checkpoint
-  bool stopped_in_range_test_ = false;
+  std::string new_reference_;         // to be written into the run's folder
+  const char* stopped_in_ = nullptr;  // what comes before the first step
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
@@ -121,8 +127,9 @@ TrainReport Trainer::run() {
                                  options_.run_dir.string(), step_, options_.max_steps));
     return report();
   }
-  if (stopped_in_range_test_) {
-    console_.message("stopped during the range test: nothing is saved, start the run again");
+  if (stopped_in_) {
+    console_.message(
+        fmt::format("stopped during {}: nothing is saved, start the run again", stopped_in_));
     return report();
   }
   try {
@@ -167,8 +174,11 @@ void Trainer::begin() {
     if (finished()) return;
     if (leads()) compare_choices(*checkpoint, program_, options_.exact);
   }
+  const bool is_started =
+      program_.ports().inputs.chosen_reference && find_reference(checkpoint.has_value());
+  if (stopped_in_) return;
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * data_ranks());
-  start_program(program_, options_, checkpoint.has_value());
+  if (checkpoint || !is_started) start_program(program_, options_, checkpoint.has_value());
   if (!options_.weights.empty() && (!checkpoint || options_.adapters))
     console_.message(fmt::format("weights of {}", WeightFiles(options_.weights).description()));
   if (!options_.adapter_weights.empty() && !checkpoint)
@@ -182,9 +192,11 @@ void Trainer::begin() {
   if (options_.ranks)
     options_.ranks->any(false);  // nobody reads the checkpoint any more when rank 0 may remove it
   if (leads()) output_.open_logs(saved_step_.value_or(-1));
+  if (!new_reference_.empty() && !write_sealed(reference_path(options_.run_dir), new_reference_))
+    throw RunError(fmt::format("cannot write {}", reference_path(options_.run_dir).string()));
   if (options_.range_test.steps > 0) {
     if (!checkpoint) find_learning_rate();
-    if (!stopped_in_range_test_)
+    if (!stopped_in_)
       console_.message(fmt::format("learning rate {}, found by the range test of this run",
                                    learning_rate(program_).value()));
   }
@@ -192,6 +204,32 @@ void Trainer::begin() {
     objective_.emplace(program_, *options_.tokenizer, options_.objective, options_.ranks);
   pipeline_.emplace(program_, *source_, step_, options_.ranks, objective_ ? &*objective_ : nullptr);
   saving_.saved();
+}
+
+// Gives batches the scores of their pairs, those of the run's folder as far as these are there. True if the
+// program was started for the others, with the weights that the run began with.
+bool Trainer::find_reference(bool continues) {
+  const int64_t micro_batches = options_.max_steps * options_.gradient_accumulation_steps * data_ranks();
+  const int64_t rows = loader_->batch_size();
+  const ScoredBatches batches{
+      std::min(micro_batches, (loader_->samples_per_epoch() + rows - 1) / rows),
+      options_.eval_steps == 0 ? 0 : std::min(options_.eval_batches, loader_->eval_batches())};
+  const auto kept = leads() && continues ? read_sealed(reference_path(options_.run_dir)) : std::nullopt;
+  PairScores scores = PairScores::from_bytes(joined(options_.ranks, kept.value_or("")));
+  const bool is_new = lacks_scores(*loader_, batches, scores);
+  if (is_new) {
+    const double began = monotonic_seconds();
+    start_program(program_, options_, false);
+    if (!score_pairs(program_, *loader_, batches, options_.ranks, [&] { return all_go_on(); }, scores)) {
+      stopped_in_ = "the scoring of the reference";
+      return true;
+    }
+    console_.message(fmt::format("reference: {} pairs scored by the weights of the start in {:.1f} s",
+                                 scores.count(), monotonic_seconds() - began));
+    if (leads()) new_reference_ = scores.to_bytes();
+  }
+  loader_ = with_reference(std::move(loader_), std::move(scores));
+  return is_new;
 }
 
 // Afterwards program and batches are where they were, because starting them again gives the same bits.
@@ -209,7 +247,7 @@ void Trainer::find_learning_rate() {
     }
   }();
   if (leads()) replace_file(range_test_path(options_.run_dir), range_test_json(test));
-  stopped_in_range_test_ = test.stopped;
+  if (test.stopped) stopped_in_ = "the range test";
   if (test.stopped) return;
   console_.message(fmt::format("range test: {} in {:.1f} s", describe(test), monotonic_seconds() - began));
   if (!test.chosen)
@@ -321,8 +359,8 @@ void Trainer::validate(MetricsRecord& record) {
     record.eval_accuracy = held_out->accuracy;
     for (const auto& [name, loss] : held_out->losses)
       record.metrics.push_back({{.name = "eval_loss_" + name, .group = "eval"}, loss});
-    if (program_.facts().generates)
-      record.eval_perplexity = std::exp(held_out->loss);  // it is a language model
+    if (program_.facts().generates && !held_out->accuracy)
+      record.eval_perplexity = std::exp(held_out->loss);  // it is a language model that learns its data
   } catch (const RunError& error) {
     throw RunError(fmt::format("validation after step {}: {}", step_, error.what()));
   }

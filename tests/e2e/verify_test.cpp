@@ -337,6 +337,24 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
 INSTANTIATE_TEST_SUITE_P(Models, Verify, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(VerifyPreferences, EveryLossOfPairsIsLibTorchs) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  spill(place / "pairs.yaml",
+        "name: pairs\ntarget: cpu\n"
+        "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4}\n"
+        "objective: {name: dpo, beta: 0.3}\ndata: {path: pairs.jsonl, format: chat, tokenizer: byte}\n"
+        "train: {sequence_len: 96, micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 10}\n");
+  for (const char* name : {"dpo", "ipo", "simpo", "orpo", "apo_zero", "apo_down"}) {
+    const Outcome outcome = place.run({"verify", "pairs.yaml", std::string("objective.name=") + name,
+                                       "objective.label_smoothing=0.1", "--threads", "1"});
+    EXPECT_EQ(outcome.code, 0) << name << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find(" within tolerance of LibTorch in float64, after 3 steps\n"),
+              std::string::npos)
+        << name << outcome.out;
+  }
+}
+
 class VerifySmall : public testing::TestWithParam<std::string> {};
 
 TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {

@@ -18,6 +18,8 @@ const runCharts = [
   {title: "Mean depth", unit: "passes", keys: ["mean_depth"], text: "passes of a token after its first"},
   {title: "Gradient norm", unit: "norm", keys: ["grad_norm"], text: "before clipping", log: true},
   {title: "Diversity", unit: "mean cosine distance", keys: ["diversity"], text: "of two replies to a prompt", zero: true},
+  {title: "Preferences", unit: "reward", keys: ["rewards/chosen", "rewards/rejected", "rewards/margins"], text: "of pairs, means"},
+  {title: "Ranked pairs", unit: "share", keys: ["rewards/accuracies"], text: "of pairs, with the chosen text first", zero: true},
   {title: "Reward", unit: "reward", keys: ["reward"], text: "of a reply, the mean"},
   {title: "Divergence", unit: "nats a token", keys: ["kl"], text: "from the model without its adapter", zero: true},
   {title: "Accuracy", unit: "share of the validation data", keys: ["eval_accuracy"]},

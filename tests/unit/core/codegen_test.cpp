@@ -24,6 +24,7 @@ struct Config {
   passes::RecomputeChoice recompute = {};
   spec::StateType optimizer_state = spec::StateType::fp32;
   bool documents = false;  // sequences have several
+  spec::ObjectiveName objective = spec::ObjectiveName::none;
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -78,6 +79,7 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
   const Config& config = GetParam();
   spec::Spec spec = small_spec(config.model, config.train, config.targets);
   spec.data.document_mask = config.documents;
+  spec.objective.name = config.objective;
   spec.optimizations.optimizer_state = config.optimizer_state;
   SmallModel small(spec,
                    {.recompute = config.recompute, .all_functions = true, .fuse = true, .in_place = true});
@@ -253,6 +255,22 @@ INSTANTIATE_TEST_SUITE_P(
                "sequence_len: 11, micro_batch_size: 5, loss: " OWN_LOSS
                ", lr_scheduler: {name: " OWN_FLOAT_CURVE "}",
                "[y, z]"},
+        Config{"Pairs",
+               "hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 3, vocab_size: 31",
+               "sequence_len: 70, micro_batch_size: 3",
+               "",
+               {},
+               spec::StateType::fp32,
+               true,
+               spec::ObjectiveName::dpo},
+        Config{"PairsWithoutReference",
+               "hidden_size: 24, num_hidden_layers: 1, num_attention_heads: 3, vocab_size: 31",
+               "sequence_len: 70, micro_batch_size: 3, gradient_accumulation_steps: 2",
+               "",
+               {},
+               spec::StateType::fp32,
+               true,
+               spec::ObjectiveName::orpo},
         Config{"Classes",
                "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: "
                "2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: "

@@ -160,12 +160,49 @@ void add_recursion(std::vector<OpCase>& cases) {
                      ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false);
                    },
                    false});
+  cases.push_back({"statisticScaled",
+                   {x({2, 3}), given({}, {0.5})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::statistic(b, in[0], 0.25, b.fresh("statistic", {}), false, in[1]);
+                   },
+                   false});
+}
+
+// Two pairs in the first row, whose texts are interleaved, one in the second. The second pair of that is none,
+// and one token belongs to nobody.
+void add_pairs(std::vector<OpCase>& cases) {
+  OpCase sums{"pair_sums",
+              {x({2, 7}), ids({2, 7}, {0, 1, 2, 0, 3, 1, 0, -1, 0, 1, 1, 1, -1, 0})},
+              [](RegionBuilder& b, const Uses& in) {
+                ops::pair_sums(b, in[0], in[1], ir::Dim{2, "Pairs"}, "pair");
+              }};
+  sums.outputs_with_gradient = {0, 1};
+  cases.push_back(std::move(sums));
+  CaseInput chosen = x({2, 2}), rejected = x({2, 2});
+  chosen.values = {-1.5, -4, -2.5, 0};
+  rejected.values = {-2, -1, -0.5, 0};
+  const CaseInput tokens = given({2, 2}, {3, 1, 2, 0}), others = given({2, 2}, {1, 4, 2, 0}),
+                  chosen_reference = given({2, 2}, {-1, -5, -2, 0}),
+                  rejected_reference = given({2, 2}, {-3, -2, -1, 0});
+  for (const bool has_reference : {true, false}) {
+    for (const char* rule : {"dpo", "ipo", "simpo", "orpo", "apo_zero", "apo_down"}) {
+      if (has_reference == (std::string_view(rule) == "simpo" || std::string_view(rule) == "orpo")) continue;
+      cases.push_back({std::string("preference_loss") + rule,
+                       {chosen, rejected, tokens, others, has_reference ? chosen_reference : absent(),
+                        has_reference ? rejected_reference : absent()},
+                       [rule](RegionBuilder& b, const Uses& in) {
+                         ops::preference_loss(b, {in[0], in[1], in[2], in[3]}, in[4], in[5],
+                                              {rule, 0.7, 0.4, 0.1}, "pair");
+                       }});
+    }
+  }
 }
 
 }  // namespace
 
 void add_loss_cases(std::vector<OpCase>& cases) {
   add_losses(cases);
+  add_pairs(cases);
   add_recursion(cases);
 }
 

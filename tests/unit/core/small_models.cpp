@@ -62,7 +62,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   models::build_micro_step(*model, stages.recompute.layers);
   if (stages.all_functions) {
     models::build_evaluate(*model);
-    if (spec::has_objective(spec)) models::build_score(*model);
+    if (spec::samples_replies(spec) || spec::has_reference(spec)) models::build_score(*model);
     if (spec::encoder_of_replies(spec)) models::build_embed(*model);
     if (model->graph.results.base_target_losses != ir::kNoValue) models::build_score_base(*model);
     if (model->graph.inputs.prompt != ir::kNoValue) models::build_generate(*model);
@@ -149,6 +149,14 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     interpreter.write({of_tokens, {}}, segments);
     if (encodes) fill_texts(interpreter, random);
     interpreter.write({embeddings, {}}, normals(random, count(embeddings), 1));
+  }
+  if (spec::learns_preferences(spec)) {
+    std::vector<double> segments = integers(random, count(inputs.segments), 2 * spec::pairs_of_sequence(spec));
+    for (size_t i = 0; i < segments.size(); i += 5) segments[i] = -1;
+    interpreter.write({inputs.segments, {}}, segments);
+    for (const ir::ValueId reference : {inputs.chosen_reference, inputs.rejected_reference})
+      if (reference != ir::kNoValue)
+        interpreter.write({reference, {}}, normals(random, count(reference), 1, -20));
   }
   if (graph.state.loss_scale != ir::kNoValue)
     interpreter.write({graph.state.loss_scale, {}}, {optimizers::LossScaling{}.initial});

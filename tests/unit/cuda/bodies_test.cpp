@@ -28,6 +28,7 @@ struct Config {
   int ranks = 1;              // that share the update
   bool encodes = false;       // an encoder embeds replies
   bool documents = false;     // sequences have several
+  spec::ObjectiveName pairs = spec::ObjectiveName::none;  // that are learned from
 };
 
 spec::Spec spec_of(const Config& config) {
@@ -43,6 +44,7 @@ spec::Spec spec_of(const Config& config) {
     spec.adapter.base = spec::AdapterBase::nf4;
     spec.adapter.r = 3;
   }
+  spec.objective.name = config.pairs;
   if (config.replies > 0) {
     spec.adapter.type = spec::AdapterType::lora;
     spec.objective.name = spec::ObjectiveName::polychromic;
@@ -221,6 +223,17 @@ INSTANTIATE_TEST_SUITE_P(
                false,
                false,
                3},
+        Config{.name = "Pairs",
+               .model = kLlama,
+               .train = "sequence_len: 70, micro_batch_size: 3, gradient_accumulation_steps: 2",
+               .documents = true,
+               .pairs = spec::ObjectiveName::dpo},
+        Config{.name = "PairsBf16",
+               .model = kLlama,
+               .train = "sequence_len: 70, micro_batch_size: 2",
+               .activations = ir::DType::bf16,
+               .documents = true,
+               .pairs = spec::ObjectiveName::orpo},
         Config{"Encoder",
                kLlama,
                "sequence_len: 7, micro_batch_size: 2",

@@ -17,7 +17,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
                    const std::optional<passes::HeadParts>& head_parts)
     : spec(std::move(given)) {
   std::optional<models::Generation> generation;
-  if (spec::has_objective(spec)) generation = models::Generation{2, 1, spec.train.sequence_len};
+  if (spec::samples_replies(spec)) generation = models::Generation{2, 1, spec.train.sequence_len};
   models::Model model = models::declare_model(graph, spec, generation, activations);
   models::build_micro_step(model);
   models::build_evaluate(model);
@@ -26,6 +26,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
     models::build_decode(model);
     models::build_score(model);
   }
+  if (spec::has_reference(spec)) models::build_score(model);
   if (spec::encoder_of_replies(spec)) models::build_embed(model);
   if (model.graph.results.base_target_losses != ir::kNoValue) models::build_score_base(model);
   if (model.graph.results.logits != ir::kNoValue) models::build_generate(model);

@@ -61,7 +61,7 @@ class OwnTemplate {
   std::vector<std::vector<MarkedToken>> encode(const std::vector<Json>& records) const {
     ItemEncoder encoder(*tokenizer_, format);
     std::vector<PendingItem> batch;
-    for (const Json& record : records) batch.push_back(encoder.prepare(record));
+    for (const Json& record : records) batch.push_back(encoder.prepare(record).front());
     encoder.send(batch);
     encoder.receive(batch);
     std::vector<std::vector<MarkedToken>> items(batch.size());

@@ -72,7 +72,7 @@ TEST(ChatTemplate, RefusesWhatItHasNoPlaceFor) {
 std::string encoded(const Tokenizer& tokenizer, const ItemFormat& format, const json& record) {
   std::vector<MarkedToken> item;
   const ItemEncoder encoder(tokenizer, format);
-  encoder.encode(encoder.prepare(record), item);
+  encoder.encode(encoder.prepare(record).front(), item);
   std::string text;
   for (size_t i = 0; i < item.size(); ++i) {
     EXPECT_EQ(item[i].begins(), i == 0);
@@ -94,6 +94,21 @@ TEST(ItemEncoder, LearnsRepliesCompletionsAndTexts) {
       {"messages", {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}}}};
   EXPECT_EQ(encoded(*qwen, {.chat_template = "chatml"}, chat),
             "|<|im_start|>|us|er|\n|a|<|im_end|>|\n|<|im_start|>|as|s|is|t|ant|\n|<b>|<<|im_end|>>|\n");
+}
+
+// A pair's texts, the rejected one behind #.
+std::string encoded_pair(const Tokenizer& tokenizer, const ItemFormat& format, const json& record) {
+  std::vector<MarkedToken> item;
+  const ItemEncoder encoder(tokenizer, format);
+  for (const PendingItem& text_of_pair : encoder.prepare(record)) encoder.encode(text_of_pair, item);
+  std::string text;
+  for (size_t i = 0; i < item.size(); ++i) {
+    EXPECT_EQ(item[i].begins(), i == 0);
+    if (i > 0 && item[i].is_rejected() != item[i - 1].is_rejected()) text += "#";
+    const std::string bytes = item[i].id() == 0 ? "END" : std::string(tokenizer.token_bytes(item[i].id()));
+    text += item[i].is_context() ? "|" + bytes : "|<" + bytes + ">";
+  }
+  return text;
 }
 
 json turn(const char* role, const char* text, json more = json::object()) {
@@ -126,6 +141,29 @@ TEST(ItemEncoder, LearnsWhatMessagesSayOfThemselves) {
 }
 
 // As apply_chat_template gives: the template's line end and the reply's are one token, and learned.
+TEST(ItemEncoder, ReadsPairs) {
+  const auto bytes = make_byte_tokenizer();
+  EXPECT_EQ(encoded_pair(*bytes, {.pairs = true}, {{"prompt", "ab"}, {"chosen", "c"}, {"rejected", "de"}}),
+            "|a|b|<c>|<END>#|a|b|<d>|<e>|<END>");
+  const auto qwen = load_tokenizer(test_file("qwen2.tokenizer.json"));
+  const ItemFormat chatml{.chat_template = "chatml", .pairs = true};
+  const json user = turn("user", "a"), first = turn("assistant", "b"), good = turn("assistant", "c"),
+             bad = turn("assistant", "d");
+  const std::string says = "|<|im_start|>|as|s|is|t|ant|\n",
+                    before = "|<|im_start|>|us|er|\n|a|<|im_end|>|\n" + says + "|b|<|im_end|>|\n" + says,
+                    end = "|<<|im_end|>>|\n";
+  const std::string pair = before + "|<c>" + end + "#" + before + "|<d>" + end;
+  EXPECT_EQ(encoded_pair(*qwen, chatml,
+                         {{"prompt", {user, first}}, {"chosen", {good}}, {"rejected", {bad}}}),
+            pair);
+  EXPECT_EQ(
+      encoded_pair(*qwen, chatml, {{"chosen", {user, first, good}}, {"rejected", {user, first, bad}}}), pair);
+  EXPECT_EQ(input_error([&] {
+              encoded_pair(*qwen, chatml, {{"prompt", {user}}, {"chosen", {user}}, {"rejected", {bad}}});
+            }),
+            "\"chosen\" has no reply of the assistant");
+}
+
 TEST(ItemEncoder, TokenizesAConversationAsOneText) {
   const auto qwen = tokenizer_with_line_ends();
   EXPECT_EQ(encoded(*qwen, {.chat_template = "chatml"}, {{"messages", {turn("assistant", "\nb")}}}),
@@ -237,6 +275,36 @@ TEST(ItemLoader, PacksWholeItemsWhereThereIsRoom) {
   EXPECT_EQ(
       loader.description(),
       "4 items in 2 sequences, 90.0% full, 66.7% of tokens learned; 1 without a token to learn is dropped");
+}
+
+TEST(ItemLoader, PacksPairsWithBothTextsInOneSequence) {
+  // Pairs of 2 + 2, 1 + 3, 1 + 1 and 3 + 4 positions, the first token of each text being context.
+  auto tokens = std::make_shared<std::vector<MarkedToken>>();
+  uint32_t id = 10;
+  for (const auto& [chosen, rejected] : std::vector<std::pair<int, int>>{{3, 3}, {2, 4}, {2, 2}, {4, 5}})
+    for (int i = 0; i < chosen + rejected; ++i)
+      tokens->push_back({id++ | (i == 0 ? MarkedToken::kBegins : 0) |
+                         (i == 0 || i == chosen ? MarkedToken::kIsContext : 0) |
+                         (i < chosen ? 0 : MarkedToken::kIsRejected)});
+  const auto store =
+      std::make_shared<ItemStore>(tokens, std::span<const MarkedToken>(*tokens), 1000, "pairs");
+  ItemLoaderOptions options{.batch_size = 2, .sequence_len = 6, .seed = 1, .shuffle = false};
+  options.with_documents = true;
+  options.pairs = 2;
+  const ItemLoader loader(ItemDataset::split(store, 0), options);
+  Batch batch;
+  loader.fill_train(0, batch);
+  EXPECT_EQ(batch.tokens, (Ids{10, 11, 13, 14, 22, 24, 16, 18, 19, 20, 0, 0}));
+  EXPECT_EQ(batch.targets, (Ids{11, 12, 14, 15, 23, 25, 17, 19, 20, 21, no, no}));
+  EXPECT_EQ(batch.segments, (Ids{0, 0, 1, 1, 2, 3, 0, 1, 1, 1, -1, -1}));
+  EXPECT_EQ(batch.positions, (Ids{0, 1, 0, 1, 0, 0, 0, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(batch.pairs, (std::vector<int64_t>{0, 2, 1, -1}));
+  EXPECT_EQ(batch.pair_count, 3);
+  EXPECT_EQ(batch.loss_terms(), 3);
+  EXPECT_EQ(loader.description(),
+            "4 pairs in 2 sequences, 83.3% full, 100.0% of tokens learned; 1 longer than 8 tokens is dropped");
+  options.pairs = 1;
+  EXPECT_EQ(ItemLoader(ItemDataset::split(store, 0), options).samples_per_epoch(), 3);
 }
 
 TEST(ItemLoader, DropsOrCutsWhatIsTooLong) {

@@ -66,6 +66,16 @@ const std::string kChat =
     "optimizations: {threads: 1}\n"
     "sample: {max_new_tokens: 0}\n";
 
+const std::string kPairs =
+    "name: pairs\n"
+    "target: cpu\n"
+    "model: {hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 32}\n"
+    "objective: {name: simpo}\n"
+    "data: {path: preferences.jsonl, format: chat}\n"
+    "train: {sequence_len: 64, micro_batch_size: 2, max_steps: 4, log_steps: 1}\n"
+    "optimizations: {threads: 1}\n"
+    "sample: {max_new_tokens: 0}\n";
+
 // Heads of 8 or 16 in a latent space of half the width, or all of it.
 std::vector<std::string> compressed(const std::string& compression = "model.ccgqa.compression=2") {
   return {"model.attention_kind=ccgqa", "model.hidden_size=64", "model.num_key_value_heads=2", compression};
@@ -250,6 +260,11 @@ const std::vector<Case> kCases = {
      {"adapter.type=lora", "model.hidden_size=64", "model.intermediate_size=64"}},
     {"adapter.target_modules", "[q_proj, v_proj]", Shows::program, kTokens, {"adapter.type=lora"}},
     {"objective.name", "none", Shows::program, kReplies},
+    {"objective.name", "dpo", Shows::program, kPairs},
+    {"objective.name", "dpo", Shows::refusal, kTokens, {}, "objective-unsupported"},
+    {"objective.beta", "0.5", Shows::program, kPairs},
+    {"objective.gamma", "0.1", Shows::program, kPairs},
+    {"objective.label_smoothing", "0.2", Shows::program, kPairs},
     {"objective.prompts", "3", Shows::program, kReplies},
     {"objective.replies", "3", Shows::program, kReplies},
     {"objective.weight", "1", Shows::run, kReplies},

@@ -178,7 +178,7 @@ std::string run_of(spec::Spec spec) {
   std::FILE* out = std::tmpfile();
   options.out = out;
   runtime::FakeProgram program;
-  if (spec::has_objective(spec)) program.replies = static_cast<size_t>(spec.objective.replies);
+  if (spec::samples_replies(spec)) program.replies = static_cast<size_t>(spec.objective.replies);
   const runtime::TrainReport report = runtime::train(program, corpus.loader, options);
   std::string printed(static_cast<size_t>(std::ftell(out)), '\0');
   std::rewind(out);
@@ -235,6 +235,14 @@ Bench::Bench() : before_(fs::current_path().string()) {
       "{% if add_generation_prompt %}assistant: {% endif %}";
   spill("own.jinja", own);
   spill("other.jinja", "Hello" + own);
+  lines.clear();
+  for (uint64_t line = 0; line < 20; ++line)
+    lines += nlohmann::json{{"prompt", numbers(1, line)},
+                            {"chosen", std::string(2 + line % 3, 'x')},
+                            {"rejected", std::string(4, 'y')}}
+                 .dump() +
+             "\n";
+  spill("preferences.jsonl", lines);
   spill("series.csv", series());
   std::string ids;
   for (uint64_t id = 0; id < 400; ++id) ids += {static_cast<char>(runtime::mix64(id) % 256), '\0'};
