@@ -1,5 +1,5 @@
-// A starter that adapts a model of Hugging Face's to somebody's data: low-rank adapters, and as much
-// recomputation and as few bits of the frozen model as the memory asks for.
+// A starter spec that adapts a Hugging Face model to the user's data: low-rank adapters, with as much
+// recomputation and as few bits of the frozen model as the memory requires.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,8 +72,8 @@ nlohmann::json config_of(const fs::path& folder) {
   return config;
 }
 
-// The chat template of hydrac's that writes the most like the model's own, or, if that has none, the special
-// tokens that its tokenizer has; "none" if none does.
+// hydrac's chat template that writes most like the model's own. If the model has none, the one whose special
+// tokens its tokenizer has; "none" if none fits.
 std::string chat_template_of(const fs::path& folder) {
   if (const auto own = spec::OwnChatTemplate::beside((folder / "tokenizer.json").string()))
     return std::string(to_string(own->nearest()));

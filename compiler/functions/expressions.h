@@ -23,8 +23,8 @@ class Expressions {
   int apply(Op op, int a);
   int apply(Op op, int a, int b);
   int select(int condition, int if_true, int if_false);
-  // a to the power `exponent`: products and square roots for multiples of 1/2 up to 16 (powf rounds once,
-  // they round a few times).
+  // a to the power `exponent`: products and square roots for multiples of 1/2 up to 16. powf would round
+  // once; these round a few times.
   int power(int a, double exponent);
 
   bool is_constant(int id) const { return node(id).op == Op::constant; }
@@ -57,8 +57,8 @@ class Expressions {
   std::map<Node, int> interned_;
 };
 
-// The function with parameter `parameter` fixed at `value`, and what follows from that computed. It keeps its
-// parameters.
+// The function with parameter `parameter` fixed at `value`, and constants folded. Its parameter list stays
+// the same.
 Function bound(const Function& function, int parameter, double value);
 
 }  // namespace hydrac::functions

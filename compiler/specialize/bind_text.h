@@ -21,8 +21,8 @@ class BoundText {
   bool bound(const clang::NamedDecl* parameter) const;
   // An integer, true or false, or an enumerator; no value where the expression is none that is known.
   std::optional<std::string> value_of(const clang::Expr* expression) const;
-  // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
-  // name tells nothing. `comment`: where the declaration has none.
+  // For an expression that names one bound value: its mark (constants.h), or the value if the name says
+  // nothing. `comment`: used if the declaration has none.
   std::optional<std::string> constant(const clang::Expr* expression, const std::string& comment = "") const;
   // True if a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;

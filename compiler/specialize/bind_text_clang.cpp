@@ -105,8 +105,8 @@ bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, 
                       });
 }
 
-// True if the instances of a class that stays a template, or in a function that does, disagree about what an
-// expression names, though perhaps only one of them reaches it.
+// True if the instances of a class or function that stays a template disagree about what an expression names,
+// even if only one of them reaches it.
 bool BoundText::varies(const Expr* expression) const {
   expression = as_written(expression);
   if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression))

@@ -1,5 +1,5 @@
-// Emitted files are parsed before they are written: hydrac never writes code that does not parse, nor a
-// parameter, variable or function that nothing uses.
+// Parses emitted files before they are written: hydrac never writes code that does not parse, nor an unused
+// parameter, variable or function.
 #pragma once
 #include <vector>
 
@@ -22,8 +22,7 @@ struct EmittedProgram {
   int capability = 90;  // of the GPU, for CUDA
 };
 
-// std::logic_error, an internal error of hydrac, whose message lists each problem as file:line:column:
-// message.
+// std::logic_error, an internal error of hydrac, with each problem as file:line:column: message.
 void check_parses(const EmittedProgram& program);
 
 }  // namespace hydrac::specialize

@@ -22,8 +22,8 @@ struct Edit {
   auto operator<=>(const Edit&) const = default;
 };
 
-// The part [begin, end) of `text` with the edits that lie in it. What an edit covers, edits inside it do not
-// matter for; std::logic_error if two overlap in part.
+// The part [begin, end) of `text` with the edits inside it. An edit overrides the edits within its range;
+// std::logic_error if two overlap in part.
 std::string edited(std::string_view text, std::size_t begin, std::size_t end, std::vector<Edit> edits);
 
 // Start of the line of `at`; start of the line behind it.

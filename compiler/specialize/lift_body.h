@@ -14,8 +14,8 @@
 
 namespace hydrac::specialize {
 
-// Walks a function as the compiler would, with expressions for the values of its variables. Everything that
-// cannot be lifted is reported, and the walk goes on.
+// Interprets a function with expressions as the values of its variables. Everything that cannot be lifted is
+// reported, and the walk goes on.
 class BodyLift {
  public:
   // `differentiable`: step functions are refused.

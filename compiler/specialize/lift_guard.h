@@ -1,5 +1,5 @@
-// A C++ file may come from anywhere, and Clang walks what is nested by recursion: what no hand-written
-// function needs is refused before it is parsed.
+// Guards the parser: a C++ file may come from anywhere, and Clang recurses into nested code. Constructs that
+// no hand-written function needs are refused before parsing.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
-// Statements: variables are the expressions that they hold now, and a branch that may return is walked
-// together with everything that comes after it.
+// Statements: variables are the expressions that they currently hold, and a branch that may return is walked
+// together with all statements after it.
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
 #include <fmt/format.h>

@@ -16,8 +16,8 @@ class Proposals {
 
   // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
   void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
-  // Proposes all that `other` does, whatever it relies on, but for parentheses: they go where everyone agrees
-  // about what is within.
+  // Proposes all edits of `other`, with everything they rely on. Only parentheses differ: they go only if all
+  // agree about what is inside.
   void add(const Proposals& other);
   std::map<int, std::vector<Edit>> agreed() const;
 

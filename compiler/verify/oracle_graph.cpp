@@ -66,8 +66,8 @@ ir::ValueId replayed_choice(const ir::Graph& graph) {
   return static_cast<ir::ValueId>(graph.values.size());
 }
 
-// For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
-// the sums over them.
+// In the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, and the sums over
+// each part of its result.
 void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
   std::vector<ir::Use> inputs = {matmul.inputs[0], matmul.inputs[1]};
   inputs.insert(inputs.end(), sums.inputs.begin() + 1, sums.inputs.end());  // documents
@@ -80,8 +80,8 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
   }
 }
 
-// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
-// nor are the random seed (it is the job's) and what says how we compute.
+// Translates our forward ops into the oracle's. Left out are statistics that ops keep for their gradients,
+// the random seed (part of the job), and attributes that only choose an implementation.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
   if (op == "statistic" || op == "choice_hits") return;  // are logged alone
@@ -171,8 +171,8 @@ void append_choice(const ir::Graph& graph, const ir::Region& region, const ir::N
                             {ranks->inputs[0], {replayed_choice(graph), {}}}, places.outputs[0]));
 }
 
-// Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
-// reads it flattens it.
+// In the oracle attention's output has a dimension for heads, also after dropout; the linear layer that reads
+// it flattens it.
 std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   std::map<ir::ValueId, ir::Shape> shapes;
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -191,8 +191,8 @@ bool is_stream(const ir::Value& value) {
          value.name.starts_with("residual_pass") || (value.name.starts_with("recursion") && !value.parameter);
 }
 
-// Values that the forward pass reads and writes. Not the random seed, which is the job's, and not the loss
-// scale, which changes the gradients' size only.
+// Values that the forward pass reads and writes, except the random seed (part of the job) and the loss scale
+// (it only scales gradients).
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
   std::set<ir::ValueId> used;
   for (const ir::Region& region : graph.function("micro_step").regions) {

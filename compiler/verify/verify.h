@@ -40,9 +40,9 @@ struct Difference {
   bool passed() const { return relative <= tolerance; }  // false for NaN
 };
 
-// `reference`: the oracle's result.safetensors for the same batches, with the yardstick's results where
-// yardstick_of(spec) is one. Of the spec, precision and optimizer are looked at. InputError that names a
-// tensor that is not there, or has another number of elements.
+// `reference`: the oracle's result.safetensors for the same batches, with the yardstick's results if
+// yardstick_of(spec) is one. Only the spec's precision and optimizer are used. InputError with a tensor's
+// name if it is missing or has another number of elements.
 std::vector<Difference> compare(const Training& ours, const runtime::SafetensorsReader& reference,
                                 const spec::Spec& spec);
 

@@ -1,5 +1,5 @@
-// Runs a compiled Program on this machine's processors: every call's pointers resolved once, then called in
-// order. Nothing is allocated and nothing is decided while it runs.
+// Runs a compiled Program on this machine's processors: every call's pointers are resolved once, then the
+// calls run in order. Nothing is allocated or decided during a run.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -173,8 +173,8 @@ std::optional<Code> code_of_any_compiler(const fs::path& cache_dir, const std::s
   return std::nullopt;
 }
 
-// Loads the copy that was checked: the file may be damaged while it is mapped, which would end the process.
-// Two libraries must not share a name, and the descriptor is part of it, so it stays open.
+// Loads the checked copy: the file could be damaged while it is mapped, which would kill the process. Two
+// libraries must not share a name, and the name contains the descriptor, so it stays open.
 void* load(const Code& code) {
   const int fd = ::memfd_create("hydrac-kernels", MFD_CLOEXEC);
   std::string_view rest = code.bytes;

@@ -1,5 +1,5 @@
-// Generated C++ to code in this process: the system's compiler, a cache of its results, dlopen, and a trial
-// before anything else runs it.
+// From generated C++ to code in this process: the system's compiler, a cache of its results, dlopen, and a
+// trial run before first use.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -50,8 +50,8 @@ class ResolvedCalls {
 
   // Puts one on a stream.
   void enqueue(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  // Puts a function's calls on a stream for each queue: the others fork from the main one where they begin,
-  // and end joined to it.
+  // Enqueues a function's calls on a stream for each queue. The side streams fork from the main one at the
+  // start and join it at the end.
   using Streams = std::array<const runtime::cuda::Stream*, program::kQueues>;
   void enqueue(const std::string& function, const Streams& streams) const;
 

@@ -19,7 +19,7 @@ using device_code::CodeKind;
 using device_code::CompileRequest;
 using device_code::DeviceCode;
 
-// What device code may include: the CUDA templates by their path, and substitutes for the few standard
+// Headers that device code may include: the CUDA templates by their path, and substitutes for a few standard
 // headers under their usual names.
 std::vector<std::pair<std::string, std::string>> device_headers() {
   const std::string standard = "cuda/nvrtc/", device = "include/";
@@ -37,8 +37,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Runs work(0), ..., work(count - 1) on `most` threads, this one among them; the first exception is thrown
-// again.
+// Runs work(0), ..., work(count - 1) on `most` threads, including this one; rethrows the first exception.
 void in_parallel(size_t count, unsigned most, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;

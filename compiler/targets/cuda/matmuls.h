@@ -13,8 +13,8 @@ runtime::cuda::ElementType element_type(ir::DType dtype);
 
 class Matmuls {
  public:
-  // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` in
-  // `scratch`, whose contents are lost, where a matmul's operands fit in. `gemms` must outlive this.
+  // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` with
+  // operands in `scratch` (overwritten) if they fit there. `gemms` must outlive this.
   Matmuls(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
           const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
 
