@@ -35,10 +35,10 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Puts a collective on `stream`, but for Collective::own_part. Every rank of the group calls it with
+  // Enqueues a collective other than Collective::own_part on `stream`. Every rank of the group calls it with
   // tensors of the same sizes and types, and in the same order among other calls. A sum has the tensor's
-  // type, and the same bits on all ranks and at every run on the same GPUs; of two ranks it is a + b, rounded
-  // once. May be called while a graph is captured.
+  // type, and the same bits on all ranks and at every run on the same GPUs; with two ranks it is a + b,
+  // rounded once. May be called during graph capture.
   virtual void run(const Collective& collective, std::span<const Elements> tensors,
                    const Stream& stream) const = 0;
 
@@ -51,10 +51,10 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 };
 
-// Connects the GPUs of all ranks, each of which calls it with its GPU's context current, its arena and where
-// the plan says that numbers are exchanged. By copies where they are asked for or, unless NCCL is, where they
-// can be. `gpu`: the GPU's PCI bus id. InputError: two ranks have one GPU, copies are asked for and cannot be
-// made, NCCL is needed and missing; RunError: the GPUs cannot be connected.
+// Connects the GPUs of all ranks. Each calls it with its GPU's context current, its arena, and the plan's
+// place for exchanges. Uses copies if they are asked for, or if they are possible and NCCL is not asked for.
+// `gpu`: the GPU's PCI bus id. InputError: two ranks have one GPU, copies are asked for and impossible, NCCL
+// is needed and missing; RunError: the GPUs cannot be connected.
 std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu, DeviceRange arena,
                                            const ExchangePlace& exchange);
 

@@ -150,8 +150,7 @@ void CudaStepProgram::profile_steps(int64_t first, int64_t count) {
   profile_end_ = profile_first_ + count;
 }
 
-// If a step of one micro-batch is one graph, its forward and backward pass is not launched here but by
-// update().
+// If a step of one micro-batch is one graph, update() launches its forward and backward pass.
 void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
   const bool begins = std::exchange(between_steps_, false);
   if (begins && steps_begun_++ == profile_first_) {

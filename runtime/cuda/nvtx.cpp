@@ -11,7 +11,7 @@ namespace hydrac::runtime::cuda {
 
 namespace {
 
-// Functions of every module, those that nobody fills in null. hydrac calls two of one module; a tool may ask
+// Functions of every module, null unless a tool fills them in. hydrac calls two of one module; a tool may ask
 // for all.
 struct Module {
   std::array<abi::NvtxFunction, abi::kNvtxCoreSize> functions{};

@@ -148,7 +148,7 @@ OperationGraph backward_graph(const Library& library, abi::Handle handle, const 
   const Tensor* rows_count = q_lengths ? &*q_lengths : nullptr;
   const Tensor* keys_count = kv_lengths ? &*kv_lengths : nullptr;
 
-  // row_sums = sum(d_out * out); the matmul with one stands where dropout's scale would, which engines
+  // row_sums = sum(d_out * out). The product with one takes the place of dropout's scale, which engines
   // expect.
   const Tensor matmuls = graph.inside(b.q_shape, dense_strides(b.q_shape));
   graph.pointwise(PointwiseMode::multiply, d_out, &out, nullptr, matmuls);

@@ -1,5 +1,5 @@
-// Once all ranks of several hosts are known: each host makes memory for its ranks, and the first ranks of
-// hosts connect. Nobody watches yet, so what becomes of other ranks is heard here.
+// Runs once all ranks of several hosts are known: each host makes memory for its ranks, and the first ranks
+// of hosts connect. The watching thread does not run yet, so failures of other ranks are noticed here.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -74,8 +74,8 @@ Hello Ranks::own_hello() const {
   return hello;
 }
 
-// A rank that does not lead makes itself known. The first one of another host waits for other hosts' first
-// ranks where they reach it.
+// Connects a rank other than 0 to rank 0. The first rank of another host also listens for the first ranks of
+// other hosts.
 void Ranks::knock() {
   if (!world_.host) {
     to_rank_0_ = RankSocket::connect(world_.meeting, world_.launcher == "hydrac" ? 0 : kKnocking);

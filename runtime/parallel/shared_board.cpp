@@ -79,8 +79,8 @@ SharedBoard::Header& SharedBoard::header() const {
   return *reinterpret_cast<Header*>(memory_);
 }
 
-// The last to arrive opens the next phase. Its release, and the acquire of those that see the new phase, make
-// what was written before the barrier visible behind it.
+// The last to arrive opens the next phase. Its release, and the acquire of ranks that see the new phase, make
+// writes from before the barrier visible after it.
 bool SharedBoard::barrier() {
   Header& h = header();
   const uint32_t phase = h.phase.load(std::memory_order_acquire);

@@ -50,8 +50,8 @@ void Ranks::watch() {
   if (!failure().empty()) end_late();
 }
 
-// Hears what comes from other ranks within so many milliseconds. Whether `file` can be read, which ends the
-// wait too.
+// Handles messages from other ranks for so many milliseconds. Returns early, with true, when `file` becomes
+// readable.
 bool Ranks::watch_once(int file, int milliseconds) {
   std::vector<pollfd> files = {{file, POLLIN, 0}};
   if (leads()) {
@@ -143,8 +143,8 @@ void Ranks::throw_failure(const std::string& otherwise, double seconds) {
   throw RunError(failure.why.empty() ? otherwise : failure.why);
 }
 
-// A rank that computes, or writes a checkpoint, does not meet the others for long. What it writes is whole or
-// not there.
+// Ends the process late: a rank that computes or writes a checkpoint does not come to a barrier for a while.
+// Its files are complete or absent.
 void Ranks::end_late() {
   const double began = monotonic_seconds();
   while (!ending_ && monotonic_seconds() - began < (knows_ ? kGraceOfAnEnd : kGrace)) ::usleep(10'000);

@@ -1,5 +1,5 @@
-// Layout of what the host reads and writes in a compiled program, and how its memory starts: plain data, the
-// same for a program that was compiled just now and for one that was emitted as code.
+// The layout of what the host reads and writes in a compiled program, and its initial values: plain data, the
+// same for JIT-compiled and emitted programs.
 #pragma once
 #include <cstdint>
 #include <optional>

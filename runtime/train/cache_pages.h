@@ -13,8 +13,8 @@ class CachePages {
   // A cache in pages starts with all of them free; any other cache has room for its sequences.
   explicit CachePages(const CacheShape& cache);
 
-  // Gives the sequence pages, until it has those of `tokens` tokens, at most a context. Returns false, and
-  // gives none, where too few are free.
+  // Gives the sequence pages until it has those of `tokens` tokens, at most a context. Returns false, and
+  // gives none, if too few are free.
   bool grow(size_t sequence, int64_t tokens);
   // All pages of the sequence are free again.
   void release(size_t sequence);

@@ -32,8 +32,8 @@ namespace {
 
 constexpr size_t kMostOutput = size_t{1} << 20;
 
-// write(); a pipe that nobody reads any more is an error and never a signal, whatever this program does with
-// those.
+// write() to a pipe whose reader is gone is an error and never a signal, whatever signal handling this
+// program has.
 ssize_t write_to_pipe(int file, const char* data, size_t bytes) {
   sigset_t broken_pipe, before;
   sigemptyset(&broken_pipe);

@@ -222,8 +222,8 @@ void Trainer::find_learning_rate() {
   set_learning_rate(program_, *test.chosen, true);
 }
 
-// Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a
-// step needs them all.
+// Before a step: true unless somebody asked to stop, or the folder was moved. The ranks agree, because a step
+// needs them all.
 bool Trainer::all_go_on() {
   const bool stop = stop_requested() || output_.was_moved();
   if (!options_.ranks) return !stop;
@@ -268,8 +268,8 @@ void Trainer::train_to_end() {
   if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
-// If rewards cannot be had, what was trained before is saved. All ranks hear of that, and wait for rank 0,
-// which saves, to end them: one that ended by itself would end rank 0.
+// If the reward command fails, the state from before the step is saved. All ranks learn of it, and wait until
+// rank 0 has saved and ends them: a rank that ended by itself would end rank 0 too early.
 void Trainer::begin_step() {
   try {
     pipeline_->begin();
