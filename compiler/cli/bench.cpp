@@ -129,7 +129,7 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
-// Behind the line of the step's time.
+// Printed after the line of the step's time.
 void print_objective(const Json& o) {
   const auto ms = [&](const char* part) { return o[part].get<double>(); };
   fmt::print("\nof it, sampling {:.3f} ms (prefill {:.3f}, {} steps of decode {:.3f}): ",

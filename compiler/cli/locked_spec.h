@@ -21,7 +21,7 @@ struct LockedSpec {
   std::string lock;                  // the file's path; "" where no section was taken
 };
 
-// Which section is taken: that of the machine that will run the program, or the first one of the spec's
+// The section that is taken: that of the machine that will run the program, or the first one of the spec's
 // target, so that emitted code is the same on every machine.
 enum class LockFor { this_machine, any_machine };
 

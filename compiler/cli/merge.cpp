@@ -117,7 +117,7 @@ class Merged {
 
 using Logits = std::vector<std::vector<float>>;
 
-// Behind a few random prompts of different lengths.
+// Logits after a few random prompts of different lengths.
 Logits logits_of(runtime::StepProgram& program, int64_t vocab) {
   std::mt19937 random(1);
   Logits logits;

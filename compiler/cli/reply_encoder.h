@@ -17,7 +17,7 @@ runtime::EncoderFolder encoder_folder(const spec::Spec& spec);
 // the tokenizer does not fit config.json's vocabulary.
 std::optional<runtime::OpenedEncoder> open_reply_encoder(const spec::Spec& spec);
 
-// That its weights are those that the compiled program wants. Reported where they are not.
+// Checks that its weights are those that the compiled program needs. Reported if not.
 void require_reply_encoder(const spec::Spec& spec, runtime::StepProgram& program);
 
 }  // namespace hydrac::cli

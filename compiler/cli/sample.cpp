@@ -68,7 +68,7 @@ std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) 
   arguments.overrides = overrides_of(arguments);
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run.string()));
   arguments.overrides.emplace_back("train.cpu_affinity=none");
-  // Nothing is embedded, and the encoder's folder may be gone.
+  // Sampling embeds nothing, and the encoder's folder may be gone.
   arguments.overrides.emplace_back("objective.embed=model");
   arguments.positional[0] = runtime::spec_path(run).string();
   return load_of_run(arguments);

@@ -52,7 +52,7 @@ std::vector<int64_t> sizes_to_try(const spec::Spec& spec) {
   return sizes;
 }
 
-// As the key is written.
+// The choice in the form of the spec's key.
 spec::Recompute recompute_value(const RecomputeChoice& choice) {
   using Mode = spec::Recompute::Mode;
   if (choice.block) return {.mode = Mode::block};

@@ -40,7 +40,8 @@ class Expressions {
   // The value of the last node, where it is finite: no kernel has another constant.
   std::optional<double> folded(const std::vector<Node>& nodes) const;
   bool is_condition(int id) const;
-  // As a condition, or a constant 0 or 1: no node but the logical ones and the first of a choice takes one.
+  // The expression as a condition, or a constant 0 or 1. Only the logical nodes and the first argument of a
+  // choice take one.
   int truth(int id);
   int inverted(int condition);
   int logical(Op op, int a, int b);

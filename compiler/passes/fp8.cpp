@@ -28,10 +28,10 @@ using ir::ValueId;
 constexpr double kForwardStart = 16;   // the scales of a first step, ...
 constexpr double kGradientStart = 16;  // ... of a gradient that is about 1 / tokens
 
-// What a layer's weight has to do with.
+// The matmuls of a layer's weight.
 enum class Matmul { forward, input_gradient, weight_gradient };
 
-// Whether a matmul has operands of 8 bits, and why, in the log's words.
+// The decision for a matmul, 8-bit or not, and the reason in the log's words.
 struct Decision {
   bool is_narrow = false;
   std::string why;

@@ -32,7 +32,7 @@ Range whole_range(const ir::Value& value, const ir::View& view) {
   return {view.offset, last};
 }
 
-// Of a token [B,T,...]: where in each row of `width` elements the view lies.
+// The place of a view of tokens [B,T,...] within each row of `width` elements.
 Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width) {
   Range range{view.offset % width, view.offset % width + 1};
   for (size_t d = 2; d < view.strides.size(); ++d) range.last += (value.shape[d].size - 1) * view.strides[d];

@@ -13,7 +13,7 @@ class BoundText {
   BoundText(const Places& places, const Bindings& bindings)
       : places_(places), context_(places.ast().context()), bindings_(bindings) {}
 
-  // Whose member is visited: a class says itself what its members are. Null: nobody's.
+  // The class whose member is visited; a class declares its members itself. Null: none.
   void visit(const clang::DeclContext* record) { record_ = record; }
   // The function whose text is bound; null: none.
   void enter(const clang::FunctionTemplateDecl* function);
@@ -28,7 +28,7 @@ class BoundText {
   bool folds(const clang::BinaryOperator* operation) const;
   // True if a type in the text, or what it points to, goes on depending on a type parameter.
   bool stays_dependent(clang::QualType type) const;
-  // As specialized code spells a type; no value where it has no name.
+  // The name of a type in specialized code; nullopt if it has none there.
   std::optional<std::string> type(clang::QualType type) const;
 
  private:

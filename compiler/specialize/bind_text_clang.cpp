@@ -235,7 +235,7 @@ bool BoundText::stays_dependent(QualType type) const {
   return instance && stays_template(instance, false);
 }
 
-// As specialized code spells a type; no value where it has no name.
+// The name of a type in specialized code; nullopt if it has none there.
 std::optional<std::string> BoundText::type(QualType type) const {
   type = type.getCanonicalType();
   const std::string qualifier = type.isConstQualified() ? "const " : "";

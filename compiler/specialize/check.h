@@ -7,15 +7,15 @@
 
 namespace hydrac::specialize {
 
-// A program's files, by the paths that they are written under and include each other by. Those named *.cu and
-// *.cuh are CUDA; other sources are C++. Each source (.cu, .cpp) is parsed and type checked with the headers
-// it includes; a header that no source includes is parsed on its own.
+// A program's files, by the paths that they are written under and include each other by. *.cu and *.cuh are
+// CUDA; other sources are C++. Each source (.cu, .cpp) is parsed and type checked with the headers it
+// includes; a header that no source includes is parsed on its own.
 //
-// Of what is not emitted: `runtime_headers` are the runtime's public headers by the names that they are
-// included by, and checked against like the program's own files. Standard headers come from this library's
+// Two kinds of headers are not emitted. `runtime_headers` are the runtime's public headers, by the names in
+// #include; they are checked like the program's own files. Standard headers come from this library's
 // stand-ins (headers/std, headers/host), which declare what emitted programs and the runtime's public headers
-// use; one that is missing there is reported like any other problem. So the answer is the same on every
-// machine, and needs no compiler or toolkit.
+// use; a missing one is reported like any other problem. So the result is the same on every machine, and
+// needs no compiler or toolkit.
 struct EmittedProgram {
   std::vector<SourceFile> files;
   std::vector<SourceFile> runtime_headers;

@@ -31,7 +31,8 @@ std::size_t line_begin(std::string_view text, std::size_t at);
 std::size_t next_line(std::string_view text, std::size_t at);
 // Start of the // lines directly above the line of `at`; the line's own start if there are none.
 std::size_t comment_begin(std::string_view text, std::size_t at);
-// Behind `at`, a semicolon that follows, and a // comment on the same line.
+// The end of a statement that ends at `at`: after a semicolon that follows, and a // comment on the same
+// line.
 std::size_t statement_end(std::string_view text, std::size_t at);
 
 }  // namespace hydrac::specialize

@@ -14,8 +14,8 @@
 
 namespace hydrac::specialize {
 
-// Which files are specialized; their other includes stay #includes. Files are identified by number. The first
-// `entries` files are the ones that use the rest.
+// The files that are specialized; their other includes stay #includes. Files are identified by number. The
+// first `entries` files are the ones that use the rest.
 class Scope {
  public:
   explicit Scope(std::vector<SourceFile> files, int entries = 0)
@@ -41,10 +41,10 @@ class Places {
   // For text from a macro, the place where the macro is used.
   std::optional<Place> of_use(clang::SourceLocation location) const;
   bool contains(const clang::Decl* decl) const { return of_use(decl->getLocation()).has_value(); }
-  // Behind the token that begins there.
+  // The end of the token that begins there.
   std::size_t behind(clang::SourceLocation location) const;
 
-  // Behind a declaration with its semicolon, attributes included, and a comment on its last line.
+  // The end of a declaration with its semicolon and attributes, and of a comment on its last line.
   std::size_t behind_declaration(const clang::Decl* decl) const;
 
   Ast& ast() const { return ast_; }
@@ -88,7 +88,7 @@ class Bindings {
     return found != values_.end() && !kept_.contains(parameter) &&
            (found->second.of_all.size() == 1 || differs(found->second));
   }
-  // Those that are bound, to different values in different entries.
+  // Parameters that are bound, to different values in different entries.
   std::vector<Place> bound_by_entry() const {
     std::vector<Place> all;
     for (const auto& [place, values] : values_) {

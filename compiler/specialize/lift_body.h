@@ -37,7 +37,7 @@ class BodyLift {
 
  private:
   using Values = std::map<const clang::ValueDecl*, int>;
-  // What is still to be done after a statement: the rest of its block, then what comes after the block.
+  // The remaining work after a statement: the rest of its block, then the code after the block.
   struct Rest {
     llvm::ArrayRef<const clang::Stmt*> statements;
     const Rest* after;

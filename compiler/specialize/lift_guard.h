@@ -8,9 +8,9 @@
 
 namespace hydrac::specialize {
 
-// Refuses statements of more than 2000 characters, more than 500 of `else` and `for`, and macros whose body
-// is more than words such as __device__ and inline. Also includes of anything but <...>, raw strings, and
-// line continuations.
+// Refuses statements of more than 2000 characters, more than 500 of `else` and `for`, macros whose body is
+// more than words such as __device__ and inline, and includes of anything but <...>. It also refuses raw
+// strings and line continuations.
 std::optional<FunctionProblem> refused_text(const std::string& text);
 
 }  // namespace hydrac::specialize

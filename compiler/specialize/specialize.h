@@ -18,7 +18,7 @@ struct SpecializeRequest {
   // their common code.
   std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
-  // Those of `headers` that stay #include lines; the others are specialized into the text.
+  // The `headers` that stay #include lines; the others are specialized into the text.
   std::vector<std::string> library = library_headers();
   Dialect dialect = Dialect::cuda;
   // For cuda: code for other architectures is left out. For cpp the text serves every processor.

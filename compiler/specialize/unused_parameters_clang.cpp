@@ -124,7 +124,8 @@ class ParameterFinder : public Visitor {
     for (const auto& list : given) thin(list, goes, of_declaration);
   }
 
-  // As text: what the parser does not see, such as pragmas and code for other processors, counts too.
+  // Searches the text, because code that the parser does not see, such as pragmas and code for other
+  // processors, counts too.
   bool is_named(const FunctionDecl* function, unsigned i) const {
     const ParmVarDecl* parameter = function->getParamDecl(i);
     if (parameter->getType()->isDependentType()) return true;  // something may be deduced from it

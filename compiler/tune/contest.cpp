@@ -159,7 +159,7 @@ Contest::Rounds Contest::exchange(const std::vector<Runner::Call>& calls, const 
   return rounds;
 }
 
-// One set of rounds. Where both programs fit the memory they take turns, and each begins every second time.
+// One set of rounds. If both programs fit the memory they alternate, and each goes first every second time.
 Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate& candidate, bool together) {
   Rounds rounds;
   const auto run_best = [&] { rounds.best.push_back(best_runner().run(steps_a_round())); };

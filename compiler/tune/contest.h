@@ -48,7 +48,8 @@ class Contest {
   // Three rounds of two candidates that differ from the best one in such algorithms alone. Takes none,
   // and leaves the program open as the first one has it.
   Comparison estimate(const std::vector<Runner::Call>& calls, const Candidate& one, const Candidate& other);
-  // As compare(), of a candidate like that. Leaves the program open as the best candidate has it.
+  // Like compare(), for a candidate that differs in such algorithms. Leaves the program open as the best
+  // candidate has it.
   Comparison compare_algorithms(const std::vector<Runner::Call>& calls, const Candidate& candidate);
 
  private:

@@ -95,7 +95,7 @@ inline constexpr double kWorthIt = 0.01;
 inline constexpr double kCertain = 3;
 // A machine whose rounds differ by more than this is too noisy to choose on.
 inline constexpr double kTooNoisy = 0.05;
-// And one whose rounds differ by less needs only short ones, and so many of them.
+// If rounds differ by less than this, short rounds, and so many of them, suffice.
 inline constexpr double kQuiet = 0.005;
 inline constexpr int kQuietRounds = 3;
 

@@ -268,7 +268,7 @@ class Comparison {
       row.tolerance = std::hypot(row.tolerance, least_.moment * of_steps);
     }
     if (takes_signs_) {
-      // Beside noisy gradients, what a small tensor may have by chance that the yardstick has not.
+      // With noisy gradients: flips that a small tensor may have by chance when the yardstick has none.
       const double flips =
           yardstick_.measures_gradients()
               ? changed_signs(static_cast<double>(errors.elements), gradient_errors_.at(name))

@@ -42,7 +42,7 @@ bool reader_is_gone() {
   return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
-// Behind `| head` a program ends without a word, as the signal would have ended it.
+// In a pipe such as `| head` a program ends without a message, as if the signal had ended it.
 int report_lost_output(std::string_view program, int error) {
   if (error == EPIPE || reader_is_gone()) return kExitNobodyReads;
   say(program, "the run failed",

@@ -10,7 +10,7 @@
 
 namespace hydrac::runtime {
 
-// Who starts the other ranks where no launcher did.
+// Who starts the other ranks if no launcher did.
 enum class Starts {
   this_program,  // rank 0, by running itself again
   launcher       // nobody: it is an InputError

@@ -42,7 +42,8 @@ class Communicator {
   virtual void run(const Collective& collective, std::span<const Elements> tensors,
                    const Stream& stream) const = 0;
 
-  // What computes the sums, which decides their bits: "NCCL 2.28.9", "copies between GPUs".
+  // The library or method that computes the sums, which decides their bits: "NCCL 2.28.9", "copies between
+  // GPUs".
   virtual std::string name() const = 0;
 
  protected:

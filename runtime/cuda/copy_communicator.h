@@ -25,15 +25,14 @@ class CopyCommunicator final : public Communicator {
   CopyCommunicator(Ranks& ranks, DeviceRange arena, const ExchangePlace& place);
 
   // All tensors are in the arena, at the same place on every rank. Sums are in f32 and in the order of ranks:
-  // 0 + rank 0's + rank 1's + ...
-  // Not of ranks that share layers: std::logic_error.
+  // 0 + rank 0's + rank 1's + ... std::logic_error for ranks that share layers.
   void run(const Collective& collective, std::span<const Elements> tensors,
            const Stream& stream) const override;
   std::string name() const override { return "copies between GPUs"; }
 
  private:
   class Queues;
-  // What was carried out last. All of it is one after another, as flags and buffer are the same.
+  // The last exchange. Exchanges run one after another, because they use the same flags and buffer.
   struct Last {
     unsigned long long capture = 0;  // in which it was; 0: in none
     std::optional<Event> end;

@@ -234,7 +234,7 @@ void CudaStepProgram::queue_inputs(std::span<const PortBytes> inputs, PinnedBuff
   }
 }
 
-// Nothing here waits: while the GPU works on a step, the next one is queued behind it.
+// Does not block: while the GPU works on a step, the next one is queued.
 void CudaStepProgram::queue_decode(std::span<const PortBytes> inputs, bool goes_on, const Stretch& results) {
   if (decodes_begun_ - decodes_finished_ >= kInFlight)
     throw std::logic_error("too many unfinished decode steps");

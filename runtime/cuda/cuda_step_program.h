@@ -50,7 +50,7 @@ class CudaStepProgram : public LaidOutProgram {
   // Communicator::run() over the ranks that this program joined, and the copies of own_part. Exchanges
   // nothing while this rank repeats a step alone; RunError if it has no ranks.
   void run(const Collective& collective, std::span<const Elements> tensors, const Stream& stream) const;
-  // As emitted programs call it.
+  // The form that emitted programs call.
   void run(const Collective& collective, std::initializer_list<Elements> tensors,
            const Stream& stream) const {
     run(collective, std::span(tensors.begin(), tensors.size()), stream);

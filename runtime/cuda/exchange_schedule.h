@@ -29,7 +29,7 @@ struct ExchangeBuffer {
   std::int64_t at = 0, bytes = 0;
 };
 
-// Of `bytes` bytes from offset `from` of a rank's arena to offset `to` of this rank's.
+// A copy of `bytes` bytes from offset `from` of a rank's arena to offset `to` of this rank's.
 struct ExchangeCopy {
   std::int64_t from = 0, to = 0, bytes = 0;
 };
@@ -60,7 +60,7 @@ struct ExchangePhase {
   bool sums_last = false;             // sums are written where peers read, so these must have read
 };
 
-// Of the arena, in front of the buffer: words by which ranks wait for each other.
+// The part of the arena before the buffer: flags by which ranks wait for each other.
 inline constexpr std::int64_t kExchangeFlagBytes = 256;
 
 using ExchangeSchedule = std::vector<ExchangePhase>;

@@ -47,7 +47,7 @@ Function function(unsigned number) {
   return reinterpret_cast<Function>(module_of(abi::kNvtxModuleCore).functions[number]);
 }
 
-// As NVTX's own header does it: what does not load is as if it were not there.
+// Like NVTX's own header: a tool's library that does not load is ignored.
 bool load() {
   const char* path = std::getenv("NVTX_INJECTION64_PATH");
   void* library = path ? ::dlopen(path, RTLD_LAZY) : nullptr;

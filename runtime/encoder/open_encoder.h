@@ -8,9 +8,9 @@
 
 namespace hydrac::runtime {
 
-// InputError where a file is missing or damaged, states other facts than those that the program was made for,
-// or where the tokenizer has more ids than the program's table. That the weights are of the program's shapes
-// WeightFiles::check_encoder() says.
+// InputError if a file is missing or damaged, if its facts differ from those that the program was made for,
+// or if the tokenizer has more ids than the program's table. WeightFiles::check_encoder() checks the weights'
+// shapes.
 OpenedEncoder open_encoder(const EncoderFolder& made_for);
 
 // All that the JSON files of an encoder's folder (config.json, and those of sentence-transformers) say of

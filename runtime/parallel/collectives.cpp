@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kHearingOfALink = 10;  // seconds
 
-// Of `size` elements those that the `i`-th of `members` adds up.
+// The part of `size` elements that the `i`-th of `members` adds up.
 struct Part {
   size_t first, last;
 };
@@ -132,7 +132,7 @@ std::span<std::byte> Ranks::word_bytes(int rank) const {
   return std::as_writable_bytes(std::span(&board_->word(set_, rank), 1));
 }
 
-// What put() wrote there, as the rank's word says.
+// The text that put() wrote there, with the length from the rank's word.
 std::span<std::byte> Ranks::text_bytes(int rank) const {
   const std::span<std::byte> slot = board_->slot(rank);
   const size_t bytes = board_->word(set_, rank);

@@ -85,7 +85,7 @@ class Ranks {
   // this rank owns (owned_slots()), each assembled from all ranks' parts in order, and zeros beyond the last
   // slot.
   void to_owners(std::span<const float> parts, std::span<float> whole, int64_t slots);
-  // And back: `parts` becomes this rank's part of each slot.
+  // The reverse of to_owners(): `parts` becomes this rank's part of each slot.
   void from_owners(std::span<const float> whole, std::span<float> parts, int64_t slots);
   // Rank 0 receives the bytes of all ranks, the same number from each, a stretch at a time: take(rank, first,
   // bytes) gets those from byte `first` on.
@@ -130,7 +130,7 @@ class Ranks {
     Waiting& operator=(const Waiting&) = delete;
     Ranks& ranks_;
   };
-  // What rank `to` reads of what rank `from` has written into the board.
+  // The bytes that rank `to` reads of what rank `from` has written into the board.
   using Reads = std::function<std::span<std::byte>(int from, int to)>;
 
   // ranks.cpp: how they come together.
@@ -214,7 +214,7 @@ class Ranks {
   std::atomic<bool> is_done_{false};
   std::atomic<double> waits_since_{0}, longest_wait_{0};
 
-  // Of the watcher.
+  // State of the watching thread.
   double looked_ = 0, stopping_seconds_ = 0, silence_of_rank_0_ = 0, next_mention_ = 0;
   std::vector<int> mentioned_;
   mutable std::mutex mutex_;

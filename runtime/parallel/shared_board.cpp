@@ -96,7 +96,7 @@ bool SharedBoard::barrier() {
     pause_briefly();
   }
   while (h.phase.load(std::memory_order_acquire) == phase) {
-    // Who failed after it was complete is no reason to say that it is not.
+    // A rank that failed after the barrier was complete does not make it fail.
     if (failed()) return h.phase.load(std::memory_order_acquire) != phase;
     sleep_while(h.phase, phase);
   }

@@ -1,4 +1,4 @@
-// Who is still there: a thread of each rank reads its sockets, and the end of one rank is the end of all.
+// Noticing lost ranks: a thread of each rank reads its sockets, and the end of one rank ends all.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -106,7 +106,7 @@ bool Ranks::speaks_without_rank_0() const {
   return world_.host ? leads_host() : rank() == 1;
 }
 
-// Who would say it is gone.
+// Rank 0 usually reports failures; when it is gone, another rank does.
 void Ranks::lose_rank_0(const std::string& how) {
   note_failure({fmt::format("{} {}; the other ranks end too", name(0), how)});
   if (speaks_without_rank_0()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
@@ -169,7 +169,7 @@ void Ranks::fail(const std::exception& error) noexcept {
   if (board_) board_->fail();
 }
 
-// Those who wait for rank 0 before a run begins.
+// Tells ranks that wait for rank 0 before a run begins.
 void Ranks::tell_who_knocks(const Failure& failure) {
   constexpr int kMostKnocks = 4 * kMostRanks;  // strangers may go on and on
   try {

@@ -83,7 +83,7 @@ class LaidOutProgram : public StepProgram {
   bool shares_state() const;
   // True if collectives are left out: this rank repeats its own part of a step, and the others may not.
   bool is_alone() const { return alone_; }
-  // Those that this program joined. RunError where it runs alone.
+  // The ranks that this program joined. RunError if it runs alone.
   Ranks& ranks() const;
   bool has_ranks() const { return ranks_ != nullptr; }
 

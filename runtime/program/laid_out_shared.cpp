@@ -74,7 +74,7 @@ void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to)
   }
 }
 
-// What this rank has of tensors, those that ranks share stretch by stretch.
+// This rank's parts of tensors; sharded ones stretch by stretch.
 std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
   std::vector<NamedTensor> own;
   for (const NamedTensor& tensor : tensors) {

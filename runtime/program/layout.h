@@ -81,7 +81,7 @@ struct ProgramLayout : Ports {
   std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers
   std::optional<RopeTables> rope;
 
-  // As in a checkpoint; addresses count from the arena's start. See ProgramTensors.
+  // Tensors as in a checkpoint; addresses count from the arena's start. See ProgramTensors.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
   std::vector<NamedTensor> encoder_parameters;
   // Parameters that no rank has whole: `first` is their address, which no memory has.

@@ -200,7 +200,7 @@ class StepProgram {
   // for. InputError if the program does not know its calls. Called between steps: none begun, none
   // unfinished.
   virtual void time_calls(bool timed) = 0;
-  // Those of the steps since the last call of this, in the order in which they began.
+  // The timed calls of the steps since the last call of this function, in the order in which they began.
   virtual std::vector<CallSpan> take_timed_calls() = 0;
 
   // The following are called between steps: none begun, none unfinished.

@@ -96,7 +96,7 @@ size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double
   return static_cast<size_t>(candidates.end() - heap_end);
 }
 
-// Those that are likely enough, in order.
+// Keeps the candidates that are likely enough, in order.
 void keep_likely(std::vector<Candidate>& candidates, const Weights& weight, double least) {
   std::erase_if(candidates, [&](const Candidate& candidate) { return weight(candidate) < least; });
   std::sort(candidates.begin(), candidates.end(), likelier);

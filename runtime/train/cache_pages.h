@@ -1,4 +1,4 @@
-// Who has which page of a cache whose keys and values lie in one pool.
+// The allocator of a cache whose keys and values are one pool of pages: which text has which page.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@ class CachePages {
   // All pages of the sequence are free again.
   void release(size_t sequence);
 
-  // As NextLogits::set_page_table() takes it; empty of a cache without pages.
+  // The table for NextLogits::set_page_table(); empty for a cache without pages.
   std::span<const int32_t> table() const { return table_; }
   int64_t most_used() const { return most_used_; }  // pages, at once
 

@@ -19,7 +19,7 @@ class RunOutput {
   // All three must outlive it.
   RunOutput(StepProgram& program, const TrainOptions& options, Console& console);
 
-  // Whose lock it holds from here on.
+  // Keeps the folder's lock from here on.
   void hold(RunFolder folder) { folder_.emplace(std::move(folder)); }
   // The newest checkpoint, with which an earlier session ended.
   void continue_from(const std::filesystem::path& checkpoint) { checkpoint_ = checkpoint; }

@@ -54,7 +54,7 @@ class Trainer {
   // True if this rank saves, or sends what it has of the state to the one that does.
   bool takes_part_in_saving() const { return leads() || program_.facts().shares_state; }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
-  // Those that share a step's micro-batches, and which of them this one is, or its group.
+  // The ranks that share a step's micro-batches, and the index of this rank, or of its group, among them.
   int data_ranks() const { return options_.ranks ? options_.ranks->size(RankGroup::data) : 1; }
   bool all_go_on();
   std::string explain_divergence();

@@ -67,7 +67,7 @@ struct TrainOptions {
   const Tokenizer* tokenizer = nullptr;
   GenerateOptions sample;
 
-  // Beside the loss on the data; needs the tokenizer, and a program with an objective.
+  // Trained in addition to the loss on the data; needs the tokenizer, and a program with an objective.
   ObjectiveSettings objective;
 
   // The assembled processes that train together; null: this one alone. Each computes

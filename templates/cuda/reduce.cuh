@@ -63,7 +63,7 @@ class RowLanes {
     reduce<Larger>(minus_infinity(), values...);
   }
 
-  // Behind this, another lane may write what a lane read before.
+  // After this, another lane may overwrite what a lane has read before.
   __device__ void sync() const {
     if constexpr (kLanes > 32) {
       row_barrier();

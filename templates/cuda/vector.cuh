@@ -92,7 +92,7 @@ HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes, int wid
   return result;
 }
 
-// Element i as a float. Of 16 bits the compiler sees words and takes each half in one instruction.
+// Element i as a float. For 16-bit types the compiler sees words and extracts each half in one instruction.
 template <typename T, int N>
 HYDRAC_FN float element(const Vector<T, N>& columns, int i) {
 #if defined(__CUDA_ARCH__)

@@ -29,7 +29,7 @@ struct ResolvedCall {
 
 class ResolvedCalls {
  public:
-  // What the program does for its ranks: CudaStepProgram's functions of these names.
+  // Operations of the program on its ranks: CudaStepProgram's functions of these names.
   struct Ranks {
     std::function<void(const runtime::Collective&, std::span<const runtime::cuda::Elements>,
                        const runtime::cuda::Stream&)>
@@ -45,7 +45,7 @@ class ResolvedCalls {
   ResolvedCalls(const ResolvedCalls&) = delete;
   ResolvedCalls& operator=(const ResolvedCalls&) = delete;
 
-  // Of a function, in the order in which they run.
+  // The calls of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }
 
   // Puts one on a stream.
@@ -57,7 +57,7 @@ class ResolvedCalls {
 
  private:
   using Enqueue = std::function<void(const runtime::cuda::Stream&)>;
-  // Of a call whose tensors are at `accesses` of the arena.
+  // Resolves a call whose tensors are at `accesses` of the arena.
   Enqueue resolve(const ResolvedCall& call, runtime::cuda::DeviceRange arena,
                   const runtime::cuda::Stream& stream) const;
   Enqueue launch(const program::Launch& launch, std::vector<void*> arguments, int layer) const;

@@ -1,4 +1,4 @@
-// Which target a GPU is.
+// Identifies the target of a GPU.
 #pragma once
 #include "runtime/cuda/device.h"
 #include "targets/target.h"

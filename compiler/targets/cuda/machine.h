@@ -37,7 +37,7 @@ class CudaMachine {
   const runtime::cuda::Context& context() const { return context_; }
   runtime::cuda::GemmLibrary& gemms() { return gemms_; }
   const std::filesystem::path& cache_dir() const { return cache_dir_; }
-  // Of all matmuls and attention planned so far.
+  // The choices of all matmuls and attention planned so far.
   runtime::RecordedChoices choices() const;
 
   // With the answers that a plan for this machine needs; `spec` must outlive them.

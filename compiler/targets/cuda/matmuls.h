@@ -18,7 +18,7 @@ class Matmuls {
   Matmuls(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
           const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
 
-  // Of program::shape_at(). Lives as long as this; exchange() changes what it is.
+  // The plan of a program::shape_at(). Lives as long as this; exchange() replaces its contents.
   const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
 
   // The matmul of this GemmProblem::text() takes another algorithm, as GemmLibrary::plan_as().

@@ -14,7 +14,7 @@ namespace hydrac::device_code {
 class Kernel {
  public:
   const std::string& name() const { return *name_; }
-  // What the compiler gave it.
+  // Resources that the compiler gave it.
   int registers() const;              // per thread
   std::int64_t local_bytes() const;   // per thread: stack and spills
   std::int64_t shared_bytes() const;  // per block, static

@@ -18,7 +18,7 @@ struct CompileRequest {
   std::string source;
   std::string name = "kernels.cu";  // in messages
   int capability = 0;               // 75, 80, 86, 89, 90, 100, 120
-  // What #include finds: (path as it is written there, text).
+  // Files that #include finds: (path as it is written there, text).
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::string> options;  // such as "-DHEADS=12"; beside -std=c++20 and the architecture
   CodeKind kind = CodeKind::cubin;

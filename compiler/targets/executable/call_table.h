@@ -7,8 +7,8 @@
 
 namespace hydrac::targets {
 
-// Where the user wrote a key of a spec, or one of a section's keys: "model.norm, spec.yaml:12", "model.norm
-// on the command line", "model.norm, by default".
+// The place where the user wrote a key of a spec, or one of a section's keys: "model.norm, spec.yaml:12",
+// "model.norm on the command line", "model.norm, by default".
 std::string place_of(const spec::Spec& spec, const std::string& key);
 
 // How a call's origin is named: by key, file and line; or by key alone, which does not change when lines are

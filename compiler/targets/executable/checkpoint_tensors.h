@@ -10,10 +10,10 @@ namespace hydrac::targets {
 
 runtime::SafetensorsDtype stored_type(ir::DType dtype);
 
-// Whether the parameter is the model's own beside adapters, and in no checkpoint.
+// True if the parameter belongs to the base model of an adapter, and is in no checkpoint.
 bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
 
-// Where the parts of a slot lie that is kept as 4-bit codes (ParameterInfo::nf4).
+// The places of the parts of a slot that is kept as 4-bit codes (ParameterInfo::nf4).
 std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
                                           int slot);
 

@@ -65,7 +65,7 @@ class Executable {
   virtual void exchange(const std::string& section, const std::string& key, const std::string& algorithm) {
     throw std::logic_error("no algorithm of " + section + " " + key + " can be exchanged for " + algorithm);
   }
-  // What the target computes a matmul with at best, flop a second, for the program's precision; 0 = unknown.
+  // The target's best flop a second for a matmul in the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
  private:

@@ -137,7 +137,7 @@ bool TrialMemory::expects_only_finite() const {
   });
 }
 
-// Of the tensor's root mean square. What rounds to few bits may round the other way.
+// A share of the tensor's root mean square. A number that is rounded to few bits may round the other way.
 double TrialMemory::tolerance(const Tensor& tensor) const {
   const bool rounds = std::ranges::any_of(body_.exprs, [](const ir::Expr& expr) {
     return expr.op == ir::ExprOp::round_to || expr.op == ir::ExprOp::round_stochastically;

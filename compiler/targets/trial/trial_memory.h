@@ -29,7 +29,7 @@ class TrialMemory final : public ir::RowMemory {
 
   // An offset for each dimension of each operand.
   const std::vector<std::vector<int64_t>>& strides() const { return strides_; }
-  // Of the call, in its order.
+  // The call's arguments, in order.
   const std::vector<void*>& arguments() const { return arguments_; }
 
   // True if the kernel reads only memory that the trial has: invented indices may point anywhere.
@@ -39,7 +39,7 @@ class TrialMemory final : public ir::RowMemory {
   std::string difference() const;
 
  private:
-  // Of zeros, where nothing was written.
+  // Memory that is 0 until it is written.
   class Pages {
    public:
     explicit Pages(int64_t bytes);
