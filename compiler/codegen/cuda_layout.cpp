@@ -304,7 +304,7 @@ class Planner {
     layout_.tiles = ceil_div(count, layout_.lanes);
     layout_.blocks_per_sm = std::min(5, threads_of_sm(capability_) / layout_.threads());
     if (sees_all) return;
-    // With few rows a thread takes fewer, but more than one, for fewer partial sums, as long as every
+    // With few rows, fewer blocks take several rows a thread, for fewer partial sums, as long as every
     // multiprocessor has blocks.
     const int64_t most = ceil_div(rows, layout_.rows);
     const int64_t enough =

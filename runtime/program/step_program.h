@@ -161,8 +161,8 @@ struct ProgramFacts {
 struct ProgramTensors {
   // In model.safetensors, of adapters in adapter_model.safetensors.
   std::vector<NamedTensor> parameters = {};
-  // For a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or
-  // the seed have them.
+  // For a program that trains adapters, the base model's parameters, which keep their values from
+  // TrainOptions::weights or the seed.
   std::vector<NamedTensor> base = {};
   // The encoder's, under their names in its own files. They are uploaded once the program is started.
   std::vector<NamedTensor> encoder = {};

@@ -78,7 +78,8 @@ bool is_written(const fs::path& library) {
   return fs::file_size(library, error) > 0 && !error;
 }
 
-// By which signal; "" when it ended by itself. Where a part of g++ or clang++ is killed, the whole says so.
+// The signal that killed it; "" if it ended by itself. If only a part of g++ or clang++ is killed, the
+// driver's output says so.
 std::string killed(const Ended& ended) {
   if (ended.signal != 0) return fmt::format("signal {} ({})", ended.signal, strsignal(ended.signal));
   for (const char* words : {"signal terminated program", "unable to execute command: Killed"}) {
@@ -87,7 +88,7 @@ std::string killed(const Ended& ended) {
   return "";
 }
 
-// What keeps the compiler from compiling anything at all; "" when it compiles a line of C++.
+// The reason why the compiler compiles nothing at all; "" if it compiles a line of C++.
 std::string general_failure(const CxxCompiler& compiler, const fs::path& folder) {
   const fs::path source = folder / "probe.cpp", library = folder / "probe.so";
   std::ofstream(source)

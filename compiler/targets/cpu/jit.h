@@ -17,7 +17,7 @@ struct KernelLibrary {
   std::string note;      // of a compiler that was wrong at first
 };
 
-// What trying a library's kernels found.
+// The outcome of trying a library's kernels.
 struct Tried {
   std::string summary;
   std::string wrong;  // the first kernel that is not what it should be, and how; "" where all are

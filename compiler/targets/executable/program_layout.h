@@ -7,7 +7,7 @@ namespace hydrac::targets {
 
 // All elements of all parameters.
 int64_t parameter_count(const driver::Compiled& compiled);
-// Of trained parameters only.
+// Counts trained parameters only.
 int64_t own_parameter_count(const driver::Compiled& compiled);  // that a rank has
 int64_t trained_count(const driver::Compiled& compiled);
 
