@@ -79,7 +79,7 @@ class CudaStepProgram : public LaidOutProgram {
   // Derived classes call this first in their destructor: it waits for the GPU and destroys the graphs, which
   // may use the derived class's resources.
   void shut_down() noexcept;
-  // Without graphs every function's calls are put on stream() anew each time. From now on.
+  // From now on functions run as graphs, or their calls are enqueued on stream() each time.
   void use_graphs(bool use) { graphs_in_use_ = use; }
 
   const Stream& stream() const { return stream_; }

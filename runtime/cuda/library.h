@@ -27,9 +27,9 @@ struct LibraryQuery {
   std::string install;             // the last line of the message: what to do when there is none
 };
 
-// Existing folders that are searched in addition to the loader's own path, in order: the folders of
-// $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), those of
-// $CUDA_HOME and $CUDA_PATH, /usr/local/cuda and every /usr/local/cuda-*, newest first.
+// Existing folders that are searched in addition to the loader's own path, in order. First come the folders
+// of $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), then those
+// of $CUDA_HOME and $CUDA_PATH, then /usr/local/cuda and every /usr/local/cuda-*, newest first.
 std::vector<std::filesystem::path> library_folders();
 
 // Opens the first file found: in $HYDRAC_CUDA_LIBRARIES' folders, then on the loader's path, then in the

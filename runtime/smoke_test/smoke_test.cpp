@@ -1,6 +1,6 @@
 // The test of an emitted program: a few optimizer steps on random numbers that are always the same.
-//   smoke_test [EXPECTED]            compares losses, gradient norms and every tensor's gradient with the file.
-//   smoke_test --record EXPECTED     writes the file.
+//   smoke_test [EXPECTED]            compares losses, norms and every tensor's gradient with the file
+//   smoke_test --record EXPECTED     writes the file
 // Another machine, library or version of hydrac may differ in the last bits, which the tolerances allow.
 #include <cmath>
 #include <cstdint>

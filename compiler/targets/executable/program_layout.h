@@ -11,8 +11,8 @@ int64_t parameter_count(const driver::Compiled& compiled);
 int64_t own_parameter_count(const driver::Compiled& compiled);  // that a rank has
 int64_t trained_count(const driver::Compiled& compiled);
 
-// How often matmuls multiply a token by a parameter: once for a matrix, never for an embedding that is only
-// looked up. Model flop are counted by it.
+// How often matmuls multiply a token by a parameter: once for a matrix (each recursion of the mlp counts),
+// never for an embedding that is only looked up. Model flop are counted by it.
 int times_multiplied(const driver::Compiled& compiled, const ir::Value& parameter);
 
 // Model flop of attention a trained token, forward and backward: three times the forward pass's two matmuls,
