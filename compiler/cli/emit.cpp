@@ -15,6 +15,7 @@
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "emit/folder.h"
+#include "emit/hooks.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
 #include "runtime/base/quote.h"
@@ -83,7 +84,9 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
   if (!settings.encoder.folder.empty())
     settings.encoder.facts = runtime::encoder_facts(settings.encoder.folder);
   settings.choices = locked.choices;
-  emit::Files files = emit::emit(planned.compiled, settings, origin);
+  const bool has_hooks = arguments.has("--hooks") || emit::has_hooks(folder);
+  emit::Files files =
+      emit::emit(planned.compiled, settings, origin, has_hooks ? emit::Hooks::owned : emit::Hooks::none);
   if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime(files));
   return files;
 }

@@ -111,6 +111,7 @@ const std::vector<Verb>& verbs() {
        "write the program as source code that builds against the runtime alone",
        {{"--output,-o", "FOLDER", "where to; files there that are current stay untouched"},
         {"--vendor-runtime", "", "write the runtime's sources beside it, so that it builds by itself"},
+        {"--hooks", "", "write hooks.cpp too, which is yours: functions that a step calls"},
         kForce,
         kAccept,
         kLocked,

@@ -98,18 +98,26 @@ std::string CallText::count_of(const Section& section) const {
   return all_layers ? "L" : std::to_string(section.layers);
 }
 
-std::string CallText::statement(int index) const {
+std::string CallText::statement(int index, const std::string& behind) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
   Writer out(1);
   const std::string l = layer_of(section), count = count_of(section);
   const bool once = section.layers == 0 || count == "1";
   const std::string layer = !names_layer(body_of(index), section) ? "" : once ? ", 0" : ", " + l;
   const std::string call = fmt::format("{}(m, run{});", codegen::identifier(section.name), layer);
+  const std::string loop = section.reverse
+                               ? fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) ", l, count)
+                               : fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", l, count);
   if (once) {
     out.line(call);
+    if (!behind.empty()) out.line(fmt::format(fmt::runtime(behind), "0"));
+  } else if (behind.empty()) {
+    out.line(loop + call);
   } else {
-    out.line(section.reverse ? fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2}", l, count, call)
-                             : fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, count, call));
+    out.open(loop + "{");
+    out.line(call);
+    out.line(fmt::format(fmt::runtime(behind), l));
+    out.close();
   }
   return out.text();
 }

@@ -21,7 +21,8 @@ class CallText {
   // The same under another name.
   std::string definition(int section, const std::string& name) const;
   // The statement that runs a section: a call, in a loop over layers where it is one.
-  std::string statement(int section) const;
+  // `behind`: a statement after each of its layers, {0} its number there.
+  std::string statement(int section, const std::string& behind = "") const;
 
  private:
   struct Body {

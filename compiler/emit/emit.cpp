@@ -8,6 +8,7 @@
 #include "emit/comments.h"
 #include "emit/dims_file.h"
 #include "emit/functions.h"
+#include "emit/hooks.h"
 #include "emit/hyper_file.h"
 #include "emit/kernel_includes.h"
 #include "emit/kernels.h"
@@ -32,10 +33,12 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin)
+  Emitter(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin,
+          Hooks hooks)
       : compiled_(compiled),
         settings_(settings),
         origin_(origin),
+        hooks_(hooks),
         cpu_(on_cpu(compiled)),
         dimensions_(compiled.graph),
         tensors_(compiled) {}
@@ -47,6 +50,7 @@ class Emitter {
     add_kernels();
     add_functions();
     add_program();
+    if (hooks_ == Hooks::owned) add_hooks();
     add_main();
     std::vector<std::string> sources;
     for (const auto& [name, text] : files_) {
@@ -77,12 +81,14 @@ class Emitter {
   Files template_group(const TemplateKernels& group) const;
   void add_functions();
   void add_program();
+  void add_hooks();
   void add_main();
   void check() const;
 
   const driver::Compiled& compiled_;
   const runtime::TrainSettings& settings_;
   const Origin& origin_;
+  const Hooks hooks_;
   const bool cpu_;
   std::vector<std::string> uncontracted_;  // files of kernels whose products and sums round twice
   const codegen::Dimensions dimensions_;
@@ -188,14 +194,18 @@ void Emitter::add_functions() {
     }
     step.body += "\n";
   }
-  step.body += step_declarations(compiled_);
+  if (hooks_ == Hooks::owned) {
+    step.includes.push_back("\"runtime/program/hooks.h\"");
+    step.body = "using hydrac::runtime::HookMemory;\n" + step.body;
+  }
+  step.body += step_declarations(compiled_, hooks_);
   header("step.h", step);
-  for (const EmittedFunction& function : emitted_functions(compiled_)) {
+  for (const EmittedFunction& function : emitted_functions(compiled_, hooks_)) {
+    std::vector<std::string> includes = {"\"kernels/kernels.h\"", "\"step.h\""};
+    if (function.calls_hooks) includes.insert(includes.begin(), fmt::format("\"{}\"", kHooksHeader));
+    if (!cpu_) includes.insert(includes.begin(), {"<nvtx3/nvtx3.hpp>", ""});
     source(function.file,
-           {function.comment,
-            cpu_ ? std::vector<std::string>{"\"kernels/kernels.h\"", "\"step.h\""}
-                 : std::vector<std::string>{"<nvtx3/nvtx3.hpp>", "", "\"kernels/kernels.h\"", "\"step.h\""},
-            function_source(compiled_, dimensions_, tensors_, function), ""});
+           {function.comment, includes, function_source(compiled_, dimensions_, tensors_, function), ""});
   }
 }
 
@@ -240,8 +250,12 @@ void Emitter::add_program() {
     declaration.body += "\n";
     definition.body += "\n";
   }
-  declaration.body += program_declaration(compiled_);
-  definition.body += program_definition(compiled_, dimensions_);
+  if (hooks_ == Hooks::owned) {
+    declaration.body = "using hydrac::runtime::HookMemory;\n" + declaration.body;
+    definition.includes.push_back(fmt::format("\"{}\"", kHooksHeader));
+  }
+  declaration.body += program_declaration(compiled_, hooks_);
+  definition.body += program_definition(compiled_, dimensions_, hooks_);
   header("program.h", declaration);
   source("program.cpp", definition);
   source("layout.cpp",
@@ -252,6 +266,11 @@ void Emitter::add_program() {
   files_["calls.inc"] = provenance(origin_, "// ") +
                         "//\n// Every call of the program, as runtime/program/call_table.h says.\nR\"(" +
                         call_table(compiled_, targets::SpecPlaces::keys) + ")\"\n";
+}
+
+void Emitter::add_hooks() {
+  header(kHooksHeader, hooks_header(compiled_));
+  source(hooks_file(cpu_), empty_hooks(compiled_));
 }
 
 // hydrac writes nothing that does not parse.
@@ -307,8 +326,9 @@ void Emitter::add_main() {
 
 }  // namespace
 
-Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin) {
-  return Emitter(compiled, settings, origin).emit();
+Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin,
+           Hooks hooks) {
+  return Emitter(compiled, settings, origin, hooks).emit();
 }
 
 }  // namespace hydrac::emit

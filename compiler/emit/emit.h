@@ -18,7 +18,13 @@ struct Origin {
   std::vector<std::string> overrides;  // "target=h200"
 };
 
+enum class Hooks {
+  none,
+  owned  // the step calls functions of the program's owner; hooks.h
+};
+
 // The same program gives the same bytes, wherever and whenever it is emitted.
-Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin);
+Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin,
+           Hooks hooks = Hooks::none);
 
 }  // namespace hydrac::emit

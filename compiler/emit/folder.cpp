@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "emit/hooks.h"
 #include "emit/manifest.h"
 #include "emit/owned_kernels.h"
 #include "emit/source_file.h"
@@ -72,9 +73,11 @@ void require_fit(const fs::path& folder, const std::string& name, const std::str
                  const Files& files) {
   const std::string obstacle = obstacle_to_keep(name, text, files);
   if (obstacle.empty()) return;
+  const std::string path = (folder / name).string();
+  if (is_hooks_file(name)) throw runtime::InputError(fmt::format("{}: {}", path, obstacle));
   throw runtime::InputError(fmt::format(
-      "{} has the line \"{}\", but {}\nChange it to fit, or take the line out to have the file written",
-      (folder / name).string(), kKeepLine, obstacle));
+      "{} has the line \"{}\", but {}\nChange it to fit, or take the line out to have the file written", path,
+      kKeepLine, obstacle));
 }
 
 class Comparison {
@@ -103,7 +106,7 @@ class Comparison {
     if (!fs::is_regular_file(path)) return state_.foreign.push_back(name);
     const std::string text = read(path);
     if (text == wanted) return state_.current.push_back(name);
-    if (is_kept(text)) {
+    if (is_kept(name, text)) {
       require_fit(folder_, name, text, files_);
       const bool is_current = consent_.keeps_outdated || written_.lists(name, wanted);
       return (is_current ? state_.kept : state_.outdated).push_back(name);
@@ -123,7 +126,7 @@ class Comparison {
           !was_emitted(entry.path()))
         continue;
       const std::string text = read(entry.path());
-      if (is_kept(text)) require_fit(folder_, name, text, files_);
+      if (is_kept(name, text)) require_fit(folder_, name, text, files_);
       (is_edited(name, text) ? state_.edited : state_.stale).push_back(name);
     }
   }

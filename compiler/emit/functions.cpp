@@ -26,7 +26,7 @@ std::vector<int> range(int first, int last) {
 }
 
 // Splits a step: the sections before the backward pass of the blocks, and the rest.
-void split_step(const driver::Compiled& compiled, const program::Function& step,
+void split_step(const driver::Compiled& compiled, const program::Function& step, Hooks hooks,
                 std::vector<EmittedFunction>& functions) {
   const std::vector<ir::Region>& regions = compiled.graph.function(step.name).regions;
   int split = 0;
@@ -38,7 +38,7 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
   functions.push_back(
       {"forward", "forward.cpp",
        "Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.", &step,
-       range(0, split)});
+       range(0, split), hooks == Hooks::owned});
   if (split == end) return;  // the head alone trains
   functions.push_back({"backward", "backward.cpp",
                        "Backward pass of one micro-batch: adds to the gradients of all parameters.", &step,
@@ -64,16 +64,33 @@ constexpr OfReplies kOfReplies[] = {
 };
 constexpr const char* kScoreBesideEncoder = "The loss of each token of a batch of replies.";
 
+std::string parameters(const driver::Compiled& compiled, const EmittedFunction& function) {
+  return fmt::format("const Memory& m, {}{}", function.calls_hooks ? "const HookMemory& own, " : "",
+                     run_parameter(compiled));
+}
+
+// The hook behind an iteration l of a loop over layers, of which each may compute several; "" behind others.
+std::string after_layer(const driver::Compiled& compiled, const EmittedFunction& function, int section) {
+  const ir::Region& region =
+      compiled.graph.function(function.source->name).regions[static_cast<size_t>(section)];
+  if (!region.name.starts_with("block")) return "";
+  const int of_iteration = spec::layers_of_iteration(compiled.spec);
+  const int first = region.first_layer * of_iteration + of_iteration - 1;
+  std::string layer = of_iteration == 1 ? "{0}" : fmt::format("{} * {{0}}", of_iteration);
+  if (first > 0) layer += fmt::format(" + {}", first);
+  return "after_layer(m, own, run, " + layer + ");";
+}
+
 }  // namespace
 
-std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled) {
+std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled, Hooks hooks) {
   const spec::Model& model = compiled.spec.model;
   const bool drops = model.dropout > 0 || model.attention_dropout > 0 ||
                      (models::has_adapters(compiled.spec) && compiled.spec.adapter.dropout > 0);
   std::vector<EmittedFunction> functions;
   for (const program::Function& function : compiled.program.functions) {
     const std::vector<int> all = range(0, static_cast<int>(function.sections.size()));
-    if (function.name == "micro_step") split_step(compiled, function, functions);
+    if (function.name == "micro_step") split_step(compiled, function, hooks, functions);
     if (function.name == "update")
       functions.push_back(
           {"update_parameters", "optimizer.cpp", "The end of an optimizer step.", &function, all});
@@ -126,7 +143,7 @@ std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& c
   return attentions;
 }
 
-std::string step_declarations(const driver::Compiled& compiled) {
+std::string step_declarations(const driver::Compiled& compiled, Hooks hooks) {
   Writer out;
   if (!on_cpu(compiled)) {
     out.line("// What a function's calls are put on, to become part of a CUDA graph.");
@@ -167,9 +184,9 @@ std::string step_declarations(const driver::Compiled& compiled) {
     out.close("};");
     out.line("");
   }
-  for (const EmittedFunction& function : emitted_functions(compiled)) {
+  for (const EmittedFunction& function : emitted_functions(compiled, hooks)) {
     out.line("// " + function.comment);
-    out.line(fmt::format("void {}(const Memory& m, {});", function.name, run_parameter(compiled)));
+    out.line(fmt::format("void {}({});", function.name, parameters(compiled, function)));
   }
   return out.text();
 }
@@ -182,11 +199,11 @@ std::string function_source(const driver::Compiled& compiled, const codegen::Dim
     return text.definition(first, function.name);
   std::string body = "namespace {\n\n";
   for (int section : function.sections) body += text.definition(section) + "\n";
-  body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,
-                      run_parameter(compiled));
+  body += fmt::format("}}  // namespace\n\nvoid {}({}) {{\n", function.name, parameters(compiled, function));
   if (!on_cpu(compiled))
     body += fmt::format("  const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}}};\n", function.name);
-  for (int section : function.sections) body += text.statement(section);
+  for (int section : function.sections)
+    body += text.statement(section, function.calls_hooks ? after_layer(compiled, function, section) : "");
   return body + "}\n";
 }
 

@@ -7,6 +7,7 @@
 
 #include "codegen/dimensions.h"
 #include "driver/compile.h"
+#include "emit/emit.h"
 #include "emit/tensors.h"
 
 namespace hydrac::emit {
@@ -18,12 +19,13 @@ struct EmittedFunction {
   std::string comment;
   const program::Function* source = nullptr;
   std::vector<int> sections;
+  bool calls_hooks = false;  // after each layer
 };
 
-std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled);
+std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled, Hooks hooks = Hooks::none);
 
 // step.h's body: what calls are put on, and the functions' declarations.
-std::string step_declarations(const driver::Compiled& compiled);
+std::string step_declarations(const driver::Compiled& compiled, Hooks hooks);
 // The body of a function's file.
 std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function);

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "emit/hooks.h"
+
 namespace hydrac::emit {
 
 namespace {
@@ -84,8 +86,10 @@ std::vector<KernelSignature> signatures(const std::string& code, char after) {
   return found;
 }
 
-// Declarations of kernels.h under "// ---- block.cu".
+// All of hooks.h, or those of kernels.h under "// ---- block.cu".
 std::optional<std::vector<KernelSignature>> declared_of(const std::string& name, const Files& files) {
+  if (is_hooks_file(name) && files.contains(name))
+    return signatures(without_comments(files.at(kHooksHeader)), ';');
   const auto header = files.find(kDeclarations);
   if (header == files.end()) return std::nullopt;
   const std::string title = "// ---- " + name.substr(name.find('/') + 1) + "\n";
@@ -107,7 +111,8 @@ std::string text_of(const KernelSignature& s) {
 
 }  // namespace
 
-bool is_kept(const std::string& text) {
+bool is_kept(const std::string& name, const std::string& text) {
+  if (is_hooks_file(name)) return true;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();

@@ -9,12 +9,12 @@ namespace hydrac::emit {
 
 inline constexpr const char* kKeepLine = "// hydrac: keep";
 
-// True if a line of the file is kKeepLine.
-bool is_kept(const std::string& text);
+// True of a file with kKeepLine among its lines, and of the owner's hooks.
+bool is_kept(const std::string& name, const std::string& text);
 
 // Why the kept file `name` cannot stand in for the one of `files`: a function whose parameters have other
-// types than the declaration in kernels/kernels.h, or that is not there, both written out; a file that
-// defines no kernels. "" where it can. Names of parameters may differ.
+// types than the declaration in kernels/kernels.h or hooks.h, or that is not there, both written out; a file
+// that neither declares. "" where it can. Names of parameters may differ.
 std::string obstacle_to_keep(const std::string& name, const std::string& text, const Files& files);
 
 }  // namespace hydrac::emit

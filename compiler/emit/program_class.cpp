@@ -29,7 +29,30 @@ void set_layers(Writer& out, const spec::Spec& spec) {
     out.line(fmt::format("choices.set(\"sums\", \"layers\", \"{} ranks\");", spec.parallel.tensor));
 }
 
-std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
+// The statements that run a function of the program, hooks among them. `joined`: what waits for its other
+// queues.
+std::vector<std::string> statements_of(const driver::Compiled& compiled, const program::Function& function,
+                                       const std::string& run, Hooks hooks,
+                                       const std::vector<std::string>& joined = {}) {
+  const bool has_hooks = hooks == Hooks::owned;
+  const auto hook = [&](const char* name) { return fmt::format("{}(memory_, hooks_, {});", name, run); };
+  std::vector<std::string> statements;
+  if (has_hooks && function.name == "update") statements.push_back(hook("before_update"));
+  for (const EmittedFunction& emitted : emitted_functions(compiled, hooks)) {
+    if (emitted.source == &function)
+      statements.push_back(
+          fmt::format("{}(memory_, {}{});", emitted.name, emitted.calls_hooks ? "hooks_, " : "", run));
+  }
+  statements.insert(statements.end(), joined.begin(), joined.end());
+  if (has_hooks && function.name == "micro_step") statements.push_back(hook("after_backward"));
+  if (has_hooks && function.name == "update") statements.push_back(hook("after_update"));
+  return statements;
+}
+
+constexpr const char* kAddHooks = "hooks_(add_hooks(hook_metrics(), hook_scratch_bytes()))";
+
+std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                           Hooks hooks) {
   Writer out;
   out.line("namespace {");
   out.line("");
@@ -74,23 +97,17 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("");
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line(fmt::format(
-      "    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded){}) {{}}",
+      "    : CpuStepProgram(program_layout()), memory_(arena()), {}run_(open_blas(recorded){}) {{}}",
+      hooks == Hooks::owned ? fmt::format("{}, ", kAddHooks) : "",
       spec::rank_count(compiled.spec) > 1 ? ", *this" : ""));
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
-  auto entry = [&](const std::string& name, const std::string& statements) {
-    out.line("case Function::" + name + ":");
-    out.line("  " + statements);
-    out.line("  return;");
-  };
   for (const program::Function& function : compiled.program.functions) {
-    std::string statements;
-    for (const EmittedFunction& emitted : emitted_functions(compiled)) {
-      if (emitted.source == &function)
-        statements += fmt::format("{}{}(memory_, run_);", statements.empty() ? "" : "\n  ", emitted.name);
-    }
-    entry(function.name, statements);
+    out.line("case Function::" + function.name + ":");
+    for (const std::string& statement : statements_of(compiled, function, "run_", hooks))
+      out.line("  " + statement);
+    out.line("  return;");
   }
   out.line("default:");
   out.line("  throw std::logic_error(\"the program has no such function\");");
@@ -214,7 +231,8 @@ std::string run_text(const driver::Compiled& compiled) {
   return text + "};";
 }
 
-std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
+std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                            Hooks hooks) {
   Writer out;
   out.line("namespace {");
   out.line("");
@@ -240,6 +258,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line("    : CudaStepProgram(program_layout(), context),");
   out.line("      memory_(arena()),");
+  if (hooks == Hooks::owned) out.line(fmt::format("      {},", kAddHooks));
   out.line(fmt::format("      matmuls_(context, matmul_options(recorded), {}, {{arena(), {}}}),",
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false", device_bytes));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir(), recorded),");
@@ -298,12 +317,12 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
     out.line("case Function::" + function.name + ":");
     const std::set<Queue> own_forks = queue_waits(compiled, function).forks;
     for (const Queue queue : own_forks) out.line(fmt::format("  {}_.follow(main_);", to_string(queue)));
-    for (const EmittedFunction& emitted : emitted_functions(compiled)) {
-      if (emitted.source == &function) out.line(fmt::format("  {}(memory_, run);", emitted.name));
-    }
+    std::vector<std::string> joined;
     for (const Queue queue : own_forks)
-      out.line(queue == Queue::communication ? "  await_sums();"
-                                             : fmt::format("  main_.follow({}_);", to_string(queue)));
+      joined.push_back(queue == Queue::communication ? "await_sums();"
+                                                     : fmt::format("main_.follow({}_);", to_string(queue)));
+    for (const std::string& statement : statements_of(compiled, function, "run", hooks, joined))
+      out.line("  " + statement);
     out.line("  return;");
   }
   out.line("default:");
@@ -315,8 +334,9 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
 
 }  // namespace
 
-std::string program_declaration(const driver::Compiled& compiled) {
+std::string program_declaration(const driver::Compiled& compiled, Hooks hooks) {
   Writer out;
+  const char* hook_memory = hooks == Hooks::owned ? "HookMemory hooks_;" : nullptr;
   out.line("// Where everything lies in memory, for the training loop; layout.cpp.");
   out.line("ProgramLayout program_layout();");
   out.line("// What the spec says about a run, other than the program itself; settings.cpp.");
@@ -334,6 +354,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
     out.line("RecordedChoices choices() const override;");
     out.line("");
     out.line("Memory memory_;");
+    if (hook_memory) out.line(hook_memory);
     out.line("Run run_;");
     out.close("};");
     return out.text();
@@ -357,6 +378,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   out.line("RecordedChoices choices() const override;");
   out.line("");
   out.line("Memory memory_;");
+  if (hook_memory) out.line(hook_memory);
   out.line("Matmuls matmuls_;");
   const auto attentions = cudnn_attentions(compiled);
   if (!attentions.empty()) out.line("CudnnAttention cudnn_;");
@@ -367,8 +389,10 @@ std::string program_declaration(const driver::Compiled& compiled) {
   return out.text();
 }
 
-std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
-  return on_cpu(compiled) ? cpu_definition(compiled, dimensions) : cuda_definition(compiled, dimensions);
+std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                               Hooks hooks) {
+  return on_cpu(compiled) ? cpu_definition(compiled, dimensions, hooks)
+                          : cuda_definition(compiled, dimensions, hooks);
 }
 
 }  // namespace hydrac::emit

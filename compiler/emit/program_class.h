@@ -4,10 +4,12 @@
 
 #include "codegen/dimensions.h"
 #include "driver/compile.h"
+#include "emit/emit.h"
 
 namespace hydrac::emit {
 
-std::string program_declaration(const driver::Compiled& compiled);
-std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions);
+std::string program_declaration(const driver::Compiled& compiled, Hooks hooks);
+std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                               Hooks hooks);
 
 }  // namespace hydrac::emit

@@ -58,6 +58,7 @@ file, and `hydrac emit` refuses to overwrite an edited one without `--force`. On
 
 A team can own a kernel: a file under `kernels/` with the line `{5}` is left as it is. hydrac checks that it still defines the functions that the
 program calls (`kernels/kernels.h`), with the same types of parameters. It follows the spec where it names the constants of `dims.h` and `hyper.h`.
+`hydrac emit ... --hooks` adds `hooks.h` and a file of the team's own functions that a step calls, with tensors by name and metrics of their own.
 
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";

@@ -33,8 +33,8 @@ std::string provenance(const Origin& origin, const std::string& prefix) {
 namespace {
 
 std::string text(const spec::Spec& spec, const Origin& origin, const SourceFile& file, bool header) {
-  std::string text = provenance(origin, "// ");
-  text += "//\n// " + file.comment + "\n";
+  std::string text = file.is_owned ? "" : provenance(origin, "// ") + "//\n";
+  text += "// " + file.comment + "\n";
   if (header) text += "#pragma once\n";
   for (const std::string& include : file.includes)
     text += include.empty() ? "\n" : "#include " + include + "\n";

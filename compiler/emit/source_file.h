@@ -13,6 +13,7 @@ struct SourceFile {
   std::vector<std::string> includes;  // "<vector>" or "\"memory.h\"", in this order; "" is an empty line
   std::string body;                   // within the namespace
   std::string after;                  // behind it
+  bool is_owned = false;              // written once; from then on it is the user's
 };
 
 // The C++ namespace of a spec's program: "gpt2_124m".

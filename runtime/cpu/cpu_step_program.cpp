@@ -75,7 +75,16 @@ void CpuStepProgram::end_replies() {
 StepResult CpuStepProgram::finish_step() {
   if (!unread_result_) throw std::logic_error("no step is unfinished");
   unread_result_ = false;
-  return step_result(layout(), arena_);
+  StepResult result = step_result(layout(), arena_);
+  add_hook_metrics(result, hook_metrics_, reinterpret_cast<const std::byte*>(hook_values_.data()));
+  return result;
+}
+
+HookMemory CpuStepProgram::add_hooks(std::vector<MetricText> metrics, size_t scratch_bytes) {
+  hook_metrics_ = std::move(metrics);
+  hook_values_.resize(hook_metrics_.size());
+  hook_scratch_.resize(scratch_bytes);
+  return {hook_values_.data(), hook_scratch_.data()};
 }
 
 void CpuStepProgram::perform(Function function) {

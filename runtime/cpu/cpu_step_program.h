@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/program/hooks.h"
 #include "runtime/program/laid_out_program.h"
 
 namespace hydrac::runtime {
@@ -35,6 +36,8 @@ class CpuStepProgram : public LaidOutProgram {
 
   // Page-aligned; where it lies never changes.
   std::byte* arena() const { return arena_; }
+  // Gives an emitted program's hooks their memory, and each step's result their metrics. Once, at first.
+  HookMemory add_hooks(std::vector<MetricText> metrics, size_t scratch_bytes);
 
  private:
   void clear_persistent() override;
@@ -55,6 +58,9 @@ class CpuStepProgram : public LaidOutProgram {
   // The inputs of each micro-batch of the newest step, while no batch has been evaluated after it.
   std::vector<std::vector<std::byte>> inputs_;
   bool step_ended_ = false;
+  std::vector<MetricText> hook_metrics_;
+  std::vector<float> hook_values_;
+  std::vector<std::byte> hook_scratch_;
 };
 
 }  // namespace hydrac::runtime

@@ -53,6 +53,18 @@ void CudaStepProgram::shut_down() noexcept {
   timed_graphs_.clear();
 }
 
+// Scratch first: the allocation's beginning is aligned.
+HookMemory CudaStepProgram::add_hooks(std::vector<MetricText> metrics, size_t scratch_bytes) {
+  const size_t scratch = (scratch_bytes + 15) / 16 * 16, bytes = scratch + metrics.size() * sizeof(float);
+  if (bytes == 0) return {};
+  hook_memory_ = DeviceBuffer(static_cast<int64_t>(bytes));
+  fill_bytes(hook_memory_.data(), 0, static_cast<int64_t>(bytes), stream_);
+  stream_.synchronize();
+  std::byte* const values = hook_memory_.data() + scratch;
+  staging_.add_metrics(std::move(metrics), values);
+  return {reinterpret_cast<float*>(values), hook_memory_.data()};
+}
+
 void CudaStepProgram::capture(const Sequence& functions) {
   if (graphs_.contains(functions)) return;
   graphs_.emplace(functions, Graph::capture(stream_, [&] { enqueue_all(functions); }));

@@ -20,6 +20,7 @@
 #include "runtime/cuda/stopwatch.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cuda/timed_graph.h"
+#include "runtime/program/hooks.h"
 #include "runtime/program/laid_out_program.h"
 
 namespace hydrac::runtime::cuda {
@@ -82,6 +83,10 @@ class CudaStepProgram : public LaidOutProgram {
   // From now on functions run as graphs, or their calls are enqueued on stream() each time.
   void use_graphs(bool use) { graphs_in_use_ = use; }
 
+  // Gives an emitted program's hooks their memory, and each step's result their metrics. Once, before
+  // capture_graphs().
+  HookMemory add_hooks(std::vector<MetricText> metrics, size_t scratch_bytes);
+
   const Stream& stream() const { return stream_; }
   const Stream& side_stream() const { return side_stream_; }
   const Stream& communication() const { return communication_; }
@@ -133,6 +138,7 @@ class CudaStepProgram : public LaidOutProgram {
   GpuMonitor monitor_;
   int64_t free_before_ = 0, measured_bytes_ = 0;
   Arena arena_;
+  DeviceBuffer hook_memory_;
   std::unique_ptr<Communicator> communicator_;  // of several ranks
   std::optional<Stopwatch> waiting_;            // around a step's wait for sums over ranks
   bool graphs_in_use_ = true;

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/program/hooks.h"
+
 namespace hydrac::runtime::cuda {
 
 Staging::Staging(const ProgramLayout& layout, int64_t batches, int64_t results)
@@ -36,6 +38,14 @@ void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
   put_order(layout_.inputs.position_order, position_order_, layout_.inputs.positions);
 }
 
+void Staging::add_metrics(std::vector<MetricText> metrics, std::byte* values) {
+  if (metrics.empty()) return;
+  hook_metrics_ = std::move(metrics);
+  hook_values_ = values;
+  hook_results_.emplace(HostRing::Direction::to_host,
+                        static_cast<int64_t>(hook_metrics_.size() * sizeof(float)), steps_.size());
+}
+
 void Staging::begin_step(const Stream& stream) {
   if (later_steps() > 0) return;
   begun_after_pause_ = next_step_;
@@ -54,7 +64,10 @@ StepResult Staging::oldest_result() {
   ended.synchronize();
   const bool follows_pause = oldest_step_ == begun_after_pause_;
   step_times_.push_back(ended.ms_since(follows_pause ? began_ : step(oldest_step_ - 1).ended));
-  return step_result(layout_, results_.slot(oldest_step_++), result_range_.first);
+  StepResult result = step_result(layout_, results_.slot(oldest_step_), result_range_.first);
+  if (hook_results_) add_hook_metrics(result, hook_metrics_, hook_results_->slot(oldest_step_));
+  ++oldest_step_;
+  return result;
 }
 
 std::vector<std::span<const std::byte>> Staging::finished_inputs() const {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,11 @@ class Staging {
   void receive(std::byte* arena, const Stream& stream) const { batches_.copy(arena, stream); }
   void send(std::byte* arena, const Stream& stream) const {
     results_.copy(arena + result_range_.first, stream);
+    if (hook_results_) hook_results_->copy(hook_values_, stream);
   }
+  // Each step's result has the hooks' metrics too, from `values` in the GPU's memory. Before the first
+  // send().
+  void add_metrics(std::vector<MetricText> metrics, std::byte* values);
   // A step's first batch is put, and nothing of the step is queued yet.
   void begin_step(const Stream& stream);
   // A step is queued, its scalars sent.
@@ -55,6 +60,9 @@ class Staging {
   ByteRange result_range_;
   TokenOrder token_order_, position_order_;
   HostRing batches_, results_;
+  std::optional<HostRing> hook_results_;  // its slots are those of results_
+  std::vector<MetricText> hook_metrics_;
+  std::byte* hook_values_ = nullptr;
   std::vector<size_t> readers_;  // of each slot of batches_: the step that reads it
   std::vector<Step> steps_;      // a ring
   size_t next_batch_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <regex>
 
 #include "tests/e2e/cli.h"
 
@@ -114,6 +115,11 @@ TEST(Check, AnswersOnOneScreenAndBeginsWithTheAnswer) {
   EXPECT_LE(std::ranges::count(check.out, '\n'), 24) << check.out;
   EXPECT_NE(check.out.find("\n12 steps of 64 tokens: 2 sequences of 16, 2 times\n"), std::string::npos)
       << check.out;
+  const Outcome gpu =
+      place.run({"check", "base.yaml", "target=h100", "model.head_dim=64", "data.path=nowhere.txt"});
+  EXPECT_TRUE(std::regex_search(
+      gpu.out, std::regex("\npredicted: [0-9.e-]+ ms a step, [0-9.]+[kM]? tokens/s, 0:00 for 12 steps\n")))
+      << gpu.out;
   const Outcome less = place.run({"check", "base.yaml", "--memory", "0.001"});
   EXPECT_EQ(less.code, 2);
   EXPECT_EQ(less.out.find("base does not fit: it needs "), 0u) << less.out;
