@@ -190,7 +190,7 @@ void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir
   }
 }
 
-// After a loop every slot of what it carries has its gradient, and the regions before it ask for fixed slots.
+// After a loop every slot of a carried value has its gradient, and the regions before it ask for fixed slots.
 void finish_loop(Walk& walk, int layers) {
   for (Use use : std::set<Use>(walk.written_carried)) {
     if (!use.slot.per_layer) continue;

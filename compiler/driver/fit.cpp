@@ -110,7 +110,7 @@ passes::Log fit_decisions(const spec::Spec& spec, const spec::OpenKeys& open, co
   return log;
 }
 
-// In GiB, for a person to type: not less than the bytes.
+// In GiB, rounded up, for a person to type.
 std::string limit_text(int64_t bytes) {
   const double steps = bytes < int64_t{1} << 30 ? 10000 : 100;
   return fmt::format("{}", std::ceil(static_cast<double>(bytes) / 0x1p30 * steps) / steps);

@@ -30,7 +30,7 @@ Term diverged(BodyBuilder& k, Term before, Term square, Term loss) {
   return select(is_finite(square), select(is_finite(loss), before, one), one);
 }
 
-// A scalar of the host's or of the step before, in float64.
+// A scalar from the host or from the previous step, in float64.
 Term input(BodyBuilder& k, int number) {
   return convert(k.scalar(number), ExprType::f64);
 }

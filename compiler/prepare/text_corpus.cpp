@@ -229,7 +229,7 @@ class Collector {
   void finish() { corpus_.text = file_.map(); }
 
  private:
-  // The document without lines that were seen before; empty where nothing but blank ones is left.
+  // The document without lines that were seen before; empty if only blank lines are left.
   std::string_view new_lines(std::string_view document, std::vector<TextKey>::const_iterator& key,
                              SourceCounts& counts) {
     kept_.clear();

@@ -161,7 +161,7 @@ void BodyLift::choose(const clang::IfStmt& statement, Values& values) {
   }
   values.clear();
   for (const auto& [variable, a] : if_true) {
-    // One that has a value in one branch only has none that is certain.
+    // A variable that only one branch sets has no certain value afterwards.
     if (const auto b = if_false.find(variable); b != if_false.end())
       values[variable] = choice(condition, a, b->second);
   }

@@ -14,7 +14,7 @@ class Proposals {
  public:
   static constexpr char kParentheses = '(';
 
-  // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
+  // `kind` separates different proposals at one place. `witness`, which the edits rely on, is compared too.
   void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
   // Proposes all edits of `other`, with everything they rely on. Only parentheses differ: they go only if all
   // agree about what is inside.

@@ -12,7 +12,7 @@ constexpr char kHeadMark[] = "//\4\n";
 // Stands between the parts of a text; it stays.
 constexpr char kPartMark[] = "//\5\n";
 
-// Sources that begin alike: each is `shared` and behind it its own text.
+// Sources with a common beginning: each is `shared` followed by its own text.
 struct Texts {
   std::string shared;
   struct Own {

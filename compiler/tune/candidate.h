@@ -43,7 +43,7 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// A key and the values that compute the same as the spec's own, which is not among them.
+// A key and its other values that compute the same as the spec's own value.
 struct Knob {
   std::string key;
   std::vector<std::string> values;

@@ -99,7 +99,7 @@ inline constexpr double kTooNoisy = 0.05;
 inline constexpr double kQuiet = 0.005;
 inline constexpr int kQuietRounds = 3;
 
-// `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
+// `progress` is called after every comparison. A stopped Workbench ends the search with the results so far.
 Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,
              const CostModel& model, const std::function<void(const Found&)>& progress);
 

@@ -128,7 +128,7 @@ class Comparison {
     return values;
   }
 
-  // `measured`: whether the yardstick says something of it.
+  // `measured`: true if the yardstick has this tensor too.
   Versions versions(const std::string& name, const std::vector<float>& ours, bool measured) const {
     Versions versions{ours, read(name, ours.size()), {}};
     if (measured) versions.yardstick = read(yardstick_.prefix() + name, ours.size());

@@ -59,7 +59,7 @@ class Communicator {
 std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu, DeviceRange arena,
                                            const ExchangePlace& exchange);
 
-// Makes 0 of what Collective::to_owners leaves of `to` beyond the last slot.
+// Zeroes the part of `to` that Collective::to_owners leaves beyond the last slot.
 void clear_beyond_slots(const Elements& tensor, int rank, int ranks, const Stream& stream);
 
 }  // namespace hydrac::runtime::cuda

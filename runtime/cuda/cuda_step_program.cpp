@@ -199,7 +199,7 @@ void CudaStepProgram::flush() {
   if (std::exchange(pending_, false)) launch({Function::micro_step});
 }
 
-// A failure on the GPU shows at the host's next wait; by then nobody knows which call it was.
+// A failure on the GPU shows at the host's next wait, when the failing call is no longer known.
 StepResult CudaStepProgram::finish_step() {
   try {
     StepResult result = staging_.oldest_result();

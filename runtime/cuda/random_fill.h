@@ -1,4 +1,4 @@
-// Numbers for what is measured.
+// Random data for measurements.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -50,7 +50,7 @@ std::optional<Newcomers::Arrival> Newcomers::next() {
   return std::nullopt;
 }
 
-// The file of who came, or -1.
+// The descriptor of an accepted connection, or -1.
 int Newcomers::let_in() {
   std::optional<RankSocket> socket = door_.accept();
   if (!socket || !add(events_, socket->file())) return -1;

@@ -74,7 +74,7 @@ SharedBoard::~SharedBoard() {
   ::munmap(memory_, bytes_);
 }
 
-// Zeros, as a new file of memory holds, are its start.
+// A new memfd is all zeros, which is the initial state.
 SharedBoard::Header& SharedBoard::header() const {
   return *reinterpret_cast<Header*>(memory_);
 }

@@ -19,7 +19,7 @@ struct Nf4 {
 // How many groups a matrix of so many elements has: its last one may have fewer blocks.
 int64_t nf4_groups(int64_t elements);
 
-// The place of a matrix that lies behind this one.
+// The place of the matrix that follows this one.
 Nf4Place behind(const Nf4Place& place);
 
 // Room for so many elements.

@@ -32,7 +32,7 @@ void check_generate_options(const GenerateOptions& options);
 // are out of range; generate() throws the same.
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options);
 
-// One text to be generated: what it continues, at least one id, and what its sampling is seeded with.
+// One text to be generated: at least one id to continue, and the seed of its sampling.
 struct TextRequest {
   std::vector<int32_t> prompt;
   uint64_t seed = 0;

@@ -69,7 +69,7 @@ class NextLogits {
   std::span<const float> decoded_logits(int64_t sequence);
 
  private:
-  // Prompts with the token of each behind which logits are wanted.
+  // Prompts, and for each the index of the token whose logits are wanted.
   LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
   LogitRows rows_of(Place port, int64_t rows);
   // A word of every sequence.

@@ -7,7 +7,7 @@
 
 namespace hydrac::runtime {
 
-// Number of steps whose spread is told.
+// Number of steps whose spread is reported.
 inline constexpr int64_t kSpreadSteps = 100;
 
 struct StepSpread {

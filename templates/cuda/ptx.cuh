@@ -171,7 +171,7 @@ __device__ __forceinline__ void grow_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// True in one thread of a warp, which is all there.
+// True in one thread of the warp; all of its threads must call it.
 __device__ __forceinline__ bool elect() {
   std::uint32_t chosen;
   asm volatile("{\n.reg .pred chosen;\nelect.sync _|chosen, 0xFFFFFFFF;\nselp.b32 %0, 1, 0, chosen;\n}"

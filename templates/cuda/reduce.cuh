@@ -197,7 +197,7 @@ class RunningLargest {
 #endif
   }
 
-  // By the block, all of whose threads, whole warps, call this together.
+  // Raises it once for the block. All threads of the block, whole warps, call this together.
   __device__ void raise_by_block() const {
 #if (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800) || defined(HYDRAC_CUDA_EMULATION)
     constexpr unsigned all = 0xFFFFFFFFu;

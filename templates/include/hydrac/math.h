@@ -108,7 +108,7 @@ HYDRAC_FN float exp(float x) {
   p = fma(p, r, 0x1.55548ap-3f);
   p = fma(p, r, 0x1.fffffcp-2f);
   p = fma(p * r, r, r) + 1.0f;
-  // 2^k in two factors: k reaches 128 and -150, and a denormal result is rounded by the last matmul only.
+  // 2^k in two factors: k reaches 128 and -150, and only the last product rounds a denormal result.
   const std::int32_t k_int = static_cast<std::int32_t>(float_bits(shifted)) - detail::kRounderBits;
   const std::int32_t half = k_int >> 1;
   const float result = p * detail::power_of_two(half) * detail::power_of_two(k_int - half);
