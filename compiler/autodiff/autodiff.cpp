@@ -51,8 +51,8 @@ Wanted wanted_gradients(const ir::Graph& graph, const ir::Function& function) {
   return wanted;
 }
 
-// Values that another region or iteration reads than the one that writes them. Their gradients are handed
-// between backward regions in a value of their own, "d_<name>", with as many slots.
+// Values that are written in one region or iteration and read in another. Their gradients are handed between
+// backward regions in a value of their own, "d_<name>", with as many slots.
 std::set<ValueId> carried_values(const ir::Graph& graph, const ir::Function& function) {
   std::map<ValueId, std::set<std::pair<const ir::Region*, ir::Slot>>> places;
   for (const ir::Region& region : function.regions) {

@@ -189,8 +189,9 @@ class Quantization {
     return {true, "of 8 bits: " + times};
   }
 
-  // Bytes of extra memory traffic: the operand's 8-bit copy, the operand itself if a library's kernel
-  // produces it, and the matmul's result if it would be an epilogue's input otherwise.
+  // Bytes of extra memory traffic of the 8-bit matmul: the operand's 8-bit copy; the operand itself, if a
+  // library's kernel produces it; and the matmul's result, if a fused 16-bit kernel would keep it in
+  // registers.
   double added_bytes(const Node& matmul) const {
     const Value &x = graph_.value(matmul.inputs[0]), &y = graph_.value(matmul.outputs[0]);
     double bytes = static_cast<double>(element_count(x.shape));
