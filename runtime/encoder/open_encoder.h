@@ -1,5 +1,5 @@
-// Opens the encoder of sentences that embeds replies: the tokenizer and the weights of its folder, checked
-// against what the program was made for.
+// Opens the sentence encoder that embeds replies: the tokenizer and the weights of its folder, checked
+// against the encoder that the program was compiled for.
 #pragma once
 #include <filesystem>
 #include <vector>
@@ -13,8 +13,8 @@ namespace hydrac::runtime {
 // shapes.
 OpenedEncoder open_encoder(const EncoderFolder& made_for);
 
-// All that the JSON files of an encoder's folder (config.json, and those of sentence-transformers) say of
-// what it computes; what else they hold changes no number. InputError where one is no JSON.
+// All facts in the JSON files of an encoder's folder (config.json, and those of sentence-transformers) that
+// its results depend on. InputError if one is no JSON.
 std::vector<EncoderFact> encoder_facts(const std::filesystem::path& folder);
 
 }  // namespace hydrac::runtime

@@ -236,7 +236,7 @@ class StepProgram {
   virtual void begin_replies() = 0;
   virtual void end_replies() = 0;
 
-  // Runs `work` on rank 0, where tensors that ranks share can be downloaded only within it; elsewhere that is
+  // Runs `work` on rank 0. Tensors that ranks share can be downloaded only inside `work`; elsewhere that is
   // an InputError. Every rank of a program with shared state calls this at the same point; other programs
   // need not.
   virtual void with_whole_state(const std::function<void()>& work) { work(); }

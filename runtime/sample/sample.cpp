@@ -81,7 +81,7 @@ int32_t draw(std::span<const Candidate> candidates, const Weights& weight, doubl
 }
 
 // Moves the fewest most likely candidates that reach `share` of the total to the front, in order; returns
-// their number. A heap, because that is few of many as a rule.
+// their number. Uses a heap, because these are usually few of many.
 size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double share) {
   const double wanted = share * weight.sum(candidates);
   std::make_heap(candidates.begin(), candidates.end(), less_likely);

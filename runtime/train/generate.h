@@ -51,8 +51,8 @@ std::string_view to_string(TextEnd end);
 struct Reply {
   std::string text;               // behind the prompt
   std::vector<int32_t> ids = {};  // drawn, the one that ends it included
-  // If asked for: the logarithm of each id's probability at temperature 1, among all ids of the model. NaN if
-  // the program chose the token without returning its row, and it is not among the largest logits.
+  // If asked for: the logarithm of each drawn id's probability at temperature 1, among all ids of the model.
+  // NaN if the program drew the id without returning its row, and the id is not among the largest logits.
   std::vector<double> log_probabilities = {};
   int64_t new_tokens = 0;  // drawn, the one that ends it included
   TextEnd end = TextEnd::interrupted;
