@@ -22,7 +22,7 @@ bool is_name(std::string_view text);
 std::string short_name(const std::string& name);
 
 // The paths for `name`: a folder, a file, or a split's files. A name is hf:OWNER/NAME[@REVISION], for
-// datasets followed by [/SUBSET][:SPLIT]; defaults are "main", the repository's own subset, and "train".
+// datasets followed by [/SUBSET][:SPLIT]; defaults are "main", the repository's default subset, and "train".
 // Taken from the cache if it was fetched before; else a python3 with huggingface_hub fetches it, with
 // progress on standard error. runtime::InputError: a sentence that does not repeat the name.
 std::vector<std::string> paths_of(const std::string& name, Wanted wanted);
