@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/docs.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
 #include "spec/key_table.h"
@@ -92,6 +93,11 @@ Words candidates(Words before, const std::string& word) {
   if (!verb && looks_like_spec(before[0])) verb = &verbs().front();  // `hydrac SPEC` runs
   if (!verb) return {};
   if (word.starts_with("-")) return options_of(*verb);
+  if (verb->name == "docs" && before.empty()) {
+    Words pages;
+    for (const DocsPage& page : docs_pages()) pages.push_back(docs_name(page.path));
+    return pages;
+  }
   if (verb->usage.find("key=value") == std::string_view::npos) return {};
   if (const size_t equals = word.find('='); equals != std::string::npos)
     return values_of(word.substr(0, equals));

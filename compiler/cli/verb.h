@@ -54,6 +54,7 @@ int merge_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);
 int completion_verb(const Arguments&);
+int docs_verb(const Arguments&);
 int models_verb(const Arguments&);
 
 // The two forms of diff.

@@ -16,7 +16,8 @@ std::string completed(const Workplace& place, const std::string& word, const Wor
 TEST(Completion, KnowsVerbsOptionsKeysAndValues) {
   const Workplace place;
   EXPECT_EQ(completed(place, "ex", {}), "explain\nexport\n");
-  EXPECT_EQ(completed(place, "d", {}), "data\ndiff\n");
+  EXPECT_EQ(completed(place, "d", {}), "data\ndiff\ndocs\n");
+  EXPECT_EQ(completed(place, "mem", {"docs"}), "memory\n");
   EXPECT_EQ(completed(place, "", {"data"}), "prepare\nshow\n");
   EXPECT_EQ(completed(place, "--v", {"check"}), "--verbose\n");
   EXPECT_EQ(completed(place, "--vo", {"data", "prepare"}), "--vocab-size\n");
