@@ -16,12 +16,12 @@ namespace {
 using ir::Use;
 using ir::ValueId;
 
-// Values of a region whose gradient something trained needs: a value wanted in one of its iterations is
+// Values of a region whose gradients trained parameters need. A value that is wanted in one iteration is
 // wanted in all.
 using Wanted = std::map<const ir::Region*, std::set<Use>>;
 
-// Walks forward, once an iteration of each loop. A value's slots are apart: below the first layer that
-// trains, the residual stream needs no gradient.
+// Walks forward, once an iteration of each loop. The slots of a value count separately: below the first layer
+// that trains, the residual stream needs no gradient.
 Wanted wanted_gradients(const ir::Graph& graph, const ir::Function& function) {
   std::set<std::pair<ValueId, int>> depends;  // slots that depend on something trained
   const auto trains = [&](Use use, int layer) {
@@ -51,8 +51,8 @@ Wanted wanted_gradients(const ir::Graph& graph, const ir::Function& function) {
   return wanted;
 }
 
-// Values that are read in another region, or by another iteration, than they are written in. Their gradients
-// travel between backward regions in a value of their own, "d_<name>", with as many slots.
+// Values that are written in one region or iteration and read in another. Their gradients are handed between
+// backward regions in a value of their own, "d_<name>", with as many slots.
 std::set<ValueId> carried_values(const ir::Graph& graph, const ir::Function& function) {
   std::map<ValueId, std::set<std::pair<const ir::Region*, ir::Slot>>> places;
   for (const ir::Region& region : function.regions) {
@@ -130,8 +130,8 @@ class RegionGradient final : public ops::Gradient {
     return {target, walk_.options.accumulate_micro_batches || !first};
   }
 
-  // Gradients of what earlier forward regions wrote must end in the carried value. `backward_nodes` starts
-  // where this region's backward nodes start.
+  // Gradients of values that earlier forward regions wrote must end in the carried value. `backward_nodes`:
+  // the index of this region's first backward node.
   void hand_over(size_t backward_nodes, const std::set<Use>& written_here) {
     for (auto& [use, gradient] : gradients_) {
       if (!walk_.carried.contains(use.value) || written_here.contains(use)) continue;
@@ -190,7 +190,7 @@ void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir
   }
 }
 
-// After a loop every slot of what it carries has its gradient, and the regions before it ask for fixed slots.
+// After a loop every slot of a carried value has its gradient, and the regions before it ask for fixed slots.
 void finish_loop(Walk& walk, int layers) {
   for (Use use : std::set<Use>(walk.written_carried)) {
     if (!use.slot.per_layer) continue;

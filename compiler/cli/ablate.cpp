@@ -46,8 +46,8 @@ double elapsed_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Trains from the first weights, on the same batches for every row. The first round takes all steps, and its
-// last loss is the row's; later rounds time half as many.
+// Trains from the initial weights, on the same batches for every row. The first round takes all steps, and
+// its last loss is the row's; later rounds time half as many steps.
 void measure_round(AblationRow& row, int64_t steps) {
   const auto start = std::chrono::steady_clock::now();
   const BuiltProgram built = build_program(row.spec);
@@ -234,9 +234,9 @@ std::vector<std::string> combinations_of(const Arguments& arguments) {
   return list;
 }
 
-// Chooses the keys that the spec leaves to planning (optimizations.fit, micro_batch_size: auto), once for all
-// rows: left open, they would be chosen anew in each, so that rows would differ in more than their names say.
-// What was chosen, as overrides.
+// Chooses, once for all rows, the keys that the spec leaves to planning (optimizations.fit, micro_batch_size:
+// auto). Otherwise each row would choose its own, and rows would differ in more than their names say. Returns
+// the choices as overrides.
 std::vector<std::string> choose_for_all_rows(spec::Spec& spec) {
   const auto open = all_keys(spec);
   std::vector<std::string> overrides;

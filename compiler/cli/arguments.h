@@ -31,8 +31,8 @@ struct Arguments {
   int64_t count(const std::string& option, int64_t fallback) const;
 };
 
-// Throws runtime::InputError for an option the verb does not have (with the nearest one it has), or one that
-// lacks its value. What stands behind "--" is no option, whatever it begins with.
+// Throws runtime::InputError for an option that the verb does not have (with the nearest one it has), or one
+// without its value. After "--" no argument is an option, whatever it begins with.
 Arguments parse_arguments(const std::vector<std::string>& words, const std::vector<Option>& options);
 
 }  // namespace hydrac::cli

@@ -39,8 +39,8 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// As many steps as 1.5 s have room for, of 20 to 300: a GPU's clock takes its time to settle, and tens of
-// short steps are over before. bench/peers measures its programs by the same rule.
+// As many steps as fit 1.5 s, between 20 and 300: a GPU's clock needs time to settle, and tens of short steps
+// end before that. bench/peers measures its programs by the same rule.
 int64_t steps_worth_timing(double seconds_a_step) {
   return std::clamp<int64_t>(static_cast<int64_t>(1.5 / seconds_a_step), 20, 300);
 }
@@ -129,7 +129,7 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
-// Behind the line of the step's time.
+// Printed after the line of the step's time.
 void print_objective(const Json& o) {
   const auto ms = [&](const char* part) { return o[part].get<double>(); };
   fmt::print("\nof it, sampling {:.3f} ms (prefill {:.3f}, {} steps of decode {:.3f}): ",

@@ -6,7 +6,7 @@
 
 namespace hydrac::cli {
 
-// Prints it for a batch of as many texts as the program generates side by side, each of --prompt-tokens and
+// Prints the speed of generation for a full batch of texts, each with --prompt-tokens and
 // sample.max_new_tokens, sampled as the spec's `sample` says.
 int bench_generate(const Arguments& arguments, const spec::Spec& spec, const models::Generation& generation);
 

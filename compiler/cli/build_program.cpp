@@ -37,8 +37,8 @@ void check_gpu_shapes(const spec::Spec& spec) {
       fmt::format("model.head_dim is {}: attention kernels on GPUs take multiples of 8 up to 256", dim));
 }
 
-// The recorded number where the spec leaves it open and there are as many: matmuls sum in an order that
-// depends on it.
+// The recorded thread count, if the spec leaves it open and the machine has as many: matmuls sum in an order
+// that depends on it.
 int threads_of(const spec::Spec& spec, const runtime::RecordedChoices& recorded) {
   const int here = thread_count(spec);
   if (spec.optimizations.threads > 0) return here;

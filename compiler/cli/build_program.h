@@ -44,12 +44,12 @@ driver::CompileOptions planning_options(const spec::Spec& spec, int64_t memory_b
 // InputError when the spec's shapes are none that the target's kernels take.
 void check_shapes(const spec::Spec& spec);
 
-// InputError when this machine cannot run the spec's target, or when its shapes are none that the target's
-// kernels take. Says so at once.
+// InputError at once if this machine cannot run the spec's target, or if the target's kernels do not support
+// its shapes.
 void require_runnable(const spec::Spec& spec);
 
-// Compiles the spec and its kernels and takes the memory. InputError when this machine cannot run its target,
-// or when its shapes are none that the target's kernels take; Reported when it does not fit the memory.
+// Compiles the spec and its kernels and allocates the memory. InputError if this machine cannot run its
+// target, or if the target's kernels do not support its shapes; Reported if it does not fit the memory.
 BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options = {});
 
 struct PlannedProgram {
@@ -58,8 +58,8 @@ struct PlannedProgram {
   std::optional<diag::Diagnostic> problem;  // where it does not fit
 };
 
-// Only the plan. A GPU's plan is exact on a machine that has it; elsewhere cuDNN's workspaces are those that
-// were measured on an H200.
+// Only the plan. A GPU's plan is exact on a machine with that GPU; elsewhere cuDNN's workspaces are those
+// measured on an H200.
 PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options);
 
 }  // namespace hydrac::cli

@@ -94,8 +94,8 @@ std::string data_text(const spec::Spec& spec, const runtime::Corpus& corpus) {
                      runtime::counted(corpus.loader->samples_per_epoch(), "sequence"));
 }
 
-// Refuses the data that a run refuses; otherwise says how much there is. The data of another machine need not
-// be here.
+// Refuses the data that a run would refuse; otherwise says how much there is. Data of another machine need
+// not be present.
 std::string check_data(const spec::Spec& spec, bool runs_here) {
   if (!runs_here && !has_data_files(spec)) return "the data is not here, and was not looked at\n";
   open_reply_encoder(spec);

@@ -34,7 +34,7 @@ class PlanningProgress {
   }
 
   void show(int64_t planned) {
-    // Who waits at a terminal wants to know soon; a log on a busy machine should be that of an idle one.
+    // A user at a terminal wants to know soon; a log on a busy machine should equal that of an idle one.
     const std::chrono::seconds quick(terminal_ ? 2 : 30);
     if (std::chrono::steady_clock::now() - began_ < quick) return;
     if (terminal_)

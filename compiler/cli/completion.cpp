@@ -1,5 +1,5 @@
-// `hydrac completion SHELL` prints a script for the shell, which asks `hydrac completion words` what may
-// stand at the cursor: verbs, a verb's options, keys of the spec, values of a key.
+// `hydrac completion SHELL` prints a script for the shell. The script asks `hydrac completion words` for the
+// words that may stand at the cursor: verbs, a verb's options, keys of the spec, values of a key.
 #include <fmt/format.h>
 
 #include <algorithm>

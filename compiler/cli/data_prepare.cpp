@@ -64,8 +64,8 @@ std::set<fs::path> prepared_among(const std::vector<runtime::InputFile>& files) 
   return all;
 }
 
-// All that is text by its name in the folder and those below, sorted by name; what is hidden or empty is not,
-// nor are token shards, tables, and what earlier preparations left, in `output`, next to it or elsewhere.
+// All text files, by name, in the folder and those below, sorted by name. Left out are hidden and empty
+// files, token shards, tables, and results of earlier preparations (in `output`, next to it or elsewhere).
 std::vector<runtime::InputFile> texts_in(const std::string& folder, const std::string& output) {
   const fs::path root = fs::weakly_canonical(folder), made = fs::weakly_canonical(folder_name(output));
   const fs::path unfinished = NewFolder::unfinished_of(made);

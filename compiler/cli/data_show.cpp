@@ -18,8 +18,8 @@ using runtime::InputError;
 
 namespace {
 
-// A token of a sequence, in the order in which a document is read. The last one of a document may be a target
-// only.
+// A token of a sequence, in the order in which a document is read. A document's last token may be only a
+// target.
 struct ShownToken {
   int32_t id;
   bool is_learned;

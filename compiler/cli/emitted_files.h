@@ -19,8 +19,8 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked, const s
 // --force overwrites edits, --accept keeps outdated kernels.
 emit::Consent consent_of(const Arguments& arguments);
 
-// Prints the lines of these files that are not as they would be emitted now, as a unified diff; nothing
-// would be left of a file that is not emitted any more.
+// Prints the difference between these files and what would be emitted now, as a unified diff. A file that is
+// not emitted any more is shown as removed.
 void print_unified(const std::filesystem::path& folder, const emit::Files& files,
                    const std::vector<std::string>& names);
 

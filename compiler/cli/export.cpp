@@ -1,5 +1,5 @@
-// `hydrac export RUN -o FOLDER [--push OWNER/NAME]`: the model of a checkpoint as Hugging Face publishes
-// models, without what only training needs.
+// `hydrac export RUN -o FOLDER [--push OWNER/NAME]`: the model of a checkpoint in Hugging Face's format,
+// without training state.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -37,8 +37,8 @@ int64_t pages_of(int64_t tokens) {
   return (tokens + driver::kPageTokens - 1) / driver::kPageTokens;
 }
 
-// As many pages as sample.cache_memory holds, and no more than all texts have room for. Reported where they
-// do not hold the longest text, of so many tokens.
+// As many pages as sample.cache_memory holds, but no more than all texts can use. Reported if they do not
+// hold the longest text, of so many tokens.
 int64_t pages_of_pool(const spec::Spec& spec, int64_t sequences, int64_t longest) {
   const auto bytes = static_cast<int64_t>(spec.sample.cache_memory * 0x1p30);
   const int64_t page = driver::page_bytes(spec), least = pages_of(longest), pages = bytes / page;

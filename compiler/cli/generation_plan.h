@@ -18,19 +18,19 @@ struct GenerationNeeds {
   int64_t context_limit = 1;   // what the model sees at most
 };
 
-// Makes the spec that of a program that only generates, with train.sequence_len as its context: as long as
-// what is needed, or the limit, and one of few lengths, since each is compiled. Where texts grow past the
-// limit, prompts may have as many tokens, so that texts go on with a part of themselves in view
-// (generate_batch()). With sample.cache_memory the cache is a pool of pages; prints and throws Reported where
-// it does not hold the longest text.
+// Turns the spec into that of a program that only generates, with train.sequence_len as its context. The
+// context is as long as needed, at most the limit, and rounded up to one of a few lengths, since each is
+// compiled. If texts grow past the limit, prompts may be as long as the context, so that texts continue with
+// their last tokens in view (generate_batch()). With sample.cache_memory the cache is a pool of pages; prints
+// and throws Reported if it does not hold the longest text.
 models::Generation plan_generation(spec::Spec& spec, const GenerationNeeds& needs);
 
 // With --generate: what optimizations.fit would choose is for training, and is left as it is.
 void leave_training_as_it_is(const Arguments& arguments, spec::Spec& spec);
 
 // --generate of verbs that take a spec, with --batch and --prompt-tokens: plans texts of
-// sample.max_new_tokens, of a model without weights of its own to train. No value without --generate.
-// InputError where an option is out of range or the spec is no language model.
+// sample.max_new_tokens, with random weights. nullopt without --generate. InputError if an option is out of
+// range or the spec is no language model.
 std::optional<models::Generation> generation_option(const Arguments& arguments, spec::Spec& spec);
 
 }  // namespace hydrac::cli

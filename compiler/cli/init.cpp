@@ -1,4 +1,4 @@
-// `hydrac init`: a commented spec for somebody's data and hardware, from flags or, on a terminal, from
+// `hydrac init`: a commented spec for the user's data and hardware, from flags or, on a terminal, from
 // answers.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -26,8 +26,8 @@ using runtime::InputError;
 
 constexpr std::string_view kTasks = "char, language, series or finetune";
 
-// The value of an option, or the answer of whoever sits at the terminal; without a terminal `fallback`, and
-// where there is none an error that names the option.
+// The value of an option, or the user's answer on a terminal. Without a terminal it is `fallback`; without a
+// fallback an error names the option.
 class Answers {
  public:
   explicit Answers(const Arguments& arguments)

@@ -21,13 +21,13 @@ struct LockedSpec {
   std::string lock;                  // the file's path; "" where no section was taken
 };
 
-// Whose section is taken: that of the machine that will run the program, or the first one of the spec's
-// target, so that what is emitted is the same on every machine.
+// The section that is taken: that of the machine that will run the program, or the first one of the spec's
+// target, so that emitted code is the same on every machine.
 enum class LockFor { this_machine, any_machine };
 
-// As load(). Where a lock file is there and no section of it fits, that is said, and the spec's own values
-// stay; with --locked it is an InputError. A lock file that is wrong is an error in any case. Says with what
-// the spec was tuned where that differs.
+// Like load(). If a lock file exists and none of its sections fits, a note says so and the spec's own values
+// stay; with --locked it is an InputError. A lock file with mistakes is an error in any case. Says what the
+// spec was tuned with, where that differs.
 std::optional<LockedSpec> load_with_lock(const Arguments& arguments, LockFor whose);
 
 // The lock file of a command line: --lock, or the one beside the spec; "" for none. It need not exist.
@@ -37,8 +37,8 @@ std::string lock_path_of(const Arguments& arguments);
 void compare_with_lock(const Arguments& arguments, const LockedSpec& locked,
                        const runtime::RecordedChoices& now);
 
-// Keys of a spec, as written before its data is known, that decide how long a step takes: another value, and
-// what was tuned says little.
+// Keys of a spec, as written before its data is known, that decide how long a step takes: if one changes,
+// tuned values say little.
 std::map<std::string, std::string> tuned_keys(const spec::Spec& spec);
 
 }  // namespace hydrac::cli

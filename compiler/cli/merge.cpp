@@ -1,6 +1,6 @@
-// `hydrac merge RUN -o FOLDER`: the model of an adapter's run with the adapter in its matrices, W + scale * B
-// A, as Hugging Face publishes models. What was written is read again and must compute what base and adapter
-// compute.
+// `hydrac merge RUN -o FOLDER`: the model of an adapter's run with the adapter merged into its matrices, W +
+// scale * B A, in Hugging Face's format. The result is read again and must compute the same as base and
+// adapter.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,7 +117,7 @@ class Merged {
 
 using Logits = std::vector<std::vector<float>>;
 
-// Behind a few random prompts of different lengths.
+// Logits after a few random prompts of different lengths.
 Logits logits_of(runtime::StepProgram& program, int64_t vocab) {
   std::mt19937 random(1);
   Logits logits;
@@ -219,8 +219,7 @@ Source open_source(const std::string& from) {
   return source;
 }
 
-// Writes the weights of base and adapter together. Gives the logits with the adapter, and how far those
-// without it are from them.
+// Writes the merged weights. Returns the logits with the adapter, and their distance from those without it.
 std::pair<Logits, Comparison> write_merged(const NewFolder& folder, const Source& source,
                                            SafetensorsDtype dtype) {
   const BuiltProgram built = build_program(source.spec);

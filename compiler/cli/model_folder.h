@@ -31,8 +31,8 @@ struct FromTo {
 };
 FromTo from_to(const Arguments& arguments, std::string_view verb);
 
-// Writes numbers in a format, rounded to nearest even. RunError that names `file` and `tensor` when fp16
-// cannot hold one.
+// Writes numbers in a format, rounded to nearest even. RunError that names `file` and `tensor` if a number
+// exceeds fp16's range.
 void write_numbers(runtime::FileWriter& out, std::span<const float> numbers, runtime::SafetensorsDtype dtype,
                    const std::string& file, const std::string& tensor);
 

@@ -15,8 +15,8 @@ class NewFolder {
  public:
   static std::filesystem::path unfinished_of(std::filesystem::path folder);  // FOLDER.hydrac-tmp
 
-  // Makes FOLDER.hydrac-tmp, or empties the one that a killed process left. RunError where it cannot;
-  // InputError where another process is writing it.
+  // Makes FOLDER.hydrac-tmp, or empties the one that a killed process left. RunError if it cannot; InputError
+  // if another process is writing it.
   explicit NewFolder(const std::filesystem::path& folder);
   // Removes what was not published.
   ~NewFolder();
@@ -24,8 +24,8 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
 
   void add(const std::string& name, const std::function<void(runtime::FileWriter&)>& write) const;
-  // Gives it its name. A folder of that name is an error; with `replace` its place is taken, at once, and it
-  // is removed.
+  // Renames it to FOLDER. An existing folder of that name is an error; with `replace` it is replaced
+  // atomically and removed.
   void publish(bool replace = false) const;
 
   const std::filesystem::path& name() const { return folder_; }

@@ -19,8 +19,8 @@ struct ObjectiveParts {
 
 class ObjectiveSteps {
  public:
-  // The program is initialized; of an encoder, its weights are loaded. Reported, as open_reply_encoder().
-  // Replies are as long as they may be. No reward command is run: replies are worth what they add to the
+  // The program must be initialized, with an encoder's weights loaded. Reported, as open_reply_encoder().
+  // Replies have their full length. No reward command runs: a reply's reward is what it adds to the
   // diversity.
   explicit ObjectiveSteps(targets::Executable& program);
 

@@ -18,7 +18,7 @@ void require_fit(const std::optional<diag::Diagnostic>& problem);
 // Prints that no machine's memory holds the spec's program, and throws Reported.
 [[noreturn]] void refuse_sizes(const spec::Spec& spec);
 
-// compile(), where sizes that 64 bits cannot count are refused as what does not fit is.
+// compile(), which refuses sizes that exceed 64 bits like programs that do not fit.
 template <class Compile>
 auto with_countable_sizes(const spec::Spec& spec, Compile compile) {
   try {

@@ -10,8 +10,8 @@ namespace hydrac::cli {
 // The arena's bytes, all of them.
 std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& compiled);
 
-// Use of the arena's bytes, one line a role, and what several ranks need and exchange; every line starts with
-// `prefix`.
+// How the arena's bytes are used, one line a role, and what several ranks need and exchange; every line
+// starts with `prefix`.
 std::string memory_summary(const driver::Compiled& compiled, const std::string& prefix);
 
 // Every call of every function with kernel, shape, flop and bytes.

@@ -4,13 +4,13 @@
 
 namespace hydrac::cli {
 
-// Gives the spec's open keys (spec/fit_keys.h) that decide results (micro_batch_size, loss, optimizer_state)
-// the values of the newest checkpoint in the run's folder, so that planning chooses the others alone. Nothing
-// where there is no checkpoint, or where it says nothing that the spec takes: the run then says what differs.
+// Sets the spec's open keys (spec/fit_keys.h) that decide results (micro_batch_size, loss, optimizer_state)
+// to those of the newest checkpoint in the run's folder, so that planning chooses only the others. No effect
+// without a checkpoint, or if the spec cannot take its values: the run then reports the difference.
 void keep_keys_of_checkpoint(spec::Spec& spec);
 
-// Says where the newest checkpoint of a run that is resumed leaves its schedule, as with more
-// train.max_steps, and both learning rates. The spec's lengths are known.
+// Prints where the schedule of a resumed run departs from its newest checkpoint's, as with more
+// train.max_steps, and both learning rates. The spec's lengths must be known.
 void note_changed_rate(const spec::Spec& spec);
 
 }  // namespace hydrac::cli

@@ -1,5 +1,5 @@
-// Refusals of a run beside those of its data and its memory, for `hydrac check` too: each prints and throws
-// Reported.
+// Reasons to refuse a run other than its data and its memory, also for `hydrac check`: each function prints
+// and throws Reported.
 #pragma once
 #include "driver/compile.h"
 #include "spec/spec.h"

@@ -1,5 +1,5 @@
-// `hydrac sample RUN`: text from a run's newest checkpoint, from one that is named, or from a model's folder
-// as Hugging Face publishes it; one text as it comes, or many as JSON.
+// `hydrac sample RUN`: text from a run's newest checkpoint, from a named one, or from a model folder in
+// Hugging Face's format; one text as it is generated, or many as JSON.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -62,13 +62,13 @@ std::vector<std::string> overrides_of(const Arguments& arguments) {
   return overrides;
 }
 
-// The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
-// Its cores are those of the machine that trained.
+// The spec that the run saved. The folder that was asked for replaces its output.dir, which may be out of
+// date, and its cores are dropped, because they are those of the machine that trained.
 std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) {
   arguments.overrides = overrides_of(arguments);
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run.string()));
   arguments.overrides.emplace_back("train.cpu_affinity=none");
-  // Nothing is embedded, and the encoder's folder may be gone.
+  // Sampling embeds nothing, and the encoder's folder may be gone.
   arguments.overrides.emplace_back("objective.embed=model");
   arguments.positional[0] = runtime::spec_path(run).string();
   return load_of_run(arguments);
@@ -164,8 +164,8 @@ models::Generation plan_task(spec::Spec& spec, const Task& task, int64_t context
   return plan_generation(spec, needs);
 }
 
-// {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
-// has. JSON has no infinity and no NaN.
+// {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with enough digits for a float.
+// JSON has no infinity and no NaN.
 int print_logits(runtime::StepProgram& program, const std::vector<int32_t>& ids) {
   runtime::NextLogits next(program);
   const std::span<const float> logits = next.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);

@@ -29,11 +29,11 @@ std::vector<SamplePrompt> sample_prompts(const Arguments& arguments, const runti
 void require_within_context(const std::vector<SamplePrompt>& prompts, int64_t context_limit);
 
 // Writes {"prompt": .., "prompt_tokens": n, "replies": [{"text": .., "tokens": n, "end": ".."}, ..]} for each
-// prompt, in their order, as soon as all replies of it and of those before it are there.
+// prompt, in order, as soon as all its replies and all earlier ones are complete.
 class ReplyWriter {
  public:
-  // To a new file, or with an empty path to standard output. InputError where the file is there already or
-  // cannot be written.
+  // Writes to a new file, or to standard output if the path is empty. InputError if the file exists or cannot
+  // be written.
   ReplyWriter(const std::string& path, const std::vector<SamplePrompt>& prompts, size_t replies);
   // Leaves whole lines, or no file.
   ~ReplyWriter();

@@ -13,11 +13,11 @@
 namespace hydrac::cli {
 
 // Loads the spec that the first positional argument names, with overrides. Prints diagnostics to stderr;
-// nothing when there was an error. More than one positional argument is an InputError.
+// nullopt after an error. More than one positional argument is an InputError.
 std::optional<spec::Spec> load(const Arguments& arguments);
 
-// The same of the spec that a run keeps: of warnings, those about overrides alone. What the run's spec has
-// without effect was said when it began.
+// The same for the spec that a run saved. Prints only warnings about overrides: the others were printed when
+// the run began.
 std::optional<spec::Spec> load_of_run(const Arguments& arguments);
 
 // The same as load() with `laid_over` as spec::load_spec() takes it, and nothing printed.
@@ -32,26 +32,26 @@ void require_option(const std::string& option, const std::string& key, const std
 
 runtime::DataSettings data_settings(const spec::Spec& spec);
 
-// Fills vocab_size from the tokenizer, num_features and num_labels from the CSV's columns, where they are not
-// given. InputError when the given ones are too small for the data. `tokenizer` may be null for series.
+// Fills in vocab_size from the tokenizer, num_features and num_labels from the CSV's columns, unless they are
+// given. InputError if the given ones are too small for the data. `tokenizer` may be null for series.
 void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer);
 
 // The same, reading the tokenizer or the data only where the spec leaves a size open.
 void complete_sizes(spec::Spec& spec);
 
-// All that a plan needs: sizes, the keys that planning chooses (cli/choose_keys.h), and the length of a run
-// that is given in train.epochs. Returns what planning decided.
+// Completes the spec for a plan: sizes, the keys that planning chooses (cli/choose_keys.h), and the length of
+// a run that is given in train.epochs. Returns planning's decisions.
 passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
 
 // Prints what was found after the spec was loaded: its lines are read again.
 void print_found_late(diag::Diagnostics& diagnostics);
 
-// Everything a run reads. Completes the spec too; Reported where that is an error. Warnings and what planning
-// decided are not printed if `quiet`. `memory_bytes`: as choose_keys() takes it.
+// Opens everything that a run reads, and completes the spec; Reported if that is an error. `quiet`: warnings
+// and planning's decisions are not printed. `memory_bytes`: as for choose_keys().
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes = 0);
 
-// Refuses what open_corpus() refuses, in the same words, but tokenizes no more than shows that there is
-// enough (Corpus::is_cut). The spec is complete.
+// Refuses what open_corpus() refuses, with the same messages, but tokenizes only enough to show that there is
+// enough data (Corpus::is_cut). The spec must be complete.
 runtime::Corpus look_at_corpus(const spec::Spec& spec);
 
 // All files that data.path and data.val_path name are there.

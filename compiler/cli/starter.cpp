@@ -22,8 +22,8 @@ namespace {
 
 using runtime::InputError;
 
-// How many parameters a model may have for each token of the data: with dropout and many passes ten, as
-// nanoGPT's Shakespeare has; text that is seen a few times carries one.
+// How many parameters a model may have for each token of the data: ten with dropout and many passes, as
+// nanoGPT's Shakespeare; one for text that is seen a few times.
 constexpr int64_t kTextParameters = 1, kSmallDataParameters = 10;
 // Twenty tokens a parameter are as many as a model of that size makes good use of (arXiv 2203.15556).
 constexpr int64_t kTokensPerParameter = 20;
@@ -142,8 +142,8 @@ std::string StarterMaker::describe(const Size& size) const {
   return fmt::format("{} layers of {}", size.layers, size.hidden);
 }
 
-// Sequences of the preset's length, of characters no more than 256; as many a step as leave an epoch some
-// steps.
+// Sequences of the preset's length, but at most 256 for characters; as many sequences a step as still leave
+// an epoch some steps.
 void StarterMaker::choose_batch() {
   length_ = preset_.train.sequence_len;
   if (request_.task == StarterTask::characters) length_ = std::min<int64_t>(length_, 256);
@@ -204,8 +204,8 @@ void StarterMaker::choose_size() {
                                passed_.back().passed_over));
 }
 
-// Computing activations again costs time, and moments of 8 bits change results: not where as many sequences
-// fit at once without.
+// Drops recomputation, which costs time, and 8-bit moments, which change results, if as many sequences fit
+// without them.
 void StarterMaker::keep_all_where_it_fits() {
   for (const auto& [word, plain] : {std::pair{"RECOMPUTE", "none"}, std::pair{"STATE", "fp32"}}) {
     const std::string asked = std::exchange(words_[word], plain);

@@ -33,8 +33,7 @@ struct Starter {
   std::vector<std::string> reasons;  // lines for people: what was chosen and why
 };
 
-// runtime::InputError for a target whose memory is not known, data or a model that is not there or has no
-// such columns, and where no model fits.
+// runtime::InputError for a target with unknown memory, missing data, model or columns, and if no model fits.
 Starter make_starter(const StarterRequest& request);
 
 // Columns and size of a request's data.

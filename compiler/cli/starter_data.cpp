@@ -25,7 +25,7 @@ using runtime::SourceKind;
 // bytes of text.
 constexpr int64_t kPackedRatio = 4, kBytesPerToken = 4;
 
-// As the loader reads a field: missing values count as numbers.
+// Same rule as the loader: missing values count as numbers.
 bool is_number(const std::string& field) {
   const size_t first = field.find_first_not_of(" \t+");
   if (first == std::string::npos || field == "NaN" || field == "nan" || field == "NA") return true;

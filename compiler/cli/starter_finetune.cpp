@@ -1,5 +1,5 @@
-// A starter that adapts a model of Hugging Face's to somebody's data: low-rank adapters, and as much
-// recomputation and as few bits of the frozen model as the memory asks for.
+// A starter spec that adapts a Hugging Face model to the user's data: low-rank adapters, with as much
+// recomputation and as few bits of the frozen model as the memory requires.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -13,8 +13,8 @@ using Words = std::map<std::string, std::string>;  // what stands for @WORD@
 
 std::string starter_file(const std::vector<StarterFile>& files, const std::string& path);
 
-// The text of cli/init called `name` with every @WORD@ replaced by what it stands for, one that is not known
-// yet by nothing; comments behind "@#" in one column.
+// The text of cli/init called `name` with every @WORD@ replaced by its value (unknown ones by nothing), and
+// the comments after "@#" aligned in one column.
 std::string fill_starter(const std::string& name, const Words& words);
 
 // InputError with the diagnostics where the text is no spec.

@@ -96,8 +96,8 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
 
 namespace {
 
-// Equal for two candidates that take the same steps: calls with their places and kernels, and what no program
-// says. Evaluation and generation are not timed.
+// Equal for two candidates whose steps run the same program: calls with their places and kernels, and choices
+// that no program contains. Evaluation and generation are not timed, so they do not count.
 std::string program_text(const driver::Compiled& compiled, const tune::Candidate& candidate) {
   const program::Program& program = compiled.program;
   std::string text =

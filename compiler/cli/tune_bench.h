@@ -15,8 +15,8 @@ namespace hydrac::cli {
 // A candidate's program with its machine.
 class SpecRunner final : public tune::Runner {
  public:
-  // `in_parts`: a step of many micro-batches is timed by steps of few of them, for all but the first take the
-  // same time.
+  // `in_parts`: a step of many micro-batches is timed by steps of few, because all but the first micro-batch
+  // take the same time.
   SpecRunner(BuiltProgram built, bool in_parts);
 
   Round run(int64_t steps) override;

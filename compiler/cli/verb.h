@@ -24,8 +24,7 @@ struct Verb {
 };
 
 const std::vector<Verb>& verbs();  // `run` is the first
-// Takes the verb from the front of `words`: one word, or two. Null, and nothing is taken, where there is
-// none.
+// Takes the verb, one word or two, from the front of `words`. Null, and nothing is taken, if there is none.
 const Verb* take_verb(std::vector<std::string>& words);
 // The second words of the verbs that begin with `word`.
 std::vector<std::string> second_words(const std::string& word);

@@ -1,5 +1,5 @@
-// `hydrac verify`: the comparison with LibTorch in float64, as a table; on a GPU also what must not change a
-// result, bit for bit.
+// `hydrac verify`: the comparison with LibTorch in float64, as a table; on a GPU also the settings that must
+// not change a bit.
 #include "verify/verify.h"
 
 #include <fmt/format.h>
@@ -57,8 +57,8 @@ std::optional<spec::Spec> load_for_verify(Arguments arguments) {
   return load(arguments);
 }
 
-// Trainings, and the job for the oracle. The programs' memory is free again afterwards: on a GPU the oracle
-// wants it too.
+// The results of trainings, and the job for the oracle. The programs' memory is freed before the oracle runs,
+// because on a GPU it needs memory too.
 struct Computed {
   verify::Training training;
   std::vector<verify::Sameness> repetitions;

@@ -22,9 +22,9 @@ struct ShapeTypes {
   const char* type;
   const char* packed = "";  // with documents
 };
-// Defines the constant `shape`. `members` end with the scale; the rules' numbers and then `behind` follow. It
-// is no compile-time constant if layers differ (then it reads the kernel's parameter `layer`), or with
-// documents: then its type is the packed one around the constant, and `documents` is the pointer to the
+// Defines the constant `shape`. `members` end with the scale; the rules' numbers and then `behind` follow. If
+// layers differ, it reads the kernel's parameter `layer` and is no compile-time constant. With documents it
+// is none either: its type is then the packed one around the constant, and `documents` points to the
 // documents that the kernel works on. `tokens` is the sequence's length; the scale must follow from
 // `head_dim`.
 void define_shape(Block& body, const ops::AttentionRules& rules, const ShapeTypes& types, const Code& members,

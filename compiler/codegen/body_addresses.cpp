@@ -60,7 +60,7 @@ Code BodyNames::columns_offset(int operand, const Affine& columns) const {
 }
 
 Code BodyNames::position_code(const Affine& position) const {
-  // As the width of columns first: rows may be as many.
+  // The symbol of a width of columns wins, because rows may have the same number.
   const auto number = [&](int64_t value) {
     for (int space = static_cast<int>(body_.spaces.size()); space-- > kRowSpace;) {
       ir::Shape shape = body_.row_shape();

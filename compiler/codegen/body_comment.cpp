@@ -1,4 +1,4 @@
-// What stands above a kernel.
+// The comment above a kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::vector<std::string> BodyNames::sharing() const {
   return lines;
 }
 
-// Of the largest tensors: how many are read and written.
+// How many of the largest tensors are read and written.
 std::string BodyNames::traffic() const {
   int64_t most = 0;
   const ir::Operand* largest = nullptr;

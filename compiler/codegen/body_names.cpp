@@ -168,7 +168,7 @@ void BodyNames::count_uses() {
     }
   };
   for (ExprId id : live_) {
-    // What a sum adds stands in its loop, like what is used once.
+    // The terms of a sum are computed in its loop, like values that are used once.
     const bool sums = body_.exprs[id].op == ExprOp::sum;
     for (ExprId arg : body_.exprs[id].args)
       uses_[arg] += !sums && deps_[arg].space != deps_[id].space ? 2 : 1;

@@ -120,8 +120,7 @@ class BodyNames {
   Wanted wanted(ir::ExprId id) const;
   Code rows_code(const ir::Affine& rows, const Numbers& numbers) const;
   Code columns_code(const ir::Affine& columns, const Numbers& numbers) const;
-  // The offsets of consecutive columns, if they are `step` apart across all variables of a space: the flat
-  // column times step.
+  // Offsets of columns that equal the flat column times `step` in a space of several variables.
   struct FlatColumns {
     int space;
     int64_t step;

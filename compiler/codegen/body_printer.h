@@ -18,7 +18,7 @@ class BodyPrinter : protected BodyNames {
 
   virtual void print_loop(const Loop& loop, int level) = 0;
   virtual void print_row_store(const ir::Store& store) = 0;
-  // Of a stage, once its values are there.
+  // Called for each stage, once its values are computed.
   virtual void before_loops(int /*level*/) {}
   // The expression written out, for its definition.
   virtual Code definition(ir::ExprId id) { return text_.definition(id); }
@@ -29,12 +29,12 @@ class BodyPrinter : protected BodyNames {
   virtual std::string variable_type(ir::ExprId id) const;
   // The offset of an address that has a name of its own, or nothing.
   virtual Code named_offset(const Address& /*at*/) const { return {}; }
-  // Where a row begins in an operand, as a pointer to it adds it.
+  // The offset of a row in an operand, as its pointer adds it.
   virtual Code row_offset(int /*operand*/, const Code& rows) { return rows; }
   // True if the row's variables are divided out of r in 32 bits.
   virtual bool has_narrow_rows() const { return false; }
 
-  // What `print` adds to out_, by itself.
+  // Returns what `print` adds to out_ as a block of its own.
   template <class Print>
   Block written(Print print) {
     Block outside = std::exchange(out_, Block());

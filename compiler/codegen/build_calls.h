@@ -17,10 +17,10 @@ program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node);
 // A node of ranks, such as "all_reduce", as a call on its tensors. Absent for other ops.
 std::optional<program::Call> call_of_ranks(const ir::Node& node);
 
-// What a "gemm", a grouped one or a "fused_matmul" multiplies.
+// The shape of the matmul of a "gemm", a grouped one or a "fused_matmul".
 program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);
 
-// What an "attention" or "attention_backward" node computes.
+// The shape of an "attention" or "attention_backward" node.
 program::AttentionShape attention_shape(const ir::Graph& graph, const ir::Node& node);
 
 // Fills in the call's description of its operands and results. `node`: as it was before scratch memory joined

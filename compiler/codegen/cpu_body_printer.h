@@ -24,7 +24,7 @@ class CpuBodyPrinter : BodyPrinter {
   // Work small enough that starting threads would cost more.
   bool is_small() const;
   int64_t blocks() const;
-  // Whether it loops over its rows, as many as the call says.
+  // True if the kernel loops over its rows, as many as the call says.
   bool has_row_loop() const;
   // True for a sum over a few rows into many columns (learned positions): the loop over columns is the outer
   // one, and there are no partial sums.

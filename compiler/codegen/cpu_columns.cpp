@@ -144,7 +144,7 @@ std::vector<ExprId> CpuBodyPrinter::print_column_values(const std::set<ExprId>& 
 std::set<ExprId> CpuBodyPrinter::in_loop(const Loop& loop, int level) const {
   const auto from_memory = [&](ExprId id) { return taken_from_memory(id, level); };
   std::set<ExprId> ids = needed(loop, from_memory);
-  // Those at the border are read, not computed.
+  // Values at the border are read, not computed.
   auto add_border = [&](ExprId id) {
     if (deps_[id].space != kRowSpace && from_memory(id)) ids.insert(id);
   };

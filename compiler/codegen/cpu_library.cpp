@@ -28,7 +28,7 @@ int64_t attention_workspace(int64_t head_dim, const cpu::AttentionShape& shape, 
   return bytes;
 }
 
-// What both attention kernels say about one node.
+// The text that both attention kernels of a node share.
 class CpuAttentionText {
  public:
   CpuAttentionText(const ir::Graph& graph, const ir::Node& node, int first_input)

@@ -10,7 +10,7 @@ namespace hydrac::codegen {
 using ir::Expr;
 using ir::ExprId;
 
-// Whether offsets in a tensor count as the flat index does, and begin with the thread's first element.
+// True if offsets in a tensor equal the flat index, starting at the thread's first element.
 bool CudaBodyPrinter::counts_as_flat_index(const ir::Affine& offset) const {
   if (!counts_elements_ || offset.constant != 0) return false;
   std::vector<int> counted(static_cast<size_t>(body_.row_variables));
@@ -28,7 +28,7 @@ bool CudaBodyPrinter::counts_as_flat_index(const ir::Affine& offset) const {
   return coefficients.empty();
 }
 
-// Whether the code is inside a loop over the elements of a thread's vector.
+// True if the code is inside a loop over the elements of a thread's vector.
 bool CudaBodyPrinter::is_in_vector() const {
   return flat_space_ != ir::kRowSpace && body_.spaces[flat_space_].back() == element_variable_;
 }

@@ -145,7 +145,7 @@ void CudaBodyPrinter::print_fetch() {
   is_walked ? in_steps(print) : print();
 }
 
-// Of a chunk.
+// Copies one chunk.
 void CudaBodyPrinter::print_copy(ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   const int space = deps_[id].space;

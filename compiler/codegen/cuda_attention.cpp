@@ -81,7 +81,7 @@ bool owns_rows(AttentionKernel kernel) {
   return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
 }
 
-// What the attention kernels of one node have in common.
+// The text that the attention kernels of a node share.
 class CudaAttentionText {
  public:
   CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
@@ -203,7 +203,7 @@ class CudaAttentionText {
                       : kernel.read(graph_, tensor.name, tensor.use);
   }
 
-  // What its launch names, from what the template says of a block.
+  // The constants that its launch uses, from the template's description of a block.
   void define_block(Block& sizes, AttentionKernel which, const CudaLaunch& launch) const {
     if (!owns_rows(which))
       sizes.line("constexpr int kBlocks = {};", blocks_of_pieces(which, launch.grid)).comment =
@@ -257,7 +257,7 @@ class CudaAttentionText {
   Size sequences(const ir::Dim& heads) const { return size(query()[0]) * size(heads); }
   const ir::Shape& query() const { return graph_.value(input(0)).shape; }
   const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
-  // Of the forward node.
+  // Input i of the forward node.
   ir::Use input(size_t i) const { return node_.inputs[(shape_.backward ? 3 : 0) + i]; }
 
   const ir::Graph& graph_;

@@ -7,7 +7,7 @@
 
 namespace hydrac::codegen {
 
-// Of an "attention" node. `tiles`: what is asked for, without a cuda::tile_obstacle().
+// Kernels of an "attention" node. `tiles`: the requested ones, without a cuda::tile_obstacle().
 CudaKernels cuda_attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
                                    const cuda::AttentionTiles& tiles);
 

@@ -42,7 +42,7 @@ std::vector<bool> from_16_bits(const ir::Body& body) {
   return result;
 }
 
-// Of exp and sigmoid: other functions are no shorter for numbers of 16 bits.
+// True for exp and sigmoid: other functions have no shorter form for 16-bit numbers.
 bool has_coarse_form(const ir::Expr& expr) {
   return (expr.op == ExprOp::exp || expr.op == ExprOp::sigmoid) && expr.type == ir::ExprType::f32;
 }
@@ -150,7 +150,7 @@ Code CudaBodyPrinter::random_element(ExprId id) {
   return text_.of(id);
 }
 
-// Of a product with such a number.
+// True for a product with a multiple of 4.
 bool CudaBodyPrinter::is_multiple_of_4(ExprId id) const {
   const ir::Expr& product = body_.exprs[id];
   if (product.op != ExprOp::mul) return false;

@@ -17,7 +17,7 @@ inline constexpr const char* kMultiprocessors = "Multiprocessors";
 // The dimensions that the kernels of a graph name.
 std::vector<program::Dimension> cuda_dimensions(const ir::Graph& graph, const targets::Target& gpu);
 
-// Of a "fused" or a "fused_matmul" node.
+// Kernels of a "fused" or a "fused_matmul" node.
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
 // The second kernel of a "fused" node's column sums, after a kernel of another node has left `partials` rows

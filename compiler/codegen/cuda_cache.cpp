@@ -22,7 +22,7 @@ CudaKernel template_kernel(const std::string& name, const std::string& header, c
   return kernel;
 }
 
-// What both kernels of attention_decode say of their node.
+// The text that both kernels of an attention_decode node share.
 class DecodeText {
  public:
   DecodeText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)

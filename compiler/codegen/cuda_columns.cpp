@@ -102,7 +102,7 @@ bool CudaBodyPrinter::declares_columns(int space) const {
   return layout_.shape != CudaLayout::Shape::flat && !declared_spaces_.contains(space);
 }
 
-// Whether what is declared for a chunk ends with it. Otherwise its names stay taken to the row's end.
+// True if names declared for a chunk go out of scope with it. Otherwise they stay taken to the row's end.
 bool CudaBodyPrinter::has_scope(int space) const {
   return columns(space).chunks > 1 || declares_columns(space) || guards(space);
 }

@@ -122,7 +122,7 @@ Block CudaBodyPrinter::sizes() const {
   return sizes;
 }
 
-// Those that the kernel's body uses, and its launch.
+// The constants that the kernel's body and its launch use.
 Block CudaBodyPrinter::sizes_for(Names used, const CudaLaunch& launch) const {
   used.insert(launch.grid_text.names.begin(), launch.grid_text.names.end());
   used.insert(launch.grid_of_rows.names.begin(), launch.grid_of_rows.names.end());
@@ -131,7 +131,7 @@ Block CudaBodyPrinter::sizes_for(Names used, const CudaLaunch& launch) const {
   return all;
 }
 
-// The number of blocks. Those that share rows are as many as run at once on the GPU.
+// The number of blocks. If blocks share rows, as many as the GPU runs at once.
 Size CudaBodyPrinter::grid(const Size& rows) const {
   if (layout_.shape == Shape::rows && !walks_rows_) return ceiling_quotient(rows, block_rows());
   if (layout_.shape == Shape::tiles && layout_.tiles > 1) return blocks() * tiles();

@@ -6,7 +6,7 @@
 
 namespace hydrac::codegen {
 
-// Of an "embedding_backward" node. Inputs: ids, d_y, order of the tokens.
+// Kernels of an "embedding_backward" node. Inputs: ids, d_y, order of the tokens.
 CudaKernels cuda_embedding_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
 }  // namespace hydrac::codegen

@@ -143,7 +143,7 @@ Block function(const std::string& result, const std::string& parameters, const c
 
 }  // namespace
 
-// What is the same for all rows of a thread's columns.
+// The part that is the same for all rows of a thread's columns.
 Block CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
   Block body = written([&] {
     for (ExprId id : uniform_values()) out_.line("{} = {};", names_[id], definition(id));
@@ -185,7 +185,7 @@ Block CudaBodyPrinter::work_function(const std::vector<std::string>& matmuls) {
   return function("void operator()", parameters, "", std::move(body));
 }
 
-// What it holds: tensors, sums, and what is the same for all rows.
+// The struct's members: tensors, sums, and values that are the same for all rows.
 Block CudaBodyPrinter::epilogue_members() const {
   Block members;
   for (const int operand : epilogue_tensors())

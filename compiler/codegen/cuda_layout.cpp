@@ -45,8 +45,8 @@ ir::Use use_of(const ir::Node& node, int operand) {
 
 namespace {
 
-// Which element of a pair a dimension's index means, 2c or 2c + 1 of column c; nullopt if it means others, or
-// if the tensor ends between the two.
+// The element of a pair that a dimension's index means, 2c or 2c + 1 of column c; nullopt if it means others,
+// or if the tensor ends between the two.
 std::optional<int> parity_of(const Body& body, const ir::IndexDim& index, int column, int64_t size) {
   const auto& terms = index.affine.terms;
   if (index.gather >= 0 || terms.size() != 1 || terms[0] != std::pair{column, int64_t{2}} ||
@@ -239,7 +239,7 @@ class Planner {
     if (has_sums_) layout_.blocks = std::clamp<int64_t>(layout_.blocks, 1, sms_ * layout_.blocks_per_sm);
   }
 
-  // What a row loads for a column of the space.
+  // Bytes that a row loads for a column of the space.
   int64_t loaded_bytes(int space) const {
     int64_t bytes = 0;
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
@@ -304,7 +304,8 @@ class Planner {
     layout_.tiles = ceil_div(count, layout_.lanes);
     layout_.blocks_per_sm = std::min(5, threads_of_sm(capability_) / layout_.threads());
     if (sees_all) return;
-    // Of few rows a thread still takes some, for fewer partial sums, while every multiprocessor has blocks.
+    // With few rows, fewer blocks take several rows a thread, for fewer partial sums, as long as every
+    // multiprocessor has blocks.
     const int64_t most = ceil_div(rows, layout_.rows);
     const int64_t enough =
         std::max(ceil_div(most, 4), std::min(most, ceil_div(int64_t{2} * sms_, layout_.tiles)));

@@ -41,7 +41,7 @@ Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
   return sizes;
 }
 
-// Where each sum's columns begin in a row of the workspace.
+// The first column of each sum in a row of the workspace.
 std::vector<Code> CudaBodyPrinter::partial_sums() const {
   std::vector<Code> partials;
   for (const int s : sums_) {

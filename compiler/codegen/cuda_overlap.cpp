@@ -54,7 +54,7 @@ void CudaBodyPrinter::print_reduce() {
   });
 }
 
-// What this row's first pass has found becomes the row's; the next one's begins.
+// Takes over the results of this row's first pass, and resets them for the next row.
 void CudaBodyPrinter::take_reductions(const Loop& loop) {
   for (ExprId id : loop.reductions) {
     if (body_.exprs[id].op == ExprOp::logsumexp) {

@@ -17,7 +17,7 @@ std::set<ExprId> CudaBodyPrinter::in_pass(const Loop& loop) const {
   return needed(loop, [&](ExprId id) { return !names_[id].empty(); });
 }
 
-// What a pass does, where a row takes several.
+// The comment of a pass, if a row takes several.
 std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprId>& ids) const {
   if (loops().size() < 2) return "";
   std::set<std::string> loads;
@@ -87,7 +87,7 @@ void CudaBodyPrinter::print_walk(const Loop& loop, const std::set<ExprId>& ids) 
   if (reduces_next) reduce_next_last();
 }
 
-// What a pass does with the columns that are in registers together: all of a row's, or a step's.
+// The work of a pass on the columns that are in registers together: all of a row's, or a step's.
 void CudaBodyPrinter::print_step(const Loop& loop, const std::set<ExprId>& ids) {
   const bool is_walked = columns(loop.space).steps > 1;
   declare_columns(loop.space);

@@ -12,7 +12,7 @@ using ir::ExprOp;
 // vector first; code for such a plain vector evaluates no conditions. They were half of the instructions for
 // a column.
 
-// Which argument of a condition is the column, if the other one is a value of the row.
+// The argument of a condition that is the column, if the other one is a value of the row.
 std::optional<int> CudaBodyPrinter::compared_column(ExprId condition, int space) const {
   const ir::Expr& expr = body_.exprs[condition];
   if (expr.op != ExprOp::less && expr.op != ExprOp::equal) return std::nullopt;

@@ -27,7 +27,7 @@ using program::Program;
 using program::Queue;
 using program::Section;
 
-// Whether the node does nothing else than to write zeros to a whole tensor whose elements lie together.
+// True if the node only writes zeros to a whole, contiguous tensor.
 bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != ir::Op::fused || node.outputs.size() != 1 || node.body->stores.size() != 1) return false;
   const ir::Store& store = node.body->stores[0];
@@ -181,7 +181,7 @@ class CudaProgramBuilder {
     call.queue = options_.streams > 1 && is_result && node.op != ir::Op::embedding_backward ? Queue::side
                                                                                             : Queue::main;
   }
-  // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
+  // True if the node writes a state for the update or the next step, which nothing later in this step reads.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {
     const ir::ValueId storage = storage_of(graph_, use.value);
     if (function_ != "micro_step" || graph_.value(storage).role != ir::Role::state) return false;
@@ -225,7 +225,7 @@ class CudaProgramBuilder {
     return cuda_library_kernels(graph_, node, *options_.gpu, options_.attention_tiles);
   }
 
-  // Which of the calls does the node's work.
+  // Returns the index of the call that does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == ir::Op::embedding_backward) node.inputs.push_back(order_of(node.inputs[0]));
     const CudaKernels source = kernels_of(node);

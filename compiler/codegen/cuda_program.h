@@ -10,7 +10,7 @@ namespace hydrac::codegen {
 
 struct CudaOptions {
   const targets::Target* gpu = nullptr;
-  // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
+  // The device memory that cuDNN needs for an attention node; nullopt: generated kernels compute it.
   std::function<std::optional<int64_t>(const program::AttentionShape&)> cudnn_workspace;
   int64_t gemm_workspace_bytes = 0;           // shared by all matmuls of a queue
   int streams = 1;                            // 2: gradients of parameters may be computed on the side stream

@@ -34,7 +34,7 @@ Code CudaBodyPrinter::row_offset(int operand, const Code& rows) {
   return node_.matmul.value != ir::kNoValue ? in_32_bits(operand, rows) : rows;
 }
 
-// Whether another lane may overwrite what this one has just loaded as a value of the row.
+// True if another lane may overwrite a value of the row that this one has just loaded.
 bool CudaBodyPrinter::loads_shared_row_values(int level) const {
   return layout_.lanes > 1 && std::ranges::any_of(live_, [&](ExprId id) {
            const ir::Expr& expr = body_.exprs[id];

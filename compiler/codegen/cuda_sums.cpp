@@ -244,7 +244,7 @@ CudaKernel CudaBodyPrinter::finishing_kernel(const Size& partials) {
   return kernel;
 }
 
-// Where the total of a flat column belongs: the column's variables are divided out of it.
+// Stores the total of a flat column at its place: divisions recover the column's variables.
 void CudaBodyPrinter::print_total_of(int s) {
   const Store& store = body_.stores[s];
   const VariableNames saved = variables_;

@@ -91,7 +91,7 @@ Block CudaBodyPrinter::pass_code(int pass, const std::set<ExprId>& between) {
   })));
 }
 
-// What the matmul's kernel asks of the struct; behind the function, which says what is kept.
+// Members that the matmul's kernel requires. Printed after the function, which decides what is kept.
 Block CudaBodyPrinter::passes_members() const {
   Block members;
   members.line("static constexpr int passes = {};", stages_.size()).comment = "over a row";

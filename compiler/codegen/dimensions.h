@@ -19,7 +19,7 @@ struct Size {
   Code code = "1";
 };
 Size literal(int64_t value);
-// Of a constant or a variable with that value.
+// A Size that names a constant or a variable with that value.
 Size named(int64_t value, const std::string& name);
 Size operator*(const Size& a, const Size& b);
 Size exact_quotient(const Size& a, const Size& b);  // where b divides a

@@ -94,7 +94,7 @@ Code ExpressionText::call(const std::string& function, const ir::Expr& expr) con
   return code("{}({})", function, joined(arguments, ", "));
 }
 
-// Whether rounding changes nothing.
+// True if rounding to `dtype` changes nothing.
 bool ExpressionText::is_rounded(ir::ExprId id, ir::DType dtype) const {
   const ir::Expr& expr = body_.exprs[id];
   if (dtype == ir::DType::f32) return true;

@@ -27,7 +27,7 @@ Words parts_of(const std::string& fused) {
   return parts;
 }
 
-// What one of the fused ops adds to the kernel's name. Left out are gradients of parameters next to an
+// The contribution of one fused op to the kernel's name. Left out are gradients of parameters next to an
 // input's gradient, derivatives next to an activation or its gradient, and copies in another type.
 std::string short_form(const std::string& part, const Words& all) {
   const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });

@@ -16,7 +16,7 @@ std::string kernel_name(const std::string& fused);
 // The parts of the model that the node's inputs belong to: "mlp" for "mlp.out".
 std::vector<std::string> sources_of(const ir::Graph& graph, const ir::Node& node);
 
-// Where a kernel is first called from. Two that differ and would share a name are told apart by it.
+// The place of a kernel's first call. It distinguishes two different kernels that would share a name.
 struct KernelPlace {
   std::string function, region, scope;
   std::string label;                    // the tensor it computes: "attn.k"

@@ -25,12 +25,12 @@ struct KernelText {
   Block body = {};
 };
 
-// What differs between texts of the same code.
+// Differences between texts of the same code.
 struct TextOptions {
   bool comments = true, restricts = true;
 };
 
-// What the whole text refers to and does not declare: dimensions.
+// Names that the whole text refers to and does not declare: dimensions.
 Names names_of(const KernelText& kernel);
 
 std::string to_text(const KernelText& kernel, std::string_view name = kNamePlaceholder,

@@ -7,7 +7,7 @@ namespace hydrac::codegen {
 
 namespace {
 
-// What both targets say of a node.
+// The text that both targets share for a node.
 class HistoryText {
  public:
   HistoryText(const ir::Graph& graph, const ir::Node& node)
@@ -39,7 +39,7 @@ class HistoryText {
     if (!appends_) kernel.write(graph_, "window", node_.outputs[0]);
   }
 
-  // What the templates take.
+  // The templates' arguments.
   Code arguments() const {
     return code("{}, {}", heads_code(dimensions_, graph_, node_.inputs[0], "x", rows_.back()),
                 appends_ ? "sequences, ends, history" : "positions, history, window");

@@ -6,7 +6,7 @@
 
 namespace hydrac::codegen {
 
-// Of a history_append or a history_window.
+// The kernel of a history_append or a history_window.
 CpuKernel cpu_row_history(const ir::Graph& graph, const ir::Node& node);
 CudaKernels cuda_row_history(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 

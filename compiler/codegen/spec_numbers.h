@@ -10,7 +10,8 @@
 
 namespace hydrac::codegen {
 
-// Those of a graph's bodies and attention. A name that stands for two values is none: kernels have digits.
+// The spec's numbers in a graph's bodies and attention. A name with two values is dropped, and kernels
+// contain digits.
 class SpecNumbers {
  public:
   explicit SpecNumbers(const ir::Graph& graph);
@@ -25,7 +26,7 @@ class SpecNumbers {
  private:
   void add(const ir::Formula& formula);
 
-  // Nothing for a name of two values.
+  // nullopt for a name with two values.
   std::map<std::string, std::optional<ir::SpecNumber>> numbers_;
 };
 

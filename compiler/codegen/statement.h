@@ -32,7 +32,7 @@ class Block {
   Statement& add(Statement statement);
   void add(Block block);  // its statements
 
-  // What is added from here on stands in a block behind the code, up to its close().
+  // Opens a block after the code: everything added from here on is inside it, up to close().
   template <class... Args>
   Statement& open(CodeFormat<Args...> format, const Args&... args) {
     return open_behind(codegen::code<Args...>(format, args...));

@@ -1,5 +1,5 @@
-// A mistake in what the user wrote: a kind, a place, a message, and what to do about it. Errors are values on
-// their way to the user: everything wrong is collected in one run, and nothing is thrown.
+// A mistake in the user's input: a kind, a place, a message, and advice. Errors are values on their way to
+// the user: all mistakes are collected in one run, and nothing is thrown.
 #pragma once
 #include <map>
 #include <span>

@@ -28,9 +28,9 @@ std::string digits_of(std::string_view word) {
   return digits;
 }
 
-// True where `word` can be `candidate` with slips in it, and not another word. Digits tell versions and sizes
-// apart (relu2, rtx5080), a first letter is seldom wrong (qlora), and a slip does not replace half of a part
-// (flash_attention, fp8_attention).
+// True if `word` may be `candidate` with typing errors, and not another word. Digits distinguish versions and
+// sizes (relu2, rtx5080), a first letter is seldom wrong (qlora), and an error does not replace half of a
+// part (flash_attention, fp8_attention).
 bool may_mean(std::string_view word, std::string_view candidate) {
   if (digits_of(word) != digits_of(candidate)) return false;
   const bool swapped = word.size() > 1 && candidate.size() > 1 && folded(word[0]) == folded(candidate[1]) &&

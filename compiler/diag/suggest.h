@@ -11,8 +11,8 @@ namespace hydrac::diag {
 // without case, and `-`, `_` and space are one letter.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The known word nearest to `word`, of equals the one that begins most alike, or "" when none is near enough
-// to be meant: what differs in a digit or in its first letter is another word.
+// The known word nearest to `word`; ties go to the longest common beginning. "" if none is near enough: a
+// word with another digit or first letter is another word.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
 // "a", "a or b", "a, b or c".

@@ -7,7 +7,7 @@
 
 namespace hydrac::driver {
 
-// One for each of the call's arguments, when its section is at `layer`. Of a program for a GPU.
+// One for each of the call's arguments, when its section is at `layer`. For a GPU's program.
 std::vector<program::Access> accesses(const Compiled& compiled, const program::Call& call, int layer);
 
 }  // namespace hydrac::driver

@@ -259,7 +259,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (c.pack.sharing_ranks > 1) explain_shared_update(c.graph, c.pack, c.decisions);
   if (spec.parallel.tensor > 1) explain_shared_layers(spec, c.decisions);
-  // Beside sums within layers, which are of other ranks, NCCL's kernels could wait for each other.
+  // Together with sums within layers, which involve other ranks, NCCL's kernels could deadlock.
   const bool may_overlap = spec.parallel.data > 1 && spec.parallel.tensor == 1 && c.pack.sharing_ranks == 1;
   if (may_overlap && !target.is_cpu() && !accumulates && overlaps_sums(c, c.decisions)) {
     passes::overlap_reduction(c.graph, c.pack, c.decisions);

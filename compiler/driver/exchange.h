@@ -13,7 +13,7 @@ bool may_exchange_by_copies(const Compiled& c);
 // have its program, because the largest sum among its calls decides.
 int64_t exchange_bytes(const Compiled& c);
 
-// Says in the decisions which, and why.
+// Logs which one is used, and why.
 void explain_exchange(const Compiled& c, passes::Log& log);
 
 }  // namespace hydrac::driver

@@ -52,7 +52,7 @@ std::vector<int64_t> sizes_to_try(const spec::Spec& spec) {
   return sizes;
 }
 
-// As the key is written.
+// The choice in the form of the spec's key.
 spec::Recompute recompute_value(const RecomputeChoice& choice) {
   using Mode = spec::Recompute::Mode;
   if (choice.block) return {.mode = Mode::block};
@@ -110,7 +110,7 @@ passes::Log fit_decisions(const spec::Spec& spec, const spec::OpenKeys& open, co
   return log;
 }
 
-// In GiB, for a person to type: not less than the bytes.
+// In GiB, rounded up, for a person to type.
 std::string limit_text(int64_t bytes) {
   const double steps = bytes < int64_t{1} << 30 ? 10000 : 100;
   return fmt::format("{}", std::ceil(static_cast<double>(bytes) / 0x1p30 * steps) / steps);

@@ -16,7 +16,7 @@ int64_t prompts_at_once(const spec::Spec& spec, int64_t sequences, int64_t promp
   return std::clamp<int64_t>(gpu_tokens / prompt_tokens, 1, sequences);
 }
 
-// A row of logits is little beside what a processor computes of it.
+// A row of logits is small next to the cost of computing it on a processor.
 int64_t top_logits(const spec::Spec& spec) {
   const bool finds = !targets::find(spec.target)->is_cpu() && cuda::finds_top(models::vocab_rows(spec));
   return finds ? cuda::kTop : 0;

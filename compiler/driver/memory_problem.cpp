@@ -187,7 +187,7 @@ class Remedies {
     return "";
   }
 
-  // With every key as lean as it gets, where not even one sequence fits otherwise.
+  // Every key at its leanest value, if not even one sequence fits otherwise.
   std::vector<std::string> everything() const {
     const spec::Spec spec = can_chunk() ? chunked() : spec_;
     spec::Spec one_sequence = spec;

@@ -36,8 +36,8 @@ class Differentiation {
  private:
   int number(double value) { return e_.constant(value); }
 
-  // Products and sums in which a 0 is the derivative of something that does not change: it wins, whatever
-  // the other one is.
+  // Products and sums where 0 is the derivative of a constant: 0 wins, even if the other factor is infinite
+  // or NaN.
   int mul(int a, int b) {
     if (e_.is_constant(a, 0) || e_.is_constant(b, 0)) return number(0);
     return e_.apply(Op::mul, a, b);

@@ -23,8 +23,8 @@ class Expressions {
   int apply(Op op, int a);
   int apply(Op op, int a, int b);
   int select(int condition, int if_true, int if_false);
-  // a to the power `exponent`: products and square roots for multiples of 1/2 up to 16 (powf rounds once,
-  // they round a few times).
+  // a to the power `exponent`: products and square roots for multiples of 1/2 up to 16. powf would round
+  // once; these round a few times.
   int power(int a, double exponent);
 
   bool is_constant(int id) const { return node(id).op == Op::constant; }
@@ -40,7 +40,8 @@ class Expressions {
   // The value of the last node, where it is finite: no kernel has another constant.
   std::optional<double> folded(const std::vector<Node>& nodes) const;
   bool is_condition(int id) const;
-  // As a condition, or a constant 0 or 1: no node but the logical ones and the first of a choice takes one.
+  // The expression as a condition, or a constant 0 or 1. Only the logical nodes and the first argument of a
+  // choice take one.
   int truth(int id);
   int inverted(int condition);
   int logical(Op op, int a, int b);
@@ -57,8 +58,8 @@ class Expressions {
   std::map<Node, int> interned_;
 };
 
-// The function with parameter `parameter` fixed at `value`, and what follows from that computed. It keeps its
-// parameters.
+// The function with parameter `parameter` fixed at `value`, and constants folded. Its parameter list stays
+// the same.
 Function bound(const Function& function, int parameter, double value);
 
 }  // namespace hydrac::functions

@@ -1,6 +1,5 @@
-// A function that a user wrote in C++, as data: what it computes from its arguments, one operation a node.
-// specialize/ makes it from the C++ text; ops/ and optimizers/ put it into kernels; verify/ gives it to the
-// oracle.
+// A user's C++ function as data: the result as a list of operations on its arguments. specialize/ makes it
+// from the C++ text; ops/ and optimizers/ put it into kernels; verify/ gives it to the oracle.
 #pragma once
 #include <string>
 #include <string_view>

@@ -86,8 +86,8 @@ struct Snapshot {
   std::vector<std::string> files;
 };
 
-// A repository's place in the cache. Beside Hugging Face's own folders it holds a record of each whole fetch,
-// because files alone do not say that none is missing.
+// A repository's place in the cache. In addition to Hugging Face's own folders it has a record of each
+// complete fetch, because the files alone do not show that none is missing.
 class CachedRepository {
  public:
   CachedRepository(const Name& name, Wanted wanted)

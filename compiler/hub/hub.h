@@ -21,9 +21,9 @@ bool is_name(std::string_view text);
 // NAME of hf:OWNER/NAME...
 std::string short_name(const std::string& name);
 
-// Paths of what `name` stands for: a folder, a file, or a split's files by name. A name is
-// hf:OWNER/NAME[@REVISION], of datasets followed by [/SUBSET][:SPLIT] ("main", the repository's own default,
-// "train"). Taken from the cache if it was fetched before; else a python3 with huggingface_hub fetches it,
+// The paths for `name`: a folder, a file, or a split's files. A name is hf:OWNER/NAME[@REVISION], for
+// datasets followed by [/SUBSET][:SPLIT]; defaults are "main", the repository's default subset, and "train".
+// Taken from the cache if it was fetched before; else a python3 with huggingface_hub fetches it, with
 // progress on standard error. runtime::InputError: a sentence that does not repeat the name.
 std::vector<std::string> paths_of(const std::string& name, Wanted wanted);
 

@@ -119,8 +119,8 @@ bool is_reduction(ExprOp op);
 std::string_view to_string(ExprOp op);
 std::string_view to_string(ExprType type);
 
-// A tensor the body reads or writes. `input`/`output` are positions in the node's lists, -1 where it is not
-// one. A tensor that is updated in place (an optimizer's parameter) has both.
+// A tensor the body reads or writes. `input`/`output` are positions in the node's lists, or -1. A tensor that
+// is updated in place (an optimizer's parameter) has both.
 struct Operand {
   int input = -1;
   int output = -1;
@@ -155,7 +155,7 @@ struct Body {
   std::vector<Operand> operands;
   std::vector<Expr> exprs;  // arguments stand before their users; no two are equal
   std::vector<Store> stores;
-  // Name in generated code of an expression that stands in a variable, or of a constant; no part of equality.
+  // Name in generated code of an expression that gets a variable, or of a constant; not part of equality.
   // Empty for a constant that several formulas use with different meanings.
   std::map<ExprId, std::string> names;
 

@@ -1,5 +1,5 @@
-// The meaning of a Body, in float64 and naive loops: the yardstick for generated kernels on every target, and
-// what tests interpret graphs with. Slow.
+// The meaning of a Body, in float64 with naive loops: the reference for generated kernels on every target,
+// and the tests' interpreter of graphs. Slow.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The first rows of a Body in float64, a row at a time, over memory that is there where it is touched: for
-// tensors as large as a program's.
+// The first rows of a Body in float64, a row at a time, over lazily allocated memory: for tensors as large as
+// a program's.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -23,9 +23,9 @@ class RowMemory {
   }
 };
 
-// `strides`: of each operand, an offset for each dimension. Numbers as evaluate() has them, but an expression
-// is computed whether or not a select takes it, so that a load outside of its tensor is load_outside()
-// instead of an error. logic_error where a store is outside.
+// `strides`: for each operand, one for each dimension. Numbers are as in evaluate(), except that both sides
+// of a select are computed, so a load outside of its tensor gives load_outside() instead of an error.
+// logic_error for a store outside.
 void evaluate_rows(const Body& body, const std::vector<std::vector<int64_t>>& strides, int64_t rows,
                    int layer, RowMemory& memory);
 

@@ -13,8 +13,8 @@ namespace hydrac::ir {
 
 namespace {
 
-// The nearest number with `digits` binary digits, ties to even, between 2^least (the last digit of the
-// smallest ones) and `largest`.
+// The nearest number with `digits` binary digits, ties to even, at most `largest`; 2^least is the last digit
+// of the smallest numbers.
 double round_binary(double x, int digits, int least, double largest) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;

@@ -1,5 +1,5 @@
-// The meaning in float64 of expressions that their arguments say: all but loads, positions, the layer and
-// reductions.
+// The float64 meaning of expressions that depend only on their arguments: all but loads, positions, the layer
+// and reductions.
 #pragma once
 #include <array>
 

@@ -88,12 +88,12 @@ struct WholePlace {
 struct ParameterInfo {
   Init init;
   bool decay = false;  // takes weight decay
-  // Layers of a parameter that not all layers have: the layer of slot 0, and the distance between the layers
-  // of neighbouring slots.
+  // The layers of a parameter that only some layers have: the layer of slot 0, and the distance between the
+  // layers of neighbouring slots.
   int first_layer = 0, layer_step = 1;
   double token_share = 1;  // of all tokens, those that it is multiplied with
-  // Floating-point operations for a token and a weight of a matmul: 2 forward, 2 for the input's gradient, 2
-  // for the weight's. A frozen weight has fewer.
+  // Floating-point operations a token and weight of a matmul: 2 forward, 2 for the input's gradient, 2 for
+  // the weight's. A frozen weight has fewer.
   int flop = 6;
   std::vector<CheckpointPart> checkpoint;
   // The matrices of a layer that it is made of: queries, keys and values, gate and up. None of embeddings,
@@ -109,9 +109,9 @@ struct ParameterInfo {
   WholePlace whole_place = {};    // of trained ones, where ranks share layers
 };
 
-// Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
-// where these are more than `rows`, the last ranks' end in padding. `times` such stretches lie one behind the
-// other.
+// Rows that ranks share. Of `rows` rows of all ranks together, in order, each rank holds `own` at the same
+// place; if ranks * own exceeds `rows`, the last ranks' rows end in padding. There are `times` such
+// stretches, one after another.
 struct SharedRows {
   int64_t rows = 0, own = 0;
   int64_t times = 1;
@@ -168,11 +168,11 @@ struct Node {
   std::vector<Use> outputs;
   std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
   std::string origin;  // the spec key that asked for it: "model.hidden_act"
-  // Body of Op::fused, and epilogue of a "fused_matmul": a matmul with a fused kernel behind it, whose first
+  // Body of Op::fused, and epilogue of a "fused_matmul": a matmul fused with the kernel after it, whose first
   // two inputs are A and B.
   std::shared_ptr<const Body> body;
-  // The matmul's result in a "fused_matmul", which its epilogue has in registers: for its body, the input
-  // behind the node's inputs. It is in memory only where it is an output too.
+  // The matmul's result in a "fused_matmul", which its epilogue has in registers. Its body sees it as the
+  // input after the node's inputs. It is in memory only if it is an output too.
   Use matmul = {};
 
   bool flag(const std::string& key) const;
@@ -187,8 +187,8 @@ struct Region {
   bool reverse = false;
   bool backward = false;
   std::vector<Node> nodes;
-  // Which iteration of all of the model's layers iteration 0 is: what kernels count from. An iteration is a
-  // layer, or several of different kinds (spec::layers_of_iteration).
+  // The index of iteration 0 among all of the model's layers; kernels count from it. An iteration is a layer,
+  // or several of different kinds (spec::layers_of_iteration).
   int first_layer = 0;
 };
 

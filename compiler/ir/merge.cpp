@@ -177,8 +177,8 @@ class BodyMerge {
     return body_.intern(std::move(expr));
   }
 
-  // The value that `store` puts at `index`: its own with the store's column variables replaced, where the
-  // store's index is the rows and then the bare columns, or where the two indices are the same.
+  // The value that `store` writes at `index`: its own with the store's column variables replaced, if the
+  // store's index is the rows and then the bare columns, or if the two indices are the same.
   std::optional<ExprId> value_at(const Store& store, const Index& index) {
     if (store.index == index) return store.value;
     if (store.space == kRowSpace || store.index.size() != index.size()) return std::nullopt;

@@ -6,9 +6,8 @@
 
 namespace hydrac::ir {
 
-// One fused node that does what `first` and then `second` do. They run over the same rows, and `second` reads
-// nothing that `first` sums over rows. Nothing comes back where a load of `second` matches no store of
-// `first`.
+// One fused node that computes `first` and then `second`. They run over the same rows, and `second` reads no
+// sum over rows of `first`. nullopt if a load of `second` matches no store of `first`.
 std::optional<Node> merged(const Node& first, const Node& second);
 
 }  // namespace hydrac::ir

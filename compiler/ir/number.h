@@ -1,5 +1,5 @@
-// Numbers of the spec in kernels: code that someone keeps follows a changed spec where it names the key's
-// number, hyper::weight_decay, and does not repeat its digits.
+// Numbers of the spec in kernels. Generated code names the key's constant, hyper::weight_decay, instead of
+// repeating its digits, so a kernel that someone keeps follows a changed spec.
 #pragma once
 #include <compare>
 #include <cstdint>

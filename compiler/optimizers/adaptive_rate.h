@@ -18,10 +18,10 @@ struct AdaptiveRate {
 // Absent where the schedule is another.
 std::optional<AdaptiveRate> adaptive_rate(ops::RegionBuilder&, const spec::Spec&);
 
-// Emits what follows a step's rate: after warmup, every `patience` steps, the mean of their losses is looked
-// at. One that is not lower than the best so far by the share `threshold` of it cuts the rate to `factor`
-// times what it was, but not below min_ratio. `step` i32 [], `loss` of the step f32 []; one that is not
-// finite (fp16 ran out of range) does not count, and a mean of none decides nothing.
+// Emits the kernel that adapts the rate. After warmup, the mean loss of every `patience` steps is compared
+// with the best so far. If it is not lower by the share `threshold`, the rate is multiplied by `factor`, but
+// stays at least min_ratio. `step` i32 [], `loss` of the step f32 []. A loss that is not finite (fp16
+// overflow) does not count, and a mean of none decides nothing.
 void follow_loss(ops::RegionBuilder&, const spec::Spec&, const AdaptiveRate&, ir::Use step, ir::Use loss);
 
 }  // namespace hydrac::optimizers

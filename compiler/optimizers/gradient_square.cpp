@@ -21,8 +21,8 @@ using ir::Use;
 
 namespace {
 
-// The sum of squares over a row of gradients, unscaled, in a kernel whose inputs are these and the loss
-// scale, if there is one.
+// The sum of squares over a row of unscaled gradients, in a kernel whose inputs are the gradients and the
+// loss scale, if there is one.
 Term square_of_row(BodyBuilder& k, const ir::Shape& gradients, bool scaled) {
   k.columns({gradients[1]});
   const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
@@ -60,8 +60,8 @@ Term is_split_row(BodyBuilder& k, const models::ParameterGroup& group) {
   return k.named("is_split", *is_split);
 }
 
-// The sum of all gradients' squares where ranks share layers: those of what they have parts of are summed
-// over them, those of what all of them have count once.
+// The sum of all gradients' squares if ranks share layers: squares of sharded gradients are summed over the
+// ranks, and those of gradients that all ranks have count once.
 class SquaresOfParts {
  public:
   explicit SquaresOfParts(ops::RegionBuilder& b)
@@ -120,8 +120,8 @@ void spread_squares(ops::RegionBuilder& b, const models::Stretch& stretch, Use o
   b.emit_body(node, "spread_squares", k.take(), "the rank's rows of squares, and zeros for the others'");
 }
 
-// Sums the squares where ranks share the update. Each rank computes the squares of its own rows, then adds up
-// those of all ranks, in the order of a process that has all gradients.
+// The sum of squares if ranks share the update. Each rank computes the squares of its own rows; then all
+// ranks' squares are added up in the order of a process that has all gradients.
 void add_shared_squares(ops::RegionBuilder& b, const models::Pack& pack, const std::optional<Use>& scale,
                         Use rank, Use square) {
   std::vector<Use> all;

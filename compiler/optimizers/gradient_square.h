@@ -1,5 +1,5 @@
-// The sum of squares over all gradients, of which the norm is the root: on one process, and where ranks share
-// the update or layers.
+// The sum of squares over all gradients, whose root is the norm: on one process, and for ranks that share the
+// update or layers.
 #pragma once
 #include "models/pack.h"
 #include "models/transformer.h"

@@ -91,8 +91,8 @@ std::string GroupKernel::decayed_formula() const {
   return decays() ? "p (1 - learning_rate * weight_decay)" : "p";
 }
 
-// The noise stands in a variable of its own and not in the choice that the guard makes: so the compiler sees
-// that neighbours share a draw.
+// The noise is a variable of its own, outside the guard's select, so that the compiler sees that neighbours
+// share a draw.
 Term GroupKernel::stored(int tensor, int output, Term before, Term after, const std::string& name) {
   if (update_.builder.graph().value(node_.outputs[static_cast<size_t>(output)]).dtype == DType::bf16) {
     BodyBuilder& k = body();
@@ -129,7 +129,7 @@ void GroupKernel::store_moment(int i, Term after, const std::string& name) {
                stored(1 + i, moment.numbers.output, body().full(moment.numbers.input), after, name));
 }
 
-// A row's largest magnitude is its scale. Where even that is no normal number, the row is 0: its inverse
+// A row's absmax is its scale. If the absmax is not a normal number, the row becomes 0, because its inverse
 // could be infinite.
 void GroupKernel::store_codes(const StoredMoment& moment, Term after, const std::string& name) {
   BodyBuilder& k = body();

@@ -1,5 +1,5 @@
-// A kernel over one parameter group, as far as all optimizers are alike: which tensors and scalars it reads,
-// that a skipped step leaves everything as it is, and how results of 16 and 8 bits are stored.
+// A kernel over one parameter group, with the parts that all optimizers share: the tensors and scalars that
+// it reads, the guard by which a skipped step changes nothing, and how results of 16 and 8 bits are stored.
 #pragma once
 #include <optional>
 #include <string>

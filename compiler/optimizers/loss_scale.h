@@ -25,7 +25,7 @@ struct ScaledStep {
 };
 
 // Emits the kernel that judges a step by `square`, the sum of squares of its unscaled gradients (f32 []), and
-// sets `loss_scale` (f32 []) for the next one. Infinities and NaN in any gradient show in the sum.
+// sets `loss_scale` (f32 []) for the next one. An infinity or NaN in any gradient shows in the sum.
 ScaledStep adjust_loss_scale(ops::RegionBuilder& b, ir::Use loss_scale, ir::Use square,
                              const LossScaling& scaling);
 

@@ -16,13 +16,13 @@ struct Update {
   const spec::Spec& spec;
   const models::Pack& pack;
   std::vector<const models::ParameterGroup*> groups;  // the optimizer's, neighbours in the pack
-  // Scalars: f32, f32, i32. `clip` is what gradients are multiplied by, the loss scale's inverse included;
-  // `step` is 0 in the first step.
+  // Scalars: f32, f32, i32. `clip` is the factor for gradients, the loss scale's inverse included; `step` is
+  // 0 in the first step.
   ir::Use learning_rate, clip, step;
   ir::Use skipped;       // i32 []: see SkipGuard
   ir::Use rounding_key;  // u32 []: of this step's noise; absent where nothing is rounded stochastically
-  // Places, i32 [own rows], of each of the pack's rows in the group as one process has it: where ranks share
-  // the update and something is rounded stochastically.
+  // The index of each of the pack's rows in the group as one process has it, i32 [own rows]: for ranks that
+  // share the update when something is rounded stochastically.
   std::vector<ir::Use> places;
   bool goes_on = false;         // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
@@ -35,14 +35,14 @@ struct Betas {
 };
 ir::Number momentum_of(const spec::Spec& spec);
 
-// One file each. They update what the rank has of their groups' parameters (ParameterGroup::own_parameters)
-// in place.
+// One file each. They update the rank's part of their groups' parameters (ParameterGroup::own_parameters) in
+// place.
 void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);
 
-// Muon has regions between its first kernels and its last ones: adds them to `regions`, what is left of the
-// last matrices to `last`, and gives what the last kernels read, by group.
+// Muon needs regions between its first and its last kernels: adds them to `regions` and the rest of the last
+// matrices to `last`, and returns the inputs of the last kernels, by group.
 struct Orthogonalized {
   const models::ParameterGroup* group = nullptr;
   ir::Use update;  // packed as the group
@@ -63,9 +63,9 @@ ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term s
 // The rate of step 1, 2, ... that the spec alone decides; none where losses or a range test do.
 std::optional<double> learning_rate_at(const spec::Spec&, int64_t step);
 
-// Sets the ports and metrics that "update" leaves for the host. A step whose gradients or loss are not finite
-// changes neither parameters nor moments. With the port loss_scale the next step may be a good one
-// (loss_scale.h); without, none after it changes them.
+// Sets the ports and metrics of "update" for the host. A step whose gradients or loss are not finite changes
+// neither parameters nor moments. With the port loss_scale later steps may succeed (loss_scale.h); without
+// it, no later step changes them.
 void build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling = {});
 
 }  // namespace hydrac::optimizers

@@ -1,4 +1,4 @@
-// Work of ranks that share an update (parallel.zero) before and after it, each with its rows of the
+// Work before and after an update that ranks share (parallel.zero), in which each updates its own rows of the
 // parameters.
 #pragma once
 #include <vector>
@@ -14,11 +14,10 @@ std::vector<ir::Region> take_own_parts(ir::Graph& graph, const models::Pack& pac
 // After it: gathers the rows that each rank has updated; passes/precision does so with working copies.
 std::vector<ir::Region> gather_parts(ir::Graph& graph, const models::Pack& pack);
 
-// Zeros gradients that are not the rank's own alone: the next step's micro-batches add to them.
+// Zeroes gradients that are whole on the rank: the next step's micro-batches add to them.
 void zero_shared_gradients(ops::RegionBuilder& b, const models::Pack& pack);
 
-// The place of each row that the rank has, in the group as one process has it: i32 [own rows]. `rank`: i32
-// [].
+// The index of each of the rank's rows in the group as one process has it: i32 [own rows]. `rank`: i32 [].
 ir::Use own_places(ops::RegionBuilder& b, const models::ParameterGroup& group, ir::Use rank);
 
 }  // namespace hydrac::optimizers

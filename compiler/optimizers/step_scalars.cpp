@@ -23,14 +23,14 @@ Term clip_factor(BodyBuilder& k, const spec::Spec& spec, Term norm) {
   return min(k.constant(1), k.constant(most, ExprType::f32, "kMaxNorm") / (norm + 1e-6));
 }
 
-// Without loss scaling a step that is not finite ends the run: it and all after it change nothing, so that
-// the parameters that it began with are there to find out where it went wrong.
+// Without loss scaling a step that is not finite ends the run. It and all later steps change nothing, so the
+// parameters from before it are available for finding the cause.
 Term diverged(BodyBuilder& k, Term before, Term square, Term loss) {
   const Term one = k.constant(1, ExprType::i32);
   return select(is_finite(square), select(is_finite(loss), before, one), one);
 }
 
-// A scalar of the host's or of the step before, in float64.
+// A scalar from the host or from the previous step, in float64.
 Term input(BodyBuilder& k, int number) {
   return convert(k.scalar(number), ExprType::f64);
 }

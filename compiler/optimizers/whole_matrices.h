@@ -1,5 +1,5 @@
-// Whole matrices for an update that needs them (Muon's), also where ranks share the update and each has a
-// part of every matrix.
+// Whole matrices for an update that needs them (Muon's), also if ranks share the update and each has a part
+// of every matrix.
 #pragma once
 #include <utility>
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace hydrac::optimizers {
 
-// The matrices of a group in `u`, [rows, row], which is packed as what the rank updates of the group: in u
-// itself, or where ranks share the update in values that they fill with each other's parts of u. Of a
-// parameter that ranks divide slot by slot a rank gets the slots that it owns (ops/all_to_all.cpp); what they
-// divide together with other parameters is whole on all of them.
+// The matrices of a group in `u`, [rows, row], which is packed like the rank's part of the group. They lie in
+// u itself, or, if ranks share the update, in values that are filled by exchanging parts of u. For a
+// parameter that is divided slot by slot, a rank gets the slots that it owns (ops/all_to_all.cpp); parameters
+// that are divided together become whole on all ranks.
 class WholeMatrices {
  public:
   // `b`: of a region before the first node that works on the matrices.

@@ -29,7 +29,7 @@ class CopyPlaces {
 
   // Null where the pack lacks the element.
   const CopyPiece* find(int64_t element) const;
-  // Those of a group, cut at its ends.
+  // The pieces of a group, cut at its ends.
   std::vector<CopyPiece> of_group(const models::Pack& pack, const models::ParameterGroup& group) const;
 
  private:

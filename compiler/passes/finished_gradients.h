@@ -12,7 +12,7 @@ namespace hydrac::passes {
 
 class FinishedGradients {
  public:
-  // Those in `storages`.
+  // For the gradients in `storages`.
   FinishedGradients(ir::Graph& graph, std::set<ir::ValueId> storages);
 
   // Inserts make(gradients) after the last node that writes these gradients. A layer's gradients are passed

@@ -28,10 +28,10 @@ using ir::ValueId;
 constexpr double kForwardStart = 16;   // the scales of a first step, ...
 constexpr double kGradientStart = 16;  // ... of a gradient that is about 1 / tokens
 
-// What a layer's weight has to do with.
+// The matmuls of a layer's weight.
 enum class Matmul { forward, input_gradient, weight_gradient };
 
-// Whether a matmul has operands of 8 bits, and why, in the log's words.
+// The decision for a matmul, 8-bit or not, and the reason in the log's words.
 struct Decision {
   bool is_narrow = false;
   std::string why;
@@ -189,8 +189,9 @@ class Quantization {
     return {true, "of 8 bits: " + times};
   }
 
-  // Bytes of extra memory traffic: the operand's 8-bit copy, the operand itself if a library's kernel
-  // produces it, and the matmul's result if it would be an epilogue's input otherwise.
+  // Bytes of extra memory traffic of the 8-bit matmul: the operand's 8-bit copy; the operand itself, if a
+  // library's kernel produces it; and the matmul's result, if a fused 16-bit kernel would keep it in
+  // registers.
   double added_bytes(const Node& matmul) const {
     const Value &x = graph_.value(matmul.inputs[0]), &y = graph_.value(matmul.outputs[0]);
     double bytes = static_cast<double>(element_count(x.shape));

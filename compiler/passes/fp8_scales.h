@@ -15,7 +15,7 @@ struct Scale {
 // The scales of many tensors of one type, so that one kernel makes them all.
 class ScalePack {
  public:
-  // `start`: the scale of what no step has seen.
+  // `start`: the scale before the first step.
   ScalePack(ir::Graph& graph, std::string name, ir::DType dtype, double start)
       : graph_(graph), name_(std::move(name)), dtype_(dtype), start_(start) {}
 

@@ -123,7 +123,8 @@ class Gathering {
     return is_weight_gradient(graph_, node) && asked(node) != Asked::library;
   }
 
-  // The gradients that go with the one at `first`. Where these do not pay together, those that are asked for.
+  // The gradients that can be one kernel with the one at `first`. If that is not faster for all of them, only
+  // those that the spec asks for.
   Group group_at(const std::vector<Node>& nodes, size_t first) const {
     Group all = judged(nodes, gradients_with(nodes, first));
     if (all.joins) return all;
@@ -144,7 +145,7 @@ class Gathering {
     return {std::move(gradients), is_possible, is_possible && is_wanted};
   }
 
-  // Those that may be computed where the last of them stands.
+  // The gradients that may be computed at the place of the last of them.
   std::vector<size_t> gradients_with(const std::vector<Node>& nodes, size_t first) const {
     std::vector<size_t> found;
     for (size_t n = first; n < nodes.size() && found.size() < cuda::kMostWeightGradients; ++n) {

@@ -102,7 +102,7 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
 // matrix at a time. Other functions and the backward pass dequantize it again, with the same bits.
 void dequantize(ir::Graph& graph, Log& log);
 
-// Matmuls that are of 8 bits.
+// Options of 8-bit matmuls.
 struct Fp8 {
   ir::DType gradients = ir::DType::f8e5m2;
   bool all = false;             // also where that is slower

@@ -59,8 +59,8 @@ class Lowering {
     region.nodes = std::move(nodes);
   }
 
-  // True if ranks that share layers move the input in the storage type: they gather the residual stream's
-  // gradient in the type that matmuls read.
+  // True if ranks that share layers gather the input, and the gathered tensor has the storage type: the input
+  // (the residual stream's gradient) is then cast before it is sent.
   bool is_moved_as_storage(const Node& node, size_t input) const {
     return node.op == ir::Op::all_gather && node.optional_flag("tensor") &&
            graph_.value(node.outputs[input]).dtype == storage_;

@@ -32,7 +32,7 @@ bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   if (node.origin == "adapter.dropout") return true;
   if (node.op == ir::Op::expert_inputs) return true;  // k times as large as what it is gathered from
   const bool first = output == node.outputs[0];       // a norm's others are its rows' statistics
-  // Ranks that divide the residual stream keep what they gather of a norm, and not the norm.
+  // Ranks that divide the residual stream keep the gathered norm instead of the norm.
   const bool is_gathered_norm = node.op == ir::Op::all_gather && scope == "norm";
   const bool rotated = norms_heads(node) || scope == "rope";
   const bool attention = scope == "qkv" || rotated || scope == "attn";

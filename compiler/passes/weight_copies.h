@@ -37,7 +37,7 @@ class WeightCopies {
   void make();
 
   bool has_copies() const { return places_.has_value(); }
-  // That are on every rank although ranks share weights.
+  // Names of the matrices that every rank has whole although ranks shard weights.
   std::vector<std::string> whole_matrices() const;
 
  private:

@@ -46,7 +46,7 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   return offset;
 }
 
-// And ends with what the host's memory holds, moments first, but for the first `kept` bytes of it.
+// The arena ends with the values in host memory, moments first; the GPU keeps their first `kept` bytes.
 void place_on_host(const ir::Graph& graph, Plan& plan, int64_t kept) {
   const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
   int64_t bytes = 0;

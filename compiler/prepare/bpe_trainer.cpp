@@ -51,9 +51,9 @@ class PairIndex {
   size_t count_ = 0;
 };
 
-// All words stand in one row, a place a byte, with an empty place before, between and behind them. A token
-// stands at the place of its first byte. Merging a pair costs as many steps as it has occurrences, whatever
-// the words look like.
+// All words lie in one array, a place a byte, with an empty place before, between and after them. A token
+// lies at the place of its first byte. Merging a pair takes as many steps as it has occurrences, whatever the
+// words look like.
 class Trainer {
  public:
   explicit Trainer(const WordCounts& words) {

@@ -10,8 +10,8 @@
 
 namespace hydrac::prepare {
 
-// Ids are the places in `tokens`: the 256 bytes in GPT-2's order (those that print, then the others), then
-// what merges made.
+// Ids are the positions in `tokens`: the 256 bytes in GPT-2's order (printing ones first), then the merged
+// tokens.
 struct LearnedMerges {
   std::vector<std::string> tokens;                  // the bytes of each id
   std::vector<std::pair<int32_t, int32_t>> merges;  // ids, in the order in which they apply

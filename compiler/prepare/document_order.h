@@ -25,8 +25,8 @@ class DocumentTokens {
 // By the number of tokens, short ones first. Equal documents stay in the order that they have.
 void sort_by_length(const DocumentTokens& tokens, std::vector<Stretch>& documents);
 
-// By the mean of -log(frequency) over a document's tokens, where a token's frequency is its share of those of
-// all these documents, repetitions counted. An empty document comes first, equal ones stay as they are.
+// Sorts by the mean of -log(frequency) over a document's tokens. A token's frequency is its share of all
+// tokens of these documents, repeated documents included. Empty documents come first; ties keep their order.
 void sort_by_rarity(const DocumentTokens& tokens, std::vector<Stretch>& documents);
 
 }  // namespace hydrac::prepare

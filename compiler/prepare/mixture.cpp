@@ -12,8 +12,8 @@ namespace {
 
 enum class Draw : uint64_t { validation = 1, part = 2, order = 3 };
 
-// In an order that depends on the seed, on what it is for, and on where the stretches begin. Equal ones,
-// which are repetitions, stay as they are.
+// The stretches in a random order that depends on the seed, the purpose, and where each begins. Equal
+// stretches, which are repetitions, keep their order.
 std::vector<Stretch> shuffled(const std::vector<Stretch>& list, uint64_t seed, Draw draw) {
   std::vector<std::pair<uint64_t, size_t>> keys;
   keys.reserve(list.size());

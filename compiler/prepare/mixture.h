@@ -30,12 +30,11 @@ struct MixtureOptions {
   uint64_t seed = 0;
 };
 
-// `ends`: of each document, in tokens. `source_of`: of each document.
-// Of each source floor(tokens * val_fraction) tokens validate: whole documents, drawn by the seed, and the
-// end of one more, so that the number is exact (one less where that end would be an end-of-text token alone).
-// The others train, floor(weight) times each and, of the rest of the weight, that share of their tokens:
-// again drawn documents and the beginning of one more. A document that is cut has an end-of-text token at
-// both ends.
+// `ends`: the end of each document, in tokens. `source_of`: the source of each document. From each source
+// floor(tokens * val_fraction) tokens validate: whole documents, drawn by the seed, and the end of one more,
+// so that the number is exact (one less if that end would be only an end-of-text token). The rest trains:
+// floor(weight) times as a whole, and then the fraction of the weight as a share of its tokens, again drawn
+// documents and the beginning of one more. A document that is cut gets an end-of-text token at both ends.
 Mixture mix(const std::vector<uint64_t>& ends, const std::vector<uint32_t>& source_of,
             const MixtureOptions& options);
 

@@ -1,5 +1,5 @@
-// Work on many items by several threads, its results in the items' order: what comes out does not depend on
-// the number of threads.
+// Work on many items by several threads, with results in the items' order, so that they do not depend on the
+// number of threads.
 #pragma once
 #include <algorithm>
 #include <condition_variable>
@@ -15,9 +15,9 @@
 
 namespace hydrac::prepare {
 
-// Calls consume(i, work(i)) for i = 0, 1, ..., count - 1: `consume` in this order on the calling thread,
-// `work` ahead of it on `threads` others, at most four items a thread. An exception of work(i) is thrown
-// where its result would be consumed, so that it is the first in order that is seen.
+// Calls consume(i, work(i)) for i = 0, 1, ..., count - 1. `consume` runs in this order on the calling thread;
+// `work` runs ahead on `threads` others, at most four items a thread. An exception of work(i) is thrown when
+// its result would be consumed, so the first one in order wins.
 template <class Result>
 void for_each_in_order(size_t count, int threads, const std::function<Result(size_t)>& work,
                        const std::function<void(size_t, Result&&)>& consume) {

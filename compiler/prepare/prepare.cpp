@@ -31,8 +31,8 @@ Kind kind_of(const std::string& tokenizer) {
   return tokenizer == "char" ? Kind::characters : Kind::file;
 }
 
-// True if a tokenizer.json splits text as GPT-2's does, and nothing in it looks across the ends of lines:
-// then texts may be cut there.
+// True if a tokenizer.json splits text as GPT-2's does, and no rule looks across line ends: then texts may be
+// cut there.
 bool splits_as_gpt2(const std::string& text) {
   const nlohmann::json root = nlohmann::json::parse(text);
   const auto is_null = [&](const char* key) { return !root.contains(key) || root[key].is_null(); };

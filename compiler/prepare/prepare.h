@@ -49,7 +49,7 @@ struct PrepareReport {
   std::vector<std::string> train_files, val_files, tokenizer_files;  // names in the folder
 };
 
-// Equal files and options give equal bytes. Throws InputError and RunError as its parts do; then files may be
+// Equal files and options give equal bytes. Throws InputError and RunError as its parts do; files may then be
 // left in the folder.
 PrepareReport prepare(const PrepareOptions& options);
 
@@ -59,7 +59,7 @@ std::string report_json(const PrepareReport& report, const PrepareOptions& optio
 // The same for people.
 std::string report_text(const PrepareReport& report, const PrepareOptions& options);
 
-// The names that the report in `json` lists as files of its folder, with its own. Empty where it is not a
+// The names of the files that the report in `json` lists, and of the report itself. Empty if `json` is not a
 // report.
 std::vector<std::string> files_of_report(std::string_view json);
 

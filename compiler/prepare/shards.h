@@ -21,8 +21,8 @@ struct ShardOptions {
   std::function<void(int64_t tokens)> done;  // hears how many are written; may be empty
 };
 
-// Writes the stretches one behind another; a document may go on in the next shard. The names of the files, in
-// order. Throws as write_token_shard().
+// Writes the stretches one after another; a document may continue in the next shard. Returns the files' names
+// in order. Throws as write_token_shard().
 std::vector<std::string> write_shards(const TokenCorpus& corpus, const std::vector<Stretch>& stretches,
                                       const ShardOptions& options);
 

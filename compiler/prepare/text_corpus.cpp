@@ -229,7 +229,7 @@ class Collector {
   void finish() { corpus_.text = file_.map(); }
 
  private:
-  // The document without lines that were seen before; empty where nothing but blank ones is left.
+  // The document without lines that were seen before; empty if only blank lines are left.
   std::string_view new_lines(std::string_view document, std::vector<TextKey>::const_iterator& key,
                              SourceCounts& counts) {
     kept_.clear();
@@ -280,8 +280,8 @@ TextCorpus read_corpus(const std::vector<Source>& sources, const ReadOptions& op
 
 namespace {
 
-// Behind the first line at or after `from` that ends in a printing ASCII character, before its line end;
-// `end` where there is none before.
+// The position after the first line, at or after `from`, whose text ends in a printing ASCII character; `end`
+// if there is none.
 uint64_t line_end(std::string_view text, uint64_t from, uint64_t end) {
   text = text.substr(0, end);
   for (uint64_t at = from; at < end; ++at) {

@@ -60,10 +60,9 @@ struct ReadOptions {
 // InputError as for_each_document(), and for a file of two sources.
 TextCorpus read_corpus(const std::vector<Source>& sources, const ReadOptions& options);
 
-// Places at which to cut the text for several threads, 0 and its end among them, about a MiB apart: ends of
-// documents, and with `within_documents` also ends of lines behind a printing ASCII character. GPT-2's
-// pattern always cuts there: none of its alternatives goes on from such a character to white space, and none
-// looks back.
+// Positions at which several threads may cut the text, about a MiB apart, with 0 and its end: ends of
+// documents, and with `within_documents` also ends of lines after a printing ASCII character. GPT-2's pattern
+// always splits there: no alternative continues from such a character to white space, and none looks back.
 std::vector<uint64_t> cut_places(const TextCorpus& corpus, bool within_documents);
 
 // The document that holds the byte at `place`.

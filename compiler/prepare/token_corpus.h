@@ -20,9 +20,9 @@ struct TokenCorpus {
   uint64_t begin(size_t document) const { return document == 0 ? 0 : ends[document - 1]; }
 };
 
-// The ids of each document, and the tokenizer's end-of-text token, where it has one, behind each. Texts
-// between `places` (see cut_places()) are encoded by themselves, by several threads. `scratch`: a file that
-// is made there, and is gone again. InputError as encode(), naming the file.
+// The ids of each document, each followed by the tokenizer's end-of-text token if it has one. Texts between
+// `places` (see cut_places()) are encoded separately, by several threads. `scratch`: a temporary file.
+// InputError as encode(), naming the file.
 TokenCorpus encode_corpus(const TextCorpus& corpus, const runtime::Tokenizer& tokenizer,
                           const std::vector<uint64_t>& places, int threads,
                           const std::filesystem::path& scratch,

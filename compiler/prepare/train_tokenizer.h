@@ -13,14 +13,14 @@ namespace hydrac::prepare {
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 inline constexpr int64_t kSmallestVocabulary = 257;  // the bytes, and <|endoftext|>
 
-// The words of these texts, as GPT-2's pattern cuts them. Texts are well-formed UTF-8 without <|endoftext|>,
-// and each is cut by itself. `done` hears the bytes that were counted so far, on the calling thread.
+// The words of these texts, split by GPT-2's pattern. Texts are well-formed UTF-8 without <|endoftext|>, and
+// each is split by itself. `done` is called with the bytes counted so far, on the calling thread.
 WordCounts count_words(std::span<const std::string_view> texts, int threads,
                        const std::function<void(int64_t bytes)>& done = {});
 
-// The tokenizer.json with `vocab_size` tokens (kSmallestVocabulary or more): the bytes, what learn_merges()
-// made of the words, and <|endoftext|> last. InputError where the words give fewer, saying how many.
-// `progress` hears now and then how many tokens there are.
+// The tokenizer.json with `vocab_size` tokens (kSmallestVocabulary or more): the bytes, the merges of
+// learn_merges(), and <|endoftext|> last. InputError, with the number, if the words give fewer. `progress` is
+// called now and then with the number of tokens.
 std::string train_tokenizer(const WordCounts& words, int64_t vocab_size,
                             const std::function<void(int64_t tokens)>& progress = {});
 

@@ -19,8 +19,8 @@ struct Ended : runtime::ChildEnd {  // code 127: there is no such program
   std::string said;                 // what went to the caller
 };
 
-// Runs `words`, the first of them a path or a name that $PATH finds, without a shell, and waits for its end.
-// runtime::RunError when no process can be made.
+// Runs `words`, the first of them a path or a name in $PATH, without a shell, and waits for its end.
+// runtime::RunError if no process can be created.
 Ended run_program(std::vector<std::string> words, Says says);
 
 }  // namespace hydrac

@@ -86,7 +86,7 @@ ops::Cost fused_matmul_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// Those of the matmuls that it stands for.
+// The cost of the matmuls that it replaces.
 ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
   ir::Node matmul = node;
   matmul.attributes["transpose_a"] = true;

@@ -15,8 +15,8 @@ namespace hydrac::specialize {
 // Owns everything that the tree points to.
 class Ast {
  public:
-  // Parses `request.source`. A tree comes back whatever problems() has; look there first. `watch` may add
-  // callbacks to the preprocessor before it starts.
+  // Parses `request.source`. A tree is returned even if there are problems(), so check these first. `watch`
+  // may add callbacks to the preprocessor before it starts.
   static std::unique_ptr<Ast> parse(const ParseRequest& request,
                                     const std::function<void(clang::Preprocessor&)>& watch = {});
   ~Ast();
@@ -27,8 +27,8 @@ class Ast {
   clang::Sema& sema() { return compiler_.getSema(); }
   const clang::LangOptions& language() const { return compiler_.getLangOpts(); }
 
-  // The path of the virtual file that a place lies in, as #include named it; of a macro's expansion, the
-  // place where the macro is used.
+  // The path of the virtual file that contains a location, as #include named it; for a macro's expansion, of
+  // the place where the macro is used.
   std::string path_of(clang::SourceLocation location) const;
   // Errors found there, as problems() has them.
   Problem problem_at(clang::SourceLocation location, std::string message) const;

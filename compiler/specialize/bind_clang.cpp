@@ -285,8 +285,9 @@ class Binder : public Visitor {
 
   // ---- types
 
-  // True if an alias is of a template or of its function, and so has one meaning in a specialized text. An
-  // entry's aliases are its own; one of an instance of a library's template says that in fewer words.
+  // True if an alias belongs to a template or its function, and so has one meaning in a specialized text.
+  // False for an entry's own aliases, and for an alias of a library template's instance, which is shorter
+  // than its arguments.
   bool depends(const TypedefNameDecl* alias) const {
     const auto place = places_.of_use(alias->getLocation());
     return place && !of_entry(*place) && !is_of_library(alias->getUnderlyingType()) &&

@@ -1,4 +1,4 @@
-// Conditions that became constant, and what is left of the text around them. Includes Clang's headers: see
+// Pruning of conditions that became constant, and of the text around them. Includes Clang's headers: see
 // ast.h.
 #pragma once
 #include <map>
@@ -22,8 +22,8 @@ class Conditions {
   std::optional<bool> value_of(const clang::Expr* condition) const;
   // Leaves of an if statement the branch that `value` takes, without braces where their names disturb nobody.
   std::vector<Edit> prune(const clang::IfStmt* statement, bool value) const;
-  // Makes of `a && b` or `a || b` its value, or takes out a side that does not matter; no edits where it
-  // does. No value where it is not in the text.
+  // Replaces `a && b` or `a || b` by its value, or drops a side that is constant and does not matter. No
+  // edits if both sides matter; nullopt if it is not in the text.
   std::optional<std::vector<Edit>> fold(const clang::BinaryOperator* operation) const;
   std::optional<std::vector<Edit>> without_left(const clang::BinaryOperator* operation) const;
   std::optional<std::vector<Edit>> without_right(const clang::BinaryOperator* operation) const;
@@ -31,8 +31,8 @@ class Conditions {
   std::optional<std::vector<Edit>> choose(const clang::ConditionalOperator* operation) const;
   // True if the side that is taken needs no parentheses anywhere. The condition must have a value.
   bool keeps_one_word(const clang::ConditionalOperator* operation) const;
-  // True if `(a && b)` no longer needs its parentheses once the side that does not matter is gone: the rest
-  // is no `&&` or `||`, and stands behind one.
+  // True if `(a && b)` needs no parentheses once its constant side is dropped: the rest is no `&&` or `||`,
+  // and is the operand of one.
   bool loses_parentheses(const clang::ParenExpr* expression, const clang::BinaryOperator* logical) const;
 
  private:

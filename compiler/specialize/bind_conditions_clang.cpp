@@ -159,7 +159,7 @@ std::vector<Edit> Conditions::prune(const IfStmt* statement, bool value) const {
     edits.push_back({from_here, text.find_first_not_of(" \n", open + 1), ""});
     edits.push_back({text.find_last_not_of(" \n", close - 2) + 1, close, ""});
   };
-  // Behind an `else` that may stay, a block stays one.
+  // After an `else` that may stay, a block stays one.
   const std::string_view before(text.data(), text.find_last_not_of(" \n", from.offset - 1) + 1);
   const auto* block = dyn_cast<CompoundStmt>(kept);
   if (can_lose_braces(block) && !before.ends_with("else")) {

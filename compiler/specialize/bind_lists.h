@@ -17,8 +17,7 @@ class BoundLists {
   void thin(const clang::TemplateParameterList* parameters, const char* instead = "");
   // A function's template head, or its own head if it is a specialization.
   void thin_function(const clang::FunctionDecl* function, const clang::Decl* pattern);
-  // From a list <...> of what stands for `parameters`, takes out what is bound; where nothing is left,
-  // `instead` stands in its place.
+  // Removes the bound arguments from a list <...> for `parameters`; an empty list is replaced by `instead`.
   void drop_bound(const clang::TemplateParameterList* parameters, clang::SourceLocation left,
                   clang::SourceLocation right, const std::vector<clang::SourceRange>& items,
                   const char* instead = "");

@@ -13,7 +13,7 @@ class BoundText {
   BoundText(const Places& places, const Bindings& bindings)
       : places_(places), context_(places.ast().context()), bindings_(bindings) {}
 
-  // Whose member is visited: a class says itself what its members are. Null: nobody's.
+  // The class whose member is visited; a class declares its members itself. Null: none.
   void visit(const clang::DeclContext* record) { record_ = record; }
   // The function whose text is bound; null: none.
   void enter(const clang::FunctionTemplateDecl* function);
@@ -21,14 +21,14 @@ class BoundText {
   bool bound(const clang::NamedDecl* parameter) const;
   // An integer, true or false, or an enumerator; no value where the expression is none that is known.
   std::optional<std::string> value_of(const clang::Expr* expression) const;
-  // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
-  // name tells nothing. `comment`: where the declaration has none.
+  // For an expression that names one bound value: its mark (constants.h), or the value if the name says
+  // nothing. `comment`: used if the declaration has none.
   std::optional<std::string> constant(const clang::Expr* expression, const std::string& comment = "") const;
   // True if a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;
   // True if a type in the text, or what it points to, goes on depending on a type parameter.
   bool stays_dependent(clang::QualType type) const;
-  // As specialized code spells a type; no value where it has no name.
+  // The name of a type in specialized code; nullopt if it has none there.
   std::optional<std::string> type(clang::QualType type) const;
 
  private:

@@ -105,8 +105,8 @@ bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, 
                       });
 }
 
-// True if the instances of a class that stays a template, or in a function that does, disagree about what an
-// expression names, though perhaps only one of them reaches it.
+// True if the instances of a class or function that stays a template disagree about what an expression names,
+// even if only one of them reaches it.
 bool BoundText::varies(const Expr* expression) const {
   expression = as_written(expression);
   if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression))
@@ -235,7 +235,7 @@ bool BoundText::stays_dependent(QualType type) const {
   return instance && stays_template(instance, false);
 }
 
-// As specialized code spells a type; no value where it has no name.
+// The name of a type in specialized code; nullopt if it has none there.
 std::optional<std::string> BoundText::type(QualType type) const {
   type = type.getCanonicalType();
   const std::string qualifier = type.isConstQualified() ? "const " : "";

@@ -21,7 +21,7 @@ bool is_code(const std::string& path) {
   return is_source(path) || path.ends_with(".cuh") || path.ends_with(".h") || path.ends_with(".inc");
 }
 
-// As many at a time as there are processors.
+// Parses as many at a time as there are processors.
 std::vector<ParseResult> parse_all(const EmittedProgram& program, const std::vector<SourceFile>& headers,
                                    const std::vector<const SourceFile*>& files) {
   std::vector<ParseResult> results(files.size());

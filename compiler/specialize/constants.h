@@ -34,9 +34,9 @@ struct NamedConstants {
   std::string declarations() const;
 };
 
-// Gives each marked constant a name that nothing in `text` and `before` has yet, and that is none of `taken`:
-// kHeadDim, else kAttentionConfigHeadDim. Equal names with equal values are one constant, also where
-// `before`, the text that this one stands behind, has declared it.
+// Gives each marked constant a name that is new in `text` and `before` and not one of `taken`: kHeadDim, else
+// kAttentionConfigHeadDim. Equal names with equal values are one constant, also if `before`, the text that
+// precedes this one, has declared it.
 NamedConstants name_constants(const std::string& text, const NamedConstants& before = {},
                               std::set<std::string> taken = {});
 

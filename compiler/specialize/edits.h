@@ -22,8 +22,8 @@ struct Edit {
   auto operator<=>(const Edit&) const = default;
 };
 
-// The part [begin, end) of `text` with the edits that lie in it. What an edit covers, edits inside it do not
-// matter for; std::logic_error if two overlap in part.
+// The part [begin, end) of `text` with the edits inside it. An edit overrides the edits within its range;
+// std::logic_error if two overlap in part.
 std::string edited(std::string_view text, std::size_t begin, std::size_t end, std::vector<Edit> edits);
 
 // Start of the line of `at`; start of the line behind it.
@@ -31,7 +31,8 @@ std::size_t line_begin(std::string_view text, std::size_t at);
 std::size_t next_line(std::string_view text, std::size_t at);
 // Start of the // lines directly above the line of `at`; the line's own start if there are none.
 std::size_t comment_begin(std::string_view text, std::size_t at);
-// Behind `at`, a semicolon that follows, and a // comment on the same line.
+// The end of a statement that ends at `at`: after a semicolon that follows, and a // comment on the same
+// line.
 std::size_t statement_end(std::string_view text, std::size_t at);
 
 }  // namespace hydrac::specialize

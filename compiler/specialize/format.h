@@ -4,10 +4,9 @@
 
 namespace hydrac::specialize {
 
-// The style is Google's with lines of 110 columns (a kernel's address arithmetic stays on one line), pointers
-// beside their type, and single empty lines: hydrac's own sources, which the templates come from, are laid
-// out like this. String literals are never split, since a line of PTX is one instruction. Formatting twice
-// changes nothing.
+// Google's style with lines of 110 columns (a kernel's address arithmetic stays on one line), pointers beside
+// their type, and single empty lines, as hydrac's own sources are formatted. String literals are never split,
+// since a line of PTX is one instruction. Formatting twice changes nothing.
 std::string formatted(const std::string& code);
 
 }  // namespace hydrac::specialize

@@ -1,4 +1,4 @@
-// Templates as a program uses them: the functions, classes and variables that its entry reaches, as
+// Templates as a program uses them: the functions, classes and variables that its entries reach, as
 // instantiated, and which template parameters have one value in all of them. Includes Clang's headers: see
 // ast.h.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace hydrac::specialize {
 
-// Which files are specialized; what they include beside these stays an #include. Files are known by their
-// number. The first `entries` of them are what uses the others.
+// The files that are specialized; their other includes stay #includes. Files are identified by number. The
+// first `entries` files are the ones that use the rest.
 class Scope {
  public:
   explicit Scope(std::vector<SourceFile> files, int entries = 0)
@@ -41,10 +41,10 @@ class Places {
   // For text from a macro, the place where the macro is used.
   std::optional<Place> of_use(clang::SourceLocation location) const;
   bool contains(const clang::Decl* decl) const { return of_use(decl->getLocation()).has_value(); }
-  // Behind the token that begins there.
+  // The end of the token that begins there.
   std::size_t behind(clang::SourceLocation location) const;
 
-  // Behind a declaration with its semicolon, attributes included, and a comment on its last line.
+  // The end of a declaration with its semicolon and attributes, and of a comment on its last line.
   std::size_t behind_declaration(const clang::Decl* decl) const;
 
   Ast& ast() const { return ast_; }
@@ -59,13 +59,13 @@ class Places {
   mutable std::map<clang::FileID, int> numbers_;
 };
 
-// The values that template parameters were seen with, over all entries and parses. Parameters are known by
-// their place in the template that is a definition.
+// The values that template parameters were seen with, over all entries and parses. Parameters are identified
+// by their place in the template's definition.
 class Bindings {
  public:
-  // `first`: of the list that the parameter stands in. `kind`: code with several values of one kind can be
-  // shared, as a template; kNumber, or the template or class that the values are instances of. "": types that
-  // have nothing in common.
+  // `first`: the first parameter of the same list. `kind`: code whose values are of one kind can be shared as
+  // a template; kNumber, or the template or class that the values are instances of. "": types with nothing in
+  // common.
   void see(const Place& parameter, const Place& first, const std::string& value, const std::string& kind,
            int entry) {
     Values& values = values_[parameter];
@@ -76,9 +76,9 @@ class Bindings {
     values.kinds.insert(kind);
   }
   static constexpr const char* kNumber = "number";
-  // Entries that name one function template are variants of one kernel: what only they reach and have other
-  // values for stays a parameter, if these are of one kind. Different kernels that differ in more than
-  // numbers have texts of their own.
+  // Entries that name one function template are variants of one kernel: a parameter that differs only among
+  // them stays a parameter, if its values are of one kind. Different kernels that differ in more than numbers
+  // get separate texts.
   void add_variants(std::set<int> entries) { variants_.push_back(std::move(entries)); }
   // Packs, and what lambdas or types of an entry stand for: there is no name to put in their place.
   void keep(const Place& parameter) { kept_.insert(parameter); }
@@ -88,7 +88,7 @@ class Bindings {
     return found != values_.end() && !kept_.contains(parameter) &&
            (found->second.of_all.size() == 1 || differs(found->second));
   }
-  // Those that are bound, to different values in different entries.
+  // Parameters that are bound, to different values in different entries.
   std::vector<Place> bound_by_entry() const {
     std::vector<Place> all;
     for (const auto& [place, values] : values_) {
@@ -152,8 +152,7 @@ const clang::CXXRecordDecl* record_of(const clang::Decl* decl);
 const clang::CXXRecordDecl* definition_behind(const clang::Decl* decl);
 // The declaration in the text that `decl` is, or is an instance of.
 const clang::Decl* pattern_of(const clang::Decl* decl);
-// Without parentheses and conversions that the text does not show; a template argument's use stays what it
-// is.
+// Without parentheses and implicit conversions; the use of a template argument stays as it is.
 const clang::Expr* as_written(const clang::Expr* expression);
 
 // Everything an entry reaches in one parse, in the order of finding.
@@ -164,8 +163,8 @@ struct Instances {
   std::set<std::string> outside;  // the files out of scope that declare something they name
 };
 
-// From the declarations of namespaces that `is_root` chooses, for `bindings` those of entry number `entry`.
-// Local variables at the places of `ignored` are passed over.
+// Instances reachable from the declarations of namespaces that `is_root` chooses; `bindings` gets those of
+// entry number `entry`. Local variables at the places of `ignored` are skipped.
 Instances instances_of(const Places& places, const std::function<bool(const clang::Decl*)>& is_root,
                        Bindings& bindings, int entry = 0, const std::set<Place>& ignored = {});
 

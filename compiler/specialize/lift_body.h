@@ -14,8 +14,8 @@
 
 namespace hydrac::specialize {
 
-// Walks a function as the compiler would, with expressions for the values of its variables. Everything that
-// cannot be lifted is reported, and the walk goes on.
+// Interprets a function with expressions as the values of its variables. Everything that cannot be lifted is
+// reported, and the walk goes on.
 class BodyLift {
  public:
   // `differentiable`: step functions are refused.
@@ -37,7 +37,7 @@ class BodyLift {
 
  private:
   using Values = std::map<const clang::ValueDecl*, int>;
-  // What is still to be done after a statement: the rest of its block, then what comes after the block.
+  // The remaining work after a statement: the rest of its block, then the code after the block.
   struct Rest {
     llvm::ArrayRef<const clang::Stmt*> statements;
     const Rest* after;

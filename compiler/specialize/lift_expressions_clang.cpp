@@ -28,7 +28,7 @@ int BodyLift::choice(int condition, int if_true, int if_false) {
   return e_.select(condition, if_true, if_false);
 }
 
-// What Clang can compute by itself, as C++ defines it: literals, constexpr variables and functions.
+// The value of a constant expression, computed by Clang: literals, constexpr variables and functions.
 std::optional<int> BodyLift::constant(const clang::Expr& expression) {
   clang::Expr::EvalResult result;
   if (expression.isValueDependent() || !expression.getType()->isArithmeticType() ||
@@ -50,7 +50,7 @@ std::optional<int> BodyLift::constant(const clang::Expr& expression) {
   return kBad;
 }
 
-// Whether the type is one that a lifted function has.
+// True if a lifted function can have this type.
 bool BodyLift::has_type(const clang::Expr& expression) {
   const clang::QualType type = expression.getType();
   if (is_number(type) || type->isBooleanType()) return true;

@@ -9,7 +9,7 @@
 
 namespace hydrac::specialize {
 
-// What a key wants of its function.
+// A key's requirements for its function.
 struct WantedFunction {
   // The ways to write it: "float f(float x)", "float f(float gate, float up)". Their parameters are counted.
   std::vector<std::string> signatures;

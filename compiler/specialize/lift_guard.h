@@ -1,5 +1,5 @@
-// A C++ file may come from anywhere, and Clang walks what is nested by recursion: what no hand-written
-// function needs is refused before it is parsed.
+// Guards the parser: a C++ file may come from anywhere, and Clang recurses into nested code. Constructs that
+// no hand-written function needs are refused before parsing.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace hydrac::specialize {
 
-// Refuses statements of more than 2000 characters, more than 500 of `else` and `for`, and macros whose body
-// is more than words such as __device__ and inline. Also includes of anything but <...>, raw strings, and
-// line continuations.
+// Refuses statements of more than 2000 characters, more than 500 of `else` and `for`, macros whose body is
+// more than words such as __device__ and inline, and includes of anything but <...>. It also refuses raw
+// strings and line continuations.
 std::optional<FunctionProblem> refused_text(const std::string& text);
 
 }  // namespace hydrac::specialize

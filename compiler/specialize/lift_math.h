@@ -17,7 +17,7 @@ struct MathFunction {
 // "exp", "expf", "fmaxf", "max"; nothing where there is no such function.
 std::optional<MathFunction> find_math(const std::string& name);
 
-// The call. Nothing where the arguments are none that it can be lifted with: a power of two variables.
+// The lifted call. nullopt if it cannot be lifted with these arguments: a power of two variables.
 std::optional<int> lift_math(functions::Expressions& e, const std::string& name,
                              const std::vector<int>& args);
 

@@ -45,7 +45,7 @@ std::string BodyLift::written(const clang::Stmt& statement) const {
   return clang::Lexer::getSourceText(range, ast_.sources(), ast_.language()).str();
 }
 
-// Reports the literals, calls and variables that make an expression one of another type; false: there are
+// Reports the literals, calls and variables that give an expression another number type; false if there are
 // none.
 bool BodyLift::report_sources_of_other_number(const clang::Stmt& statement) {
   if (const auto* expression = dyn_cast<clang::Expr>(&statement);

@@ -1,5 +1,5 @@
-// Statements: variables are the expressions that they hold now, and a branch that may return is walked
-// together with everything that comes after it.
+// Statements: variables are the expressions that they currently hold, and a branch that may return is walked
+// together with all statements after it.
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
 #include <fmt/format.h>
@@ -161,7 +161,7 @@ void BodyLift::choose(const clang::IfStmt& statement, Values& values) {
   }
   values.clear();
   for (const auto& [variable, a] : if_true) {
-    // One that has a value in one branch only has none that is certain.
+    // A variable that only one branch sets has no certain value afterwards.
     if (const auto b = if_false.find(variable); b != if_false.end())
       values[variable] = choice(condition, a, b->second);
   }

@@ -6,8 +6,8 @@
 
 namespace hydrac::specialize {
 
-// In CUDA files that hydrac writes, system headers left out: loops over a constant of theirs that is 1, and
-// casts to the type that is there. Templates are looked at as they are written.
+// Finds, in CUDA files that hydrac writes (without system headers), loops over a constant that is 1, and
+// casts to the same type. Templates are checked as written, not as instantiated.
 std::vector<Problem> needless_parts(Ast& ast);
 
 }  // namespace hydrac::specialize

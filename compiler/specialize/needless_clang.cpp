@@ -19,9 +19,9 @@ class NeedlessFinder : public Visitor {
     return std::move(problems_);
   }
 
-  // for (int i = 0; i < kChunks; ++i) where kChunks is 1: over what a kernel's file names, which is how its
-  // threads share the work. Numbers of dims.h and bare ones are the model's, and a loop over one sequence or
-  // one layer says what it is.
+  // for (int i = 0; i < kChunks; ++i) where kChunks is 1. Only for constants of a kernel's file, which divide
+  // work among threads. Numbers of dims.h and bare ones belong to the model, and a loop over one sequence or
+  // one layer is meaningful.
   void on(ForStmt* loop) {
     const auto* declared = dyn_cast_or_null<DeclStmt>(loop->getInit());
     const auto* variable =

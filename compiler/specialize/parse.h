@@ -22,21 +22,20 @@ struct ParseRequest {
   SourceFile source;
   Dialect dialect = Dialect::cpp;
   int capability = 90;  // the GPU that `__CUDA_ARCH__` stands for: 10 * major + minor
-  // Headers for #include, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
-  // headers/std, and for CUDA what the toolkit declares by itself.
+  // Headers for #include, in addition to this library's stand-ins: <cstdint>, <cstddef> and the others of
+  // headers/std, and for CUDA the toolkit's predeclared names.
   std::vector<SourceFile> headers;
   // Macros with their values, such as {"__forceinline__", "inline"}.
   std::vector<std::pair<std::string, std::string>> macros;
   // For cpp: whose macros (__AVX2__) and registers there are, by Clang's names, such as x86-64-v3.
   std::string processor = "x86-64";
-  // Also what host code of emitted programs and the runtime's public headers use of the standard library, the
-  // CUDA runtime and NVTX: headers/host.
+  // Also the parts of the standard library, the CUDA runtime and NVTX that host code of emitted programs and
+  // the runtime's public headers use: headers/host.
   bool host_library = false;
   // Others' headers for #include: `refuses_unused` does not look at them.
   std::vector<SourceFile> system_headers = {};
-  // Parameters, variables, functions, private members and types of a function that nothing uses are problems,
-  // and so is what needless.h finds.
-  // Without it OpenMP's pragmas are passed over.
+  // Unused parameters, variables, functions, private members and local types are problems, and so are the
+  // findings of needless.h.
   bool refuses_unused = false;
 };
 

@@ -23,8 +23,8 @@ struct Pieces {
   std::map<Place, Member> members;  // of the pieces that are classes, by where they begin
 };
 
-// Adds what `entry`, the number of one, reached in one parse: `instances`. With `keeps_conditionals`, a piece
-// inside an #if grows to all of it.
+// Adds the pieces of `instances`, which entry number `entry` reached in one parse. With `keeps_conditionals`,
+// a piece inside an #if grows to the whole conditional.
 void find_pieces(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
                  bool keeps_conditionals, int entry, Pieces& pieces);
 

@@ -101,8 +101,8 @@ class PieceFinder {
     const auto begin = begin_of(decl);
     if (!begin) return;
     const std::string& text = places_.scope().text(begin->file);
-    // Templates leave hydrac::cuda or hydrac::cpu for a namespace of the program's; an entry stays where it
-    // is.
+    // Templates move from hydrac::cuda or hydrac::cpu into a namespace of the program; an entry keeps its
+    // namespace.
     const std::size_t left =
         places_.scope().is_entry(begin->file) ? 0 : std::min<std::size_t>(space.size(), 2);
     Piece piece{comment_begin(text, begin->offset),

@@ -14,10 +14,10 @@ class Proposals {
  public:
   static constexpr char kParentheses = '(';
 
-  // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
+  // `kind` separates different proposals at one place. `witness`, which the edits rely on, is compared too.
   void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
-  // Proposes all that `other` does, whatever it relies on, but for parentheses: they go where everyone agrees
-  // about what is within.
+  // Proposes all edits of `other`, with everything they rely on. Only parentheses differ: they go only if all
+  // agree about what is inside.
   void add(const Proposals& other);
   std::map<int, std::vector<Edit>> agreed() const;
 

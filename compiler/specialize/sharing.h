@@ -15,8 +15,8 @@ struct Candidate {
   bool is_shared = false;
 };
 
-// Code that several entries reach is shared, and so is what it names. Code that differs is not, nor is code
-// that names something that differs: it is made to differ.
+// Code that several entries reach is shared, together with the code that it names. Code that differs is not
+// shared, nor is code that names differing code.
 void decide_sharing(std::vector<Candidate>& candidates);
 
 }  // namespace hydrac::specialize

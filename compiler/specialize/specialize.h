@@ -1,5 +1,5 @@
-// Makes of templates and the constants that a program gives them one piece of plain source, as if it had been
-// written for these constants.
+// Turns templates, and the constants that a program gives them, into one piece of plain source that looks as
+// if it had been written for these constants.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,31 +8,31 @@
 
 namespace hydrac::specialize {
 
-// The headers of the templates that are the same for every program. What they declare is in namespace hydrac,
-// or in one within that is neither hydrac::cuda nor hydrac::cpu: specialized text has left these.
+// The template headers that are the same for every program. Their declarations are in namespace hydrac, or in
+// a nested one other than hydrac::cuda and hydrac::cpu, because specialized text has left those two.
 std::vector<std::string> library_headers();
 
 struct SpecializeRequest {
   // Code that instantiates the templates: kernels or functions over the headers, such as a __global__
-  // wrapper. All that they declare is kept. Several are one program's uses of one template, and share what
-  // they have in common.
+  // wrapper. All its declarations are kept. Several entries are one program's uses of one template, and share
+  // their common code.
   std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
-  // Those of `headers` that stay #include lines; the others are specialized into the text.
+  // The `headers` that stay #include lines; the others are specialized into the text.
   std::vector<std::string> library = library_headers();
   Dialect dialect = Dialect::cuda;
   // For cuda: code for other architectures is left out. For cpp the text serves every processor.
   int capability = 90;
-  // The namespace that everything lies in, instead of the templates' `hydrac::cuda` or `hydrac::cpu`. It must
-  // be one within `hydrac`, whose names the text uses unqualified.
+  // The namespace of the result, instead of the templates' `hydrac::cuda` or `hydrac::cpu`. It must be nested
+  // in `hydrac`, whose names the text uses unqualified.
   std::string scope;
 };
 
 // Plain source in parts, none of them formatted: each is meant to become a part of a file.
 struct Specialized {
   struct Entry {
-    // Code that it alone uses, for the inside of the namespace; stands behind `shared`. Code of which other
-    // entries have other versions is within an unnamed namespace: entries are meant for different files.
+    // Code that only this entry uses, for the inside of the namespace, after `shared`. Code that other
+    // entries have in another version is in an unnamed namespace, because entries go to different files.
     std::string own;
     std::string text;  // what it declares, which names the rest with its namespace
   };
@@ -41,12 +41,12 @@ struct Specialized {
   std::vector<Entry> entries;         // in the order of the request
 };
 
-// A parameter that has one value wherever the entries' code reaches becomes a named constant (`kHeadDim`) or
-// the type it stands for; one that varies stays a template parameter. Conditions that are constant then are
-// pruned, what nothing uses is dropped, comments stay, macros of the templates are expanded. Computes the
-// same bits. Throws std::logic_error, with the places, when the entries do not parse, the result would not,
-// or a class in use has friends. A class that is only declared where code uses it as a whole, which a
-// template's body may do, is a case of the second: define it first.
+// A parameter with one value in all code that the entries reach becomes a named constant (`kHeadDim`) or a
+// type; one that varies stays a template parameter. Constant conditions are pruned, unused code is dropped,
+// comments stay, macros of the templates are expanded. The result computes the same bits. std::logic_error,
+// with the places, if the entries do not parse, if the result would not, or if a class in use has friends.
+// The result does not parse, for example, if a template's body uses a class as a whole that is only declared
+// there: define it first.
 Specialized specialize(const SpecializeRequest& request);
 
 }  // namespace hydrac::specialize

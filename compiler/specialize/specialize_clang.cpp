@@ -18,8 +18,8 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-// The variants that code is specialized for at once: parts that differ between them stay as they are. C++ is
-// compiled for another machine's vectors than this one's, so all widths are looked at.
+// The processors that code is specialized for at once; parts that differ between them keep their #if. C++ is
+// compiled for the vectors of other machines than this one, so all widths are parsed.
 std::vector<std::string> processors_of(Dialect dialect) {
   if (dialect == Dialect::cuda) return {"x86-64"};
   return {"x86-64", "x86-64-v3", "x86-64-v4"};
@@ -32,8 +32,8 @@ std::string closing(const std::vector<std::string>& space) {
   return space.empty() ? "" : fmt::format("}}  // namespace {}\n\n", fmt::join(space, "::"));
 }
 
-// The comment that a file opens with. A line becomes a heading, which what follows has its own comment
-// behind.
+// The comment that a file opens with. A single line becomes a heading, because the next declaration has its
+// own comment.
 std::string head_comment(const std::string& text) {
   std::size_t end = 0;
   while (text.compare(end, 2, "//") == 0) end = next_line(text, end);
@@ -202,7 +202,7 @@ class Specializer {
     return entry ? !piece.is_shared && piece.entries.contains(*entry) : piece.is_shared;
   }
 
-  // Entries stand in one source, behind each other, unless two of them have things of their own under one
+  // Entries stand in one source, one after another, unless two of them declare different things under one
   // name.
   Texts assembled(const Preprocessing& preprocessing) {
     const auto body_of = [&](std::optional<int> entry) {

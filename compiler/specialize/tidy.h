@@ -12,7 +12,7 @@ constexpr char kHeadMark[] = "//\4\n";
 // Stands between the parts of a text; it stays.
 constexpr char kPartMark[] = "//\5\n";
 
-// Sources that begin alike: each is `shared` and behind it its own text.
+// Sources with a common beginning: each is `shared` followed by its own text.
 struct Texts {
   std::string shared;
   struct Own {
@@ -22,11 +22,10 @@ struct Texts {
   std::vector<Own> own;
 };
 
-// Declarations that the roots do not reach, local constants and aliases that nothing names, calls of
-// functions that do nothing, includes that nothing is used of and comments at heads of nothing go. A thing
-// goes when it is unused for each of `processors`, and what is shared when it is unused in each source.
-// `request` is what to parse with; its own text and processor do not matter. std::logic_error, with the
-// problems, when the result does not parse.
+// Removes declarations that the roots do not reach, unnamed local constants and aliases, calls of functions
+// that do nothing, unused includes, and comments that head nothing. Code goes only if it is unused for each
+// of `processors`, and shared code only if it is unused in each source. `request` is what to parse with; its
+// own text and processor do not matter. std::logic_error, with the problems, if the result does not parse.
 Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& processors);
 
 }  // namespace hydrac::specialize

@@ -7,9 +7,8 @@
 
 namespace hydrac::specialize {
 
-// In the files of kernels that hydrac writes: sums x / n * n + x % n, be it of constants that were given
-// names before, and casts back to the type from which a value was widened. Templates are looked at as they
-// are written.
+// Finds, in the kernel files that hydrac writes, sums x / n * n + x % n (also of named constants), and casts
+// back to the type from which a value was widened. Templates are checked as written, not as instantiated.
 std::vector<Problem> undone_parts(Ast& ast);
 
 }  // namespace hydrac::specialize

@@ -85,8 +85,7 @@ class UndoneFinder : public Visitor {
     return (is_whole || is_real) && context_.getTypeSize(to) > context_.getTypeSize(from);
   }
 
-  // The value of a constant that a function has named, as it was written; constants in that are written out
-  // too.
+  // The initializer of a named constant of a function, with named constants in it replaced likewise.
   const Expr* written_out(const Expr* expression) const {
     for (;;) {
       expression = expression->IgnoreParens();

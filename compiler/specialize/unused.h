@@ -14,7 +14,7 @@ struct Unused {
   std::string replacement;
   std::size_t with = 0;  // where something begins that must go too, or 0
   // For one of several variables in a declaration: the place of the comma before it, or 0; and whether it is
-  // the last of them.
+  // the last one.
   std::size_t comma = 0;
   bool is_last = false;
   bool operator==(const Unused&) const = default;
@@ -22,8 +22,8 @@ struct Unused {
 using AllUnused = std::map<std::size_t, Unused>;
 
 // Finds what `roots` do not need in a scope with one file: declarations, local constants and aliases, calls
-// of functions that do nothing, parameters. Files out of scope that something used comes from are added to
-// `outside`.
+// of functions that do nothing, parameters. Adds to `outside` the files out of scope that something used
+// comes from.
 AllUnused unused_of(const Places& places, const std::set<std::string>& roots, std::set<std::string>& outside);
 
 // Adds parameters that their functions do not name, with the arguments of all calls.

@@ -113,8 +113,8 @@ class UnusedFinder : public Visitor {
     return definition && is_used(definition) && is_needed_before(record_of(decl), definition);
   }
 
-  // True if something between a class's declaration and its next one names it, or if its template arguments
-  // are said nowhere else.
+  // True if code between a class's declaration and its next one names it, or if only the first declaration
+  // states its template arguments.
   bool is_needed_before(const CXXRecordDecl* declared, const CXXRecordDecl* definition) const {
     if (const ClassTemplateDecl* described = declared->getDescribedClassTemplate();
         described && llvm::any_of(*described->getTemplateParameters(), has_default_of_its_own))

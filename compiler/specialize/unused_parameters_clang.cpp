@@ -44,8 +44,7 @@ class ParameterFinder : public Visitor {
   }
   void on(DeclRefExpr* expression) { count(expression->getDecl()); }
   void on(MemberExpr* expression) { count(expression->getMemberDecl()); }
-  // Calls in templates that will be known when these are instantiated; where there is but one function of
-  // that name, it is the one.
+  // Calls in templates that are resolved at instantiation; if only one function has that name, it is the one.
   void on(OverloadExpr* expression) {
     if (const FunctionDecl* function = only_candidate(expression)) {
       count(function);
@@ -125,7 +124,8 @@ class ParameterFinder : public Visitor {
     for (const auto& list : given) thin(list, goes, of_declaration);
   }
 
-  // As text: what the parser does not see, such as pragmas and code for other processors, counts too.
+  // Searches the text, because code that the parser does not see, such as pragmas and code for other
+  // processors, counts too.
   bool is_named(const FunctionDecl* function, unsigned i) const {
     const ParmVarDecl* parameter = function->getParamDecl(i);
     if (parameter->getType()->isDependentType()) return true;  // something may be deduced from it
@@ -142,8 +142,8 @@ class ParameterFinder : public Visitor {
     return Range{begin->offset, places_.behind(range.getEnd())};
   }
 
-  // Takes out of a list what goes, each stretch of it together with one of the declaration's. Returns where
-  // the stretches begin.
+  // Removes elements from a list, each with the matching element of the declaration. Returns where the
+  // removed stretches begin.
   std::vector<std::size_t> thin(const std::vector<std::optional<Range>>& list, const std::vector<bool>& goes,
                                 const std::vector<std::size_t>& of_declaration) {
     std::vector<std::size_t> begins;

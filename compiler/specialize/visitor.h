@@ -1,5 +1,5 @@
-// A walk over Clang's syntax tree, for everything here that looks for something in it. There is one, for each
-// use of Clang's own template RecursiveASTVisitor takes ten seconds to compile.
+// The one walk over Clang's syntax tree that all searches here share, because each instance of Clang's own
+// RecursiveASTVisitor takes ten seconds to compile.
 #pragma once
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/DeclCXX.h>
@@ -12,8 +12,7 @@ class Visitor {
  public:
   virtual ~Visitor() = default;
 
-  // Each calls see() for the node and, after it, for every node within, as instantiated and without what is
-  // implicit.
+  // Each calls see() for the node and then for every node within, as instantiated and without implicit code.
   void walk(clang::Decl* declaration);
   void walk(clang::Stmt* statement);
   void walk(clang::TypeLoc type);

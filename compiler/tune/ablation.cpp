@@ -68,8 +68,8 @@ std::string given_override(const std::string& part, const Keys& keys) {
   throw runtime::InputError(fmt::format("--combine: \"{}\" is no key, of optimizations or in full", name));
 }
 
-// The override by which `part` of a combination adds to the plain program: an optimization of the spec, or a
-// key with a value.
+// The override that adds `part` of a combination to the plain program: an optimization of the spec, or a key
+// with a value.
 std::string addition(const std::string& part, const std::vector<Optimization>& optimizations,
                      const Keys& keys) {
   if (part.find('=') != std::string::npos) return given_override(part, keys);

@@ -25,10 +25,10 @@ struct Variant {
 // The spec's optimizations beyond a plain fp32 program. `keys`: every key of the resolved spec, as JSON.
 std::vector<Optimization> optimizations_of(const std::map<std::string, std::string>& keys);
 
-// The plain fp32 program; it with each optimization added; with each of `combinations` added; the spec; it
-// without each optimization. A combination joins by "+" names of optimizations, with the spec's value, and
-// KEY=VALUE, where KEY may leave out "optimizations.": "loss+recompute=block+train.micro_batch_size=4".
-// InputError for what is neither.
+// The variants, in order: the plain fp32 program; it with each optimization added; with each of
+// `combinations` added; the spec; the spec without each optimization. A combination joins with "+" names of
+// optimizations (with the spec's value) and KEY=VALUE, where KEY may omit "optimizations.":
+// "loss+recompute=block+train.micro_batch_size=4". InputError for any other part.
 std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
                                  const std::map<std::string, std::string>& keys,
                                  const std::vector<std::string>& combinations);

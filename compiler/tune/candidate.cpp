@@ -43,8 +43,8 @@ class Knobs {
     add("optimizations.threads", "", values, spec_.optimizations.threads == 0);
   }
 
-  // Micro-batch sizes near the one that the plan chose: smaller ones leave more in the caches, larger ones
-  // fill the machine.
+  // Micro-batch sizes near the plan's choice: smaller ones keep more in the caches, larger ones fill the
+  // machine.
   void micro_batch(bool is_open) {
     const std::vector<int64_t> sizes = micro_batch_sizes(spec_);
     const int64_t now = spec_.train.micro_batch_size;
@@ -106,8 +106,8 @@ class Knobs {
       add("optimizations.offload.optimizer_state", to_string(share), {"false"});
   }
 
-  // Each that the other one could compute: weight gradients together, then, of those that are ours, one by
-  // one. Comes after all matmuls at once.
+  // Matmuls that the other side could compute too: weight gradients together first, then our own ones one by
+  // one. Comes after the knob for all matmuls at once.
   void matmuls(const passes::MatmulChoices& choices) {
     const auto& o = spec_.optimizations;
     if (!o.own_matmuls.empty() || !o.library_matmuls.empty() || o.fused_matmuls != spec::FusedMatmuls::auto_)
@@ -128,8 +128,8 @@ class Knobs {
     }
   }
 
-  // Tiles of kernels that the program has; a pair where one kernel makes all gradients was measured to be
-  // slower.
+  // Tiles of kernels that the program has. If one kernel computes all gradients, the pair is left out: it was
+  // measured to be slower.
   void tiles() {
     using cuda::AttentionKernel;
     constexpr std::pair<const char*, AttentionKernel> kKernels[] = {{"forward", AttentionKernel::forward},

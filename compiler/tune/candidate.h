@@ -17,8 +17,8 @@ enum class Effort { quick, normal, max };
 // The library for matmuls on cpu is no key of a spec: it is recorded among the choices.
 inline constexpr const char* kBlas = "blas";
 
-// Nor are algorithms of a library's calls: this, the section of RecordedChoices, and the key there,
-// "algorithm cublaslt 512x768x3072 bf16*bf16->f32".
+// Algorithms of library calls are no keys of a spec either. Their name is this prefix, the section of
+// RecordedChoices, and the key there: "algorithm cublaslt 512x768x3072 bf16*bf16->f32".
 inline constexpr std::string_view kAlgorithm = "algorithm ";
 
 struct Algorithm {
@@ -27,8 +27,8 @@ struct Algorithm {
 std::string key_of(const Algorithm& algorithm);
 std::optional<Algorithm> algorithm_of(const std::string& key);
 
-// Nor is who computes a matmul, or weight gradients together: "matmul d_mlp.up.weight d_mlp.down.weight",
-// whose value is one of these. In a spec they are two lists of names.
+// The implementation of a matmul, or of several weight gradients together, is no key either: "matmul
+// d_mlp.up.weight d_mlp.down.weight" has one of these values. In a spec they are two lists of names.
 inline constexpr std::string_view kMatmul = "matmul ";
 inline constexpr const char *kOurs = "ours", *kLibrarys = "the library's";
 
@@ -43,7 +43,7 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// A key and the values that compute the same as the spec's own, which is not among them.
+// A key and its other values that compute the same as the spec's own value.
 struct Knob {
   std::string key;
   std::vector<std::string> values;
@@ -63,14 +63,14 @@ struct Parts {
 // Attention's tiles are tried where it has a larger share than this.
 inline constexpr double kShareForTiles = 0.05;
 
-// Keys that the spec leaves open: not written, or `auto`. What gained most on specs that were measured comes
-// first, for candidates that are guessed to be equally fast are tried in this order. `spec`: complete, as
-// the defaults have it; `open_batch`: its micro-batch was `auto` before it was completed.
+// Keys that the spec leaves open: not written, or `auto`. The keys that gained most on measured specs come
+// first, because candidates with equal estimates are tried in this order. `spec`: complete, with defaults
+// filled in; `open_batch`: its micro-batch was `auto` before.
 std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment, Effort effort,
                            const Parts& parts = {});
 
-// Changes that round in another way and are faster or smaller, each by itself. Empty on cpu, and where
-// tune.numerics does not ask for them.
+// Changes that round differently and are faster or smaller, each by itself. Empty on cpu, and unless
+// tune.numerics asks for them.
 std::vector<Candidate> numerics_of(const spec::Spec& spec);
 
 }  // namespace hydrac::tune

@@ -38,8 +38,8 @@ std::vector<double> seconds_of(const std::vector<Runner::Round>& rounds) {
   return seconds;
 }
 
-// How much a round differs from the one before it, as a share: a clock that falls slowly, as a GPU's does
-// when it becomes warm, is no part of that.
+// How much a round differs from the one before it, as a share. A slow drift, such as the clock of a GPU that
+// warms up, does not count.
 double spread_of_neighbours(const std::vector<double>& seconds) {
   std::vector<double> ratios;
   for (size_t i = 1; i < seconds.size(); ++i) ratios.push_back(seconds[i] / seconds[i - 1]);
@@ -92,8 +92,7 @@ double Contest::seconds_of_comparison() const {
   return 4 * pace_.rounds * std::max(pace_.round_seconds, shortest_round_);
 }
 
-// Rounds of the defaults in turns with themselves say how much of a difference is noise. Long steps have
-// fewer.
+// Rounds of the defaults alternating with themselves measure the noise. Long steps have fewer rounds.
 void Contest::measure_defaults() {
   constexpr double kTimeForThem = 0.1;
   std::vector<double> seconds, joules;
@@ -115,8 +114,8 @@ void Contest::measure_defaults() {
   found_.spread = share_of_spread(seconds);
   found_.spread_of_defaults = spread_of_neighbours(seconds);
   if (found_.spread_of_defaults > kTooNoisy) pace_.rounds *= 2;
-  // If rounds hardly differ, fewer and shorter ones say as much, and more candidates have their turn. Energy
-  // is counted too seldom for that.
+  // If rounds hardly differ, fewer and shorter ones suffice, so more candidates can be tried. Energy counters
+  // are updated too seldom for that.
   if (found_.spread_of_defaults < kQuiet && options_.objective == Objective::time) {
     pace_.rounds = std::min(pace_.rounds, kQuietRounds);
     pace_.round_seconds /= 3;
@@ -160,7 +159,7 @@ Contest::Rounds Contest::exchange(const std::vector<Runner::Call>& calls, const 
   return rounds;
 }
 
-// One set of rounds. Where both programs fit the memory they take turns, and each begins every second time.
+// One set of rounds. If both programs fit the memory they alternate, and each goes first every second time.
 Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate& candidate, bool together) {
   Rounds rounds;
   const auto run_best = [&] { rounds.best.push_back(best_runner().run(steps_a_round())); };
@@ -173,8 +172,8 @@ Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate
   };
   if (!together) {
     rounds.in_turns = false;
-    // For the first set the rounds before will do: few candidates come to a second one, and opening a program
-    // takes as long as measuring it.
+    // The first set reuses earlier rounds of the best program: few candidates get a second set, and opening a
+    // program takes as long as measuring it.
     if (!other) rounds.best = rounds_of_best_;
     other.reset();
     for (int i = 0; std::ssize(rounds.best) < pace_.rounds && !bench_.stopped(); ++i) run_best();
@@ -208,8 +207,8 @@ double Contest::spread_within(const Rounds& rounds) const {
   return rounds.in_turns ? spread_of_neighbours(seconds) : share_of_spread(seconds);
 }
 
-// True if the rounds so far, two at least, say that the other one is not better by as much as it must be. The
-// more there are, the less each has to say it.
+// True if the rounds so far, two at least, show that the other program cannot be better by enough. The more
+// rounds there are, the smaller is the allowance for noise.
 bool Contest::is_hopeless(const Rounds& rounds) const {
   const std::vector<double> ratios = ratios_of(rounds);
   if (ratios.size() < 2) return false;
@@ -290,8 +289,8 @@ Comparison Contest::judge(const Candidate& candidate, const Planned& planned,
   if (ratios.empty()) return comparison;
   comparison.ratio = median(ratios);
   comparison.seconds = median(seconds);
-  // Few rounds may agree by chance: how much the same program's rounds differ, at the start and now, says
-  // what that is worth.
+  // Few rounds may agree by chance, so the noise is at least what the same program's rounds, at the start and
+  // now, predict for so many rounds.
   const double expected = spread * std::sqrt(2.0 / static_cast<double>(ratios.size()));
   comparison.noise = std::max(standard_error(ratios), expected);
   const double gain = 1 - comparison.ratio;

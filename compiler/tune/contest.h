@@ -1,5 +1,5 @@
-// The best program so far, and those that are measured against it: rounds of steps in turns, and what makes a
-// candidate the better one.
+// The best program so far and its challengers: alternating rounds of steps, and the rule for when a candidate
+// is better.
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace hydrac::tune {
 
-// How much is measured: rounds of a set, seconds of a round, and how much slower than the best one a
-// candidate may be guessed to be and is measured all the same.
+// How much is measured: rounds of a set, seconds of a round, and by how much a candidate may be estimated
+// slower than the best one and still be measured.
 struct Pace {
   int rounds;
   double round_seconds;
@@ -37,8 +37,8 @@ class Contest {
   // Comes last: the figure that is written down, of the best program by itself, as a run has the machine.
   void measure_best();
 
-  // Two sets of rounds of the best program and of the candidate; where the candidate is better, it becomes
-  // the best one.
+  // Measures two sets of rounds of the best program and of the candidate. A better candidate becomes the best
+  // one.
   Comparison compare(const Candidate& candidate, const Planned& planned);
   // The same by the plan alone, for Objective::memory.
   Comparison compare_plans(const Candidate& candidate, const Planned& planned);
@@ -48,7 +48,8 @@ class Contest {
   // Three rounds of two candidates that differ from the best one in such algorithms alone. Takes none,
   // and leaves the program open as the first one has it.
   Comparison estimate(const std::vector<Runner::Call>& calls, const Candidate& one, const Candidate& other);
-  // As compare(), of a candidate like that. Leaves the program open as the best candidate has it.
+  // Like compare(), for a candidate that differs in such algorithms. Leaves the program open as the best
+  // candidate has it.
   Comparison compare_algorithms(const std::vector<Runner::Call>& calls, const Candidate& candidate);
 
  private:

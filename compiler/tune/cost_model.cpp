@@ -64,8 +64,8 @@ void CostModel::learn(const Work& work, double seconds) {
   fit();
 }
 
-// Least squares of relative errors. A price's distance from the first guess, as a share of it, costs as much
-// as a measurement's error that is kTrust times as large: few measurements cannot tell four prices apart.
+// Least squares of relative errors. A price's relative distance from the first guess costs as much as a
+// measurement's error kTrust times as large, because few measurements cannot tell four prices apart.
 void CostModel::fit() {
   constexpr double kTrust = 0.1;
   Square matrix{};

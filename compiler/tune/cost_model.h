@@ -1,6 +1,6 @@
-// How long a step will take, guessed from its work: what is worth measuring first, and what not at all. Four
-// prices, of an operation of a matmul, of a byte, of a call, and of a byte over the bus, begin at what is
-// expected of the target (driver/prediction.h) and are fitted to every measurement.
+// Estimates the time of a step from its work, to decide what is measured first and what is skipped. It has
+// four prices: of a matmul's operation, of a byte, of a call, and of a byte over the bus. They start from the
+// target's figures (driver/prediction.h) and are fitted to every measurement.
 #pragma once
 #include <array>
 #include <string>

@@ -1,5 +1,5 @@
-// SPEC.lock.yaml: what `hydrac tune` found, one section a machine. It is checked in beside the spec, so it is
-// as stable as a spec (the same findings give the same text), and untrusted as one: everything wrong with it
+// SPEC.lock.yaml: the results of `hydrac tune`, one section a machine. It is checked in beside the spec, so
+// its text is stable (the same results give the same text). It is as untrusted as a spec: every mistake in it
 // is a diagnostic with its place.
 #pragma once
 #include <map>
@@ -66,8 +66,9 @@ spec::Node as_spec(const LockSection& section);
 // A key with a value that is YAML. std::logic_error when it is none: such values are hydrac's own.
 LockedKey locked_key(const std::string& path, const std::string& text);
 
-// Differences of a spec and of a machine's software from what was tuned, a line each: "model.hidden_size: 768
-// then, 1024 now". A key that one of them does not know counts as equal: another version of hydrac wrote it.
+// Differences between a spec and a machine's software now and when it was tuned, a line each:
+// "model.hidden_size: 768 then, 1024 now". A key that only one side has counts as equal: another version of
+// hydrac wrote it.
 std::vector<std::string> changes(const std::map<std::string, std::string>& then,
                                  const std::map<std::string, std::string>& now);
 std::vector<std::string> changes(const Facts& then, const Facts& now);

@@ -12,8 +12,8 @@ namespace hydrac::tune {
 
 namespace {
 
-// Share of the time, if matmuls' algorithms are tried after the keys: those of the program that the keys
-// made.
+// Share of the time for keys. The rest is for the matmuls' algorithms, which are tried in the program that
+// the keys gave.
 constexpr double kTimeForKeys = 0.7;
 
 class Search {
@@ -112,8 +112,8 @@ class Search {
     return note(comparison);
   }
 
-  // Keys may have no effect beside others: another name for a program that was measured is not measured
-  // again.
+  // A key may have no effect in combination with others: a candidate that gives an already measured program
+  // is not measured again.
   bool is_new_program(const Planned& planned) {
     return planned.program.empty() || programs_.insert(planned.program).second;
   }
@@ -126,8 +126,8 @@ class Search {
     return comparison.taken;
   }
 
-  // Changes of the best candidate that were faster, and not by enough to be taken, may add up to it. Whether
-  // they did.
+  // Tries together the changes of the best candidate that were faster, but not by enough to be taken alone.
+  // Returns whether they were taken.
   bool try_together() {
     Candidate candidate = best();
     std::map<std::string, double> ratios;  // the best one's of each key
@@ -142,8 +142,8 @@ class Search {
     return ratios.size() > 1 && try_out(candidate);
   }
 
-  // The key and value that `other` has and `base` has not, where that is all; going back to a default does
-  // not count.
+  // The key and value that `other` has in addition to `base`, if that is the only difference; going back to a
+  // default does not count.
   static std::optional<std::pair<std::string, std::string>> only_change(const Candidate& base,
                                                                         const Candidate& other) {
     std::optional<std::pair<std::string, std::string>> change;
@@ -156,9 +156,9 @@ class Search {
     return change && base.with(change->first, change->second) == other ? change : std::nullopt;
   }
 
-  // In the program that is the best one, where it lies: an algorithm may be the fastest one by itself, and
-  // not beside others, or on a GPU that its power limits. A matmul is a small part of a step, so what is
-  // faster of each is compared together. Whether all were tried.
+  // Tries algorithms in the loaded best program. An algorithm that is fastest by itself may not be so while
+  // other kernels run, or on a GPU at its power limit. A matmul is a small part of a step, so the faster
+  // algorithms are collected and compared together. Returns whether all were tried.
   bool try_algorithms() {
     if (over(end_)) return false;
     const std::vector<Runner::Call> calls = contest_.calls();

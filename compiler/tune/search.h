@@ -1,5 +1,5 @@
-// Finds the best candidate by real steps. It goes from one candidate to another that differs in one key: each
-// is planned, its time is guessed, and what may be better is measured in turns with the best one so far.
+// Finds the best candidate by timing real steps. It moves to candidates that differ in one key: each is
+// planned, its time is estimated, and promising ones are measured in alternation with the best one so far.
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,8 +32,8 @@ class Runner {
   // A step that is not timed: it captures graphs and loads kernels.
   virtual void warm_up() = 0;
 
-  // Algorithms of the program's library calls that can be exchanged while it stays in memory, those of most
-  // work first; up to `most` others for each.
+  // A library call whose algorithm can be exchanged in the loaded program; the calls with most work come
+  // first, with up to `most` alternatives each.
   struct Call {
     Algorithm algorithm;
     std::string now;
@@ -95,11 +95,11 @@ inline constexpr double kWorthIt = 0.01;
 inline constexpr double kCertain = 3;
 // A machine whose rounds differ by more than this is too noisy to choose on.
 inline constexpr double kTooNoisy = 0.05;
-// And one whose rounds differ by less needs only short ones, and so many of them.
+// If rounds differ by less than this, short rounds, and so many of them, suffice.
 inline constexpr double kQuiet = 0.005;
 inline constexpr int kQuietRounds = 3;
 
-// `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
+// `progress` is called after every comparison. A stopped Workbench ends the search with the results so far.
 Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,
              const CostModel& model, const std::function<void(const Found&)>& progress);
 

@@ -1,6 +1,6 @@
-// Optimizer steps on random batches, as the training loop runs them: results are read late where the program
-// allows. Of a program with an objective all but sampling and scoring, with micro-batches of data in place of
-// those of replies.
+// Optimizer steps on random batches, as the training loop runs them, with results read late if the program
+// allows. With an objective, sampling and scoring are left out, and micro-batches of data replace those of
+// replies.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -18,8 +18,8 @@ class TimedSteps {
  public:
   explicit TimedSteps(targets::Executable& program);
 
-  // Seconds of each of `count` steps: by the target's clock, or by this machine's. `micro_batches`: of so
-  // many of a step's micro-batches alone, at most; the update is that of a whole step.
+  // Seconds of each of `count` steps, by the target's clock or by this machine's. `micro_batches`: the most
+  // of a step's micro-batches that are computed; the update is that of a whole step.
   std::vector<double> run(int64_t count, int64_t micro_batches = kAllMicroBatches);
   static constexpr int64_t kAllMicroBatches = std::numeric_limits<int64_t>::max();
 

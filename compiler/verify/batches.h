@@ -8,9 +8,8 @@
 
 namespace hydrac::verify {
 
-// micro_batches[s][m]: micro-batch m of optimizer step s, random: tokens, targets of which some are ignored,
-// features. `before`: steps of the run that were done before them, which says how far a warm-up of sequences
-// is.
+// micro_batches[s][m] is micro-batch m of optimizer step s, random: tokens, targets (some of them ignored),
+// features. `before`: steps that the run has done already, which decide the sequence length of a warm-up.
 using Batches = std::vector<std::vector<runtime::Batch>>;
 Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed, int64_t before = 0);
 

@@ -131,9 +131,9 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
 
 namespace {
 
-// Matmuls that the program computes with 8 bits: those of a linear layer that read the weight's copies of
-// these names, and the attention's that say so. The oracle has the recipe itself, but for where a gradient's
-// scale starts.
+// The matmuls that the program computes in 8 bits: those of linear layers that read the 8-bit copies of these
+// weights, and attention nodes with the attribute fp8. The oracle knows the recipe itself, except for the
+// initial scale of a gradient.
 void add_fp8(const driver::Compiled& c, Json& graph) {
   std::set<std::string> read, written;
   bool attends = false;
@@ -175,8 +175,8 @@ std::vector<float> drawn(const runtime::ProgramLayout& layout, size_t stream) {
   return numbers;
 }
 
-// Matrices that the program keeps as 4-bit codes, the oracle quantizes itself, where they are random ones.
-// Those of a file it gets as the program has them.
+// True for matrices with 4-bit codes that the oracle quantizes itself, because they are random. It gets
+// matrices from a file as the program has them.
 bool oracle_quantizes(const driver::Compiled& c, const ir::Value& value) {
   return value.parameter && value.parameter->nf4 && !spec::begins_with_weights(c.spec);
 }

@@ -19,8 +19,8 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
 // any.
 using Choices = std::map<std::string, std::vector<int32_t>>;
 
-// Writes job.json and tensors.safetensors: `program`'s parameters as they are now, the batches, and what the
-// program chose. With the second run that yardstick_of() says for the program's spec.
+// Writes job.json and tensors.safetensors: `program`'s current parameters, the batches, and the routers'
+// choices. Includes the second run that yardstick_of() asks for.
 void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
                       const Choices& choices);
 

@@ -7,8 +7,7 @@
 
 namespace hydrac::verify {
 
-// The oracle's path: `given`, else beside this program. InputError that says how to get it when there is
-// none.
+// The oracle's path: `given`, else beside this program. If there is none, an InputError says how to get it.
 std::filesystem::path find_oracle(const std::optional<std::string>& given);
 
 // Runs `oracle verb dir options...`, returns its stdout. RunError with its words when it fails.

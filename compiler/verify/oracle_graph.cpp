@@ -72,8 +72,8 @@ ir::ValueId replayed_choice(const ir::Graph& graph) {
   return static_cast<ir::ValueId>(graph.values.size());
 }
 
-// For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
-// the sums over them.
+// In the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, and the sums over
+// each part of its result.
 void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
   std::vector<ir::Use> inputs = {matmul.inputs[0], matmul.inputs[1]};
   inputs.insert(inputs.end(), sums.inputs.begin() + 1, sums.inputs.end());  // documents
@@ -86,8 +86,8 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
   }
 }
 
-// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
-// nor are the random seed (it is the job's) and what says how we compute.
+// Translates our forward ops into the oracle's. Left out are statistics that ops keep for their gradients,
+// the random seed (part of the job), and attributes that only choose an implementation.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = to_string(node.op);
   const std::set<std::string> logged = {"statistic", "choice_hits", "largest_load", "router_entropy"};
@@ -234,8 +234,8 @@ bool activates(const ir::Node& node) {
   return node.op == ir::Op::activation || node.op == ir::Op::gated;
 }
 
-// Values that have other shapes there. Attention's output has a dimension for heads, also where it is dropped
-// out; the linear layer that reads it flattens it. Rows of experts are as many as the tokens' choices.
+// Values with other shapes in the oracle. Attention's output has a dimension for heads, also after dropout; the
+// linear layer that reads it flattens it. There is one row of experts for each choice of a token.
 std::map<ir::ValueId, ir::Shape> shapes_there(const ir::Graph& graph) {
   std::map<ir::ValueId, ir::Shape> shapes;
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -259,8 +259,8 @@ bool is_stream(const ir::Value& value) {
          value.name.starts_with("residual_pass") || (value.name.starts_with("recursion") && !value.parameter);
 }
 
-// Values that the forward pass reads and writes. Not the random seed, which is the job's, and not the loss
-// scale, which changes the gradients' size only.
+// Values that the forward pass reads and writes, except the random seed (part of the job) and the loss scale
+// (it only scales gradients).
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
   std::set<ir::ValueId> used;
   for (const ir::Region& region : graph.function("micro_step").regions) {

@@ -14,8 +14,8 @@ struct Sameness {
   bool passed() const { return compared > 0 && differing.empty(); }
 };
 
-// Every bit of two trainings on the same batches: each step's loss, gradient norm, learning rate and loss
-// scale, the first gradients, the last parameters.
+// Compares every bit of two trainings on the same batches: each step's loss, gradient norm, learning rate and
+// loss scale, the first gradients, the final parameters.
 Sameness compare_bits(std::string what, const Training& a, const Training& b);
 
 }  // namespace hydrac::verify

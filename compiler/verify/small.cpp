@@ -136,8 +136,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
       spec.optimizations.fp8_matmuls != spec::Fp8Matmuls::all)
     overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
-  // A gradient's rounding error can make a whole step here; the losses after it would tell of that error
-  // alone.
+  // A gradient's rounding error alone can make a whole step here; later losses would measure only that error.
   if (spec::row_of(t.optimizer.name).divides_by_gradient && t.optimizer.learning_rate > kLearningRate)
     overrides.add(fmt::format("train.optimizer.learning_rate={}", kLearningRate));
   if (t.lr_scheduler.name == spec::Schedule::adaptive)

@@ -1,4 +1,4 @@
-// A program's results on given batches, on the host's side, to be compared with the oracle's and with another
+// A program's results on given batches, in host memory, to be compared with the oracle's and with another
 // training's.
 #pragma once
 #include <cstdint>
@@ -24,10 +24,10 @@ struct Training {
   Choices choices;
 };
 
-// One optimizer step. In fp16 a step that overflows changes nothing but the loss scale, which is halved; as
-// the oracle does, it is then taken again with the same batches and counters, so that no step is left out of
-// the comparison. `before_update` is called whenever the step's gradients are there, `after_micro_step` with
-// the number of each micro-batch. RunError when the step overflows even without a scale.
+// One optimizer step. In fp16 a step that overflows only halves the loss scale. Like the oracle, this then
+// repeats it with the same batches and counters, so that no step is missing from the comparison.
+// `before_update` is called when the step's gradients are complete, `after_micro_step` with the number of
+// each micro-batch. RunError if the step overflows even without a scale.
 runtime::StepResult take_step(
     runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
     const std::function<void()>& before_update = [] {},

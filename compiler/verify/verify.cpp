@@ -35,8 +35,8 @@ void add(Sums& sums, const std::vector<T>& ours, const std::vector<double>& refe
   }
 }
 
-// True for elements of a slot that have a resolved gradient, or none at all, here and there (rows of tokens
-// that did not occur). An exact 0 of the reference alone is its rounding's luck.
+// True for elements of a slot that have a resolved gradient, or that have none in both (rows of tokens that
+// did not occur). An exact 0 in the reference alone is luck of its rounding.
 std::vector<bool> has_gradient(const std::vector<double>& reference, const std::vector<float>& ours,
                                double noise) {
   double square = 0;
@@ -95,8 +95,8 @@ class Comparison {
     // This loss is of fewer targets than a step's, and after one update more: it has a yardstick of its own.
     add_numbers("loss", of_losses,
                 {{"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true}});
-    // With model.mor it depends on variances, in which differences cancel. In bf16 autocast's is off by a
-    // fifteenth of a rounding in one step, and by half of one in another.
+    // With model.mor this loss depends on variances, in which differences cancel. In bf16 autocast's error is
+    // a fifteenth of a rounding in one step, and half of one in another.
     if (ours_.steps[0].metric("aux_loss"))
       add_numbers("aux_loss", yardstick_.measures_gradients() ? least_.norm : least_.loss,
                   of_steps("aux_loss", [](const Step& step) { return step.metric("aux_loss").value_or(0); }));
@@ -128,7 +128,7 @@ class Comparison {
     return values;
   }
 
-  // `measured`: whether the yardstick says something of it.
+  // `measured`: true if the yardstick has this tensor too.
   Versions versions(const std::string& name, const std::vector<float>& ours, bool measured) const {
     Versions versions{ours, read(name, ours.size()), {}};
     if (measured) versions.yardstick = read(yardstick_.prefix() + name, ours.size());
@@ -227,8 +227,8 @@ class Comparison {
     return has_gradient(read(fmt::format("grad.{}.{}", name, slot), ours.size()), ours, noise_.at(name));
   }
 
-  // An adapter's A has no gradient while its B is 0, and then the one that B's first step gives it. So where
-  // a column of B has an element whose step is noise, the row of A with that rank is left out too.
+  // An adapter's A has no gradient while its B is 0, and then a gradient that comes from B's first step. So
+  // if a column of B has an element whose step is noise, the row of A with that rank is left out too.
   std::vector<bool> is_reached_by_none(const std::string& a, size_t slot, size_t elements) const {
     std::string b = a;
     b[a.find(kLoraA) + kLoraA.size() - 1] = 'b';
@@ -268,7 +268,7 @@ class Comparison {
       row.tolerance = std::hypot(row.tolerance, least_.moment * of_steps);
     }
     if (takes_signs_) {
-      // Beside noisy gradients, what a small tensor may have by chance that the yardstick has not.
+      // With noisy gradients: flips that a small tensor may have by chance when the yardstick has none.
       const double flips =
           yardstick_.measures_gradients()
               ? changed_signs(static_cast<double>(errors.elements), gradient_errors_.at(name))
@@ -288,16 +288,16 @@ class Comparison {
     differences_.push_back({"frozen", name, sums.relative(), 0, {}, 0});
   }
 
-  // How far it is, relative to a tensor of this squared norm, when so many of its elements made each of their
-  // steps in the other direction.
+  // The distance, relative to a tensor of this squared norm, if so many of its elements make every step in
+  // the opposite direction.
   double whole_steps(double elements, double squared_norm) const {
     double way = 0;
     for (const runtime::StepResult& step : ours_.steps) way += 2 * static_cast<double>(step.learning_rate);
     return squared_norm > 0 ? std::sqrt(elements / squared_norm) * way : 0;
   }
 
-  // How many of so many elements may have taken another sign than float64's in a step after the first: the
-  // expected number and three standard deviations of it, at least one element.
+  // How many of so many elements may have another sign than in float64 in a step after the first: the
+  // expected number and three standard deviations, at least one element.
   double changed_signs(double elements, double relative_error) const {
     const double later_steps = static_cast<double>(ours_.steps.size()) - 1;
     const double expected = later_steps * elements * relative_error / std::numbers::pi;

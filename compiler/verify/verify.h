@@ -1,23 +1,24 @@
 // The comparison with the oracle: loss, every parameter's gradient, and the parameters after some optimizer
-// steps, each against float64. Frozen parameters must be what they were, bit for bit.
+// steps, each against float64. Frozen parameters must not have changed, bit for bit.
 //
-// fp32 and tf32 have fixed tolerances. A 16-bit program is measured by what people would use instead: the
-// oracle trains the same model under PyTorch's autocast too, and on every tensor the program may be no
-// further from float64 than 1.25 times what autocast is. (Activations are 16 bits wide where autocast keeps
-// float32, so this is no foregone conclusion; with `residual: compute` autocast's residual stream is too.)
-// Luck is allowed for:
-// - A small tensor's error may happen to be small, as that of one whose error is that of few elements, and a
-//   loss or norm is one number a step: see allowed_beside() and effective_elements().
-// - AdamW and Lion divide by the gradient's size, so where it is all rounding error they make a whole step in
-//   an arbitrary direction. Parameters are compared without the elements whose first gradient is not
-//   resolved, and of the others a few may have gone the other way in all steps.
-// - Lion takes a sign in every step. In fp32 and tf32 a yardstick of its own says what becomes of that, see
-//   Yardstick. In 16 bits autocast says so too, and an element whose momentum has become smaller than its
+// fp32 and tf32 have fixed tolerances. A 16-bit program is compared with the usual alternative: the oracle
+// also trains the same model under PyTorch's autocast, and on every tensor the program's distance from
+// float64 may be at most 1.25 times autocast's. (Activations are 16 bits wide where autocast keeps float32,
+// so this is no foregone conclusion; with `residual: compute` autocast's residual stream is 16 bits wide
+// too.) The tolerances allow for chance:
+// - A small tensor's error may happen to be small, like that of a tensor with few wrong elements, and a loss
+//   or norm is one number a step: see allowed_beside() and effective_elements().
+// - AdamW and Lion divide by the gradient's size, so an element whose gradient is all rounding error makes a
+//   whole step in an arbitrary direction. Parameters are compared without the elements whose first gradient
+//   is not resolved, and a few of the others may have gone the other way in all steps.
+// - Lion takes a sign in every step. In fp32 and tf32 a yardstick of its own measures the effect, see
+//   Yardstick. In 16 bits autocast measures it too, and an element whose momentum has become smaller than its
 //   error may go the other way: of normally distributed numbers with a relative error of e, e / pi change
 //   their sign.
 //
-// Where routers choose tokens (model.mod), the oracle computes those that the program chose, since two scores
-// may be closer than rounding; "choices" is the share of all tokens that it would have treated otherwise.
+// If routers choose tokens (model.mod), the oracle computes the tokens that the program chose, since two
+// scores may be closer than rounding; "choices" is the share of all tokens that the oracle would have chosen
+// otherwise.
 #pragma once
 #include <optional>
 #include <string>
@@ -40,9 +41,9 @@ struct Difference {
   bool passed() const { return relative <= tolerance; }  // false for NaN
 };
 
-// `reference`: the oracle's result.safetensors for the same batches, with the yardstick's results where
-// yardstick_of(spec) is one. Of the spec, precision and optimizer are looked at. InputError that names a
-// tensor that is not there, or has another number of elements.
+// `reference`: the oracle's result.safetensors for the same batches, with the yardstick's results if
+// yardstick_of(spec) is one. Only the spec's precision and optimizer are used. InputError with a tensor's
+// name if it is missing or has another number of elements.
 std::vector<Difference> compare(const Training& ours, const runtime::SafetensorsReader& reference,
                                 const spec::Spec& spec);
 

@@ -36,9 +36,9 @@ Tolerances of_precision(spec::Precision precision) {
 
 }  // namespace
 
-// When the oracle replays the noise of stochastic rounding, an element that is off by d still rounds to the
-// other of its two neighbours with probability d / ulp: a mean square error of d ulp. Autocast's results have
-// this error too.
+// When the oracle replays the noise of stochastic rounding, an element that is off by d rounds to the other
+// of its two neighbours with probability d / ulp. That is a mean square error of d ulp, and autocast's
+// results have it too.
 Tolerances tolerances(const spec::Spec& spec) {
   constexpr double kUlp = 0x1p-7;  // of bf16, relative
   Tolerances least = of_precision(spec.optimizations.precision);

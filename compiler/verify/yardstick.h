@@ -1,5 +1,5 @@
-// Tolerances for a program's distance from float64: from its precision alone, and from the error of a second
-// run of the oracle.
+// Tolerances for a program's distance from float64. They come from its precision alone, or from the error of
+// a second run of the oracle.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -11,8 +11,8 @@ namespace hydrac::verify {
 inline constexpr double kChance = 3;  // standard deviations that are left to luck
 
 struct Tolerances {
-  // Relative; beside a yardstick the least that is tolerated. In 16 bits a norm may be off by one rounding, a
-  // loss by an eighth of it.
+  // Relative; with a yardstick, the least tolerance. In 16 bits a norm may be off by one rounding, a loss by
+  // an eighth of it.
   double loss = 0, norm = 0, gradient = 0, parameter = 0;
   // Gradient elements below this share of their tensor's root mean square are not resolved. With an autocast
   // yardstick it is at least three times autocast's relative difference. Some elements, such as those of
@@ -23,16 +23,16 @@ struct Tolerances {
   // d gets a wrong code with probability d / s, and is then off by s, so its mean square error is d s. 0 with
   // a yardstick, whose moments have codes too.
   double moment = 0;
-  // Share of the tokens that routers choose from whose scores are closer to the last chosen one's than
-  // rounding.
+  // For routers that choose tokens: the share of tokens whose score is closer than rounding to that of the
+  // last chosen one.
   double choices = 0;
-  // For parameters that are rounded at random, relative: the way of one element to its other neighbour. A
-  // small tensor may have one by chance where the yardstick has none.
+  // For stochastically rounded parameters, relative: the distance of one element to its other neighbour. By
+  // chance a small tensor may have one such element, and the yardstick none.
   double rounding = 0;
 };
 
-// Tolerances for a spec's precision, and for how its state is rounded. InputError for a precision that there
-// is no yardstick for.
+// Tolerances for a spec's precision and for how its state is rounded. InputError for a precision without a
+// yardstick.
 Tolerances tolerances(const spec::Spec& spec);
 
 // The oracle's second run, of which at most one is set.
@@ -59,10 +59,10 @@ Yardstick yardstick_of(const spec::Spec& spec);
 // those of all steps.
 double allowed_beside(double relative, double elements);
 
-// How many normally distributed errors have a root mean square that scatters as much as that of these `count`
-// does, of which the sum of squares and that of fourth powers is given; at most `count`. The mean square of n
-// errors scatters by sqrt(S4 / S2^2 - 1 / n) of itself, that of normal ones by sqrt(2 / n). A parameter of
-// which few elements went the other way, and so are a thousand times as far off as the others, counts as few.
+// The number of normally distributed errors whose root mean square scatters as much as that of these `count`
+// errors, given the sums of their squares and fourth powers; at most `count`. The mean square of n errors
+// scatters by sqrt(S4 / S2^2 - 1 / n) of itself, that of normal ones by sqrt(2 / n). So a parameter in which
+// a few elements went the other way, and are a thousand times as far off as the rest, counts as few elements.
 double effective_elements(std::size_t count, double squares, double fourth_powers);
 
 }  // namespace hydrac::verify

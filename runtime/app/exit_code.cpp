@@ -28,7 +28,7 @@ void say(std::string_view program, std::string_view what, std::string_view messa
 }
 
 // A closed standard stream is replaced, so that no file that is opened later gets its number. Each is opened
-// the wrong way round: using it stays an error.
+// with the wrong access mode, so using it stays an error.
 void fill_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -42,7 +42,7 @@ bool reader_is_gone() {
   return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
 }
 
-// Behind `| head` a program ends without a word, as the signal would have ended it.
+// In a pipe such as `| head` a program ends without a message, as if the signal had ended it.
 int report_lost_output(std::string_view program, int error) {
   if (error == EPIPE || reader_is_gone()) return kExitNobodyReads;
   say(program, "the run failed",

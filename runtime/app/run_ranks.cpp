@@ -40,7 +40,7 @@ std::string agreement_of(const TrainSettings& settings, LaidOutProgram& program)
   return text;
 }
 
-// The first line of `other` that is not in `own`, or that `own` has alone.
+// The first line in which `other` and `own` differ.
 std::string first_difference(const std::string& own, const std::string& other, const std::string& whose) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> all;

@@ -139,7 +139,7 @@ void print_help(std::string_view program, const TrainSettings& settings) {
   fmt::print("\nExit codes: 0 fine, {}.\n", kExitCodesFrom2);
 }
 
-// As a spec's value is written; a path's bytes need not be UTF-8.
+// The text of a value as a spec has it; a path's bytes need not be UTF-8.
 std::string identity_of(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

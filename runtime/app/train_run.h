@@ -1,5 +1,5 @@
-// One training run from its settings to its end, as `hydrac SPEC` and programs that were emitted do it: the
-// same checks in the same order, the same text on the screen.
+// One training run from its settings to its end, shared by `hydrac SPEC` and emitted programs: the same
+// checks in the same order, the same output.
 #pragma once
 #include <functional>
 #include <string>
@@ -27,14 +27,14 @@ struct TrainSettings {
   EncoderFolder encoder = {};
 };
 
-// Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,
+// Checks the run's folder, makes the program, prints what begins, and trains. `make_program` is called once,
 // after all cheap checks, with the choices that the program must repeat: those of the checkpoint that the run
 // continues from, else the settings'. The program and `corpus` must outlive this call. Returns the exit code:
 // kExitFine, or kExitStopped. Errors as check_run() and train().
 //
-// With `ranks` this process is one of several. Rank 0 makes its program first, and the others repeat its
-// choices: they come with those as settings.choices, and have assembled. InputError where ranks have other
-// specs, data or versions of hydrac.
+// With `ranks` this process is one of several, already assembled. Rank 0 makes its program first, and the
+// others repeat its choices, which they get as settings.choices. InputError if ranks have different specs,
+// data or versions of hydrac.
 int train_run(TrainSettings settings, const Corpus& corpus,
               const std::function<LaidOutProgram&(const RecordedChoices& recorded)>& make_program,
               Ranks* ranks = nullptr);

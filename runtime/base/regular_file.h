@@ -1,5 +1,5 @@
-// The one way in which files are opened for reading. Pipes, devices, sockets and folders are refused before
-// they are opened: a pipe waits for a writer, a device may never end or act on being opened.
+// The only way to open files for reading. Pipes, devices, sockets and folders are refused before they are
+// opened: a pipe waits for a writer, a device may never end or may act on being opened.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -11,8 +11,8 @@ bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// The length of the well-formed sequence at the front of `s`; 0 when malformed; when `s` ends before the
-// sequence could, `cut` is set.
+// The length of the well-formed sequence at the front of `s`; 0 if it is malformed. `cut` is set if `s` ends
+// within the sequence.
 size_t sequence_length(std::string_view s, bool& cut) {
   cut = false;
   const auto lead = static_cast<unsigned char>(s[0]);

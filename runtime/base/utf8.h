@@ -20,8 +20,8 @@ char32_t next_code_point(std::string_view text, size_t& at);
 char32_t previous_code_point(std::string_view text, size_t at);
 void append_utf8(char32_t code_point, std::string& out);
 
-// How many bytes at the front of `bytes` can be judged: all but a sequence at the end that more bytes may
-// complete.
+// The number of bytes at the front of `bytes` that are certainly complete: all but a sequence at the end that
+// more bytes may complete.
 size_t complete_utf8_prefix(std::string_view bytes);
 // `bytes` with each malformed sequence replaced by U+FFFD.
 std::string replace_malformed_utf8(std::string_view bytes);

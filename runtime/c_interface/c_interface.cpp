@@ -40,7 +40,7 @@ namespace {
 
 thread_local std::string last_error;
 
-// Nothing that C++ throws may reach a caller in C.
+// No C++ exception may reach a caller in C.
 template <class Work>
 auto guarded(Work&& work, decltype(work()) failed) -> decltype(work()) {
   try {

@@ -15,8 +15,8 @@ std::filesystem::path cache_dir();
 // The private temporary folder, made at the first call. RunError where it cannot be made.
 const std::filesystem::path& temporary_cache();
 
-// Why code from `dir`, which exists, must not be trusted: "it belongs to another user (uid 1000)"; "" when
-// it may be.
+// Why code from `dir`, which exists, must not be trusted: "it belongs to another user (uid 1000)"; "" if it
+// can be.
 std::string distrust(const std::filesystem::path& dir);
 
 }  // namespace hydrac::runtime

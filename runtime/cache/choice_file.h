@@ -13,8 +13,8 @@ class ChoiceFile {
   explicit ChoiceFile(std::filesystem::path file);
 
   std::optional<std::string> find(const std::string& key) const;
-  // Adds or replaces; what other processes wrote meanwhile stays. False when the file cannot be written,
-  // which costs a measurement next time. Neither text has a line break, and the key no tab.
+  // Adds or replaces; lines that other processes wrote meanwhile stay. False if the file cannot be written,
+  // which only costs another measurement. Neither text has a line break, and the key no tab.
   bool remember(const std::string& key, const std::string& value);
 
  private:

@@ -1,11 +1,11 @@
-// Choices that a program measured or found on its machine and that decide how its results are rounded: the
-// library that multiplies matrices, the algorithm of each matmul. A checkpoint records them and a resumed run
-// imports them before it measures, so that its results do not depend on a cache; a lock file (`hydrac tune`)
-// does the same for a run's beginning.
+// Choices that a program measured or found on its machine and that decide how its results are rounded, such
+// as the library for matmuls and the algorithm of each. A checkpoint records them, and a resumed run imports
+// them before it measures, so that its results do not depend on a cache. A lock file (`hydrac tune`) does the
+// same for the start of a run.
 //
-// Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),
-// "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the compiler of the
-// cpu's), "sums" (what ranks add up).
+// A choice is text under a section and a key. The code that makes a choice also defines its keys: "blas"
+// (runtime/cpu/gemm.h), "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the
+// cpu's C++ compiler), "sums" (over ranks).
 #pragma once
 #include <map>
 #include <optional>
@@ -38,8 +38,8 @@ class RecordedChoices {
   std::map<std::string, Section> sections_;
 };
 
-// A line for each choice that is not the same in both: "blas library: onednn in the checkpoint, openblas
-// now", where `first` and `second` are "in the checkpoint" and "now".
+// A line for each choice that differs: "blas library: onednn in the checkpoint, openblas now", where `first`
+// and `second` are "in the checkpoint" and "now".
 std::vector<std::string> differences(const RecordedChoices& a, const RecordedChoices& b,
                                      std::string_view first = "in the checkpoint",
                                      std::string_view second = "now");

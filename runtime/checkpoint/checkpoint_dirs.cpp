@@ -84,8 +84,8 @@ void publish_checkpoint(const std::filesystem::path& temporary, const std::files
     return remove_folder(temporary);
   }
   if (errno != EINVAL && errno != ENOSYS) throw_run_error("rename", temporary, errno);
-  // This file system cannot swap. Between these two renames the complete one is `temporary`, which a killed
-  // run's successor gives its name in clean_leftovers().
+  // This file system cannot swap. Between these two renames the complete checkpoint is `temporary`; if the
+  // run is killed here, clean_leftovers() renames it when the run is resumed.
   const std::filesystem::path old = transient_path(run_dir, step, "old");
   rename_folder(final_path, old);
   if (::rename(temporary.c_str(), final_path.c_str()) != 0) {

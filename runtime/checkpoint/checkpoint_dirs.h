@@ -21,15 +21,15 @@ struct CheckpointDir {
 // True if a checkpoint may have this name, complete or not.
 bool is_checkpoint_name(const std::string& name);
 
-// Those in `run_dir`, newest first, then by name; none when there is no such folder. InputError when it
-// cannot be read.
+// The checkpoint folders in `run_dir`, newest first, then by name; none if there is no such folder.
+// InputError if it cannot be read.
 std::vector<CheckpointDir> list_checkpoint_dirs(const std::filesystem::path& run_dir);
 
 // The name of `step`'s checkpoint while it is written ("tmp") or removed ("old") by this process.
 std::filesystem::path transient_path(const std::filesystem::path& run_dir, int64_t step, const char* suffix);
 
-// Gives the complete checkpoint at `temporary` its name, durably, and removes an older one that had it.
-// RunError.
+// Renames the complete checkpoint at `temporary` to its final name, durably, and removes an older one of that
+// name. RunError.
 void publish_checkpoint(const std::filesystem::path& temporary, const std::filesystem::path& run_dir,
                         int64_t step);
 

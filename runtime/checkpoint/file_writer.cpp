@@ -19,8 +19,8 @@ namespace {
 
 constexpr size_t buffer_bytes = size_t{1} << 18;
 
-// Adds what helps against this error, because the system's own words say too little. `name`: the option or
-// key that puts the file into another folder.
+// Adds advice for this error, because the system's own words say too little. `name`: the option or key that
+// chooses another folder for the file.
 std::string advice(int error, std::string_view name) {
   switch (error) {
     case ENOSPC:

@@ -1,6 +1,5 @@
-// Writing files so that nothing is lost unnoticed: a buffered descriptor writer that checks every write,
-// fsync and close, counts the bytes and their CRC-32C, and the small durable-file operations that checkpoints
-// are made of.
+// Durable file writing: a buffered descriptor writer that checks every write, fsync and close, counts the
+// bytes and their CRC-32C, and the small durable-file operations that checkpoints need.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +14,8 @@
 
 namespace hydrac::runtime {
 
-// Something could not be done with a file: what, with which file, the system's reason, and what helps.
-// what() is for a run, whose files are in output.dir.
+// A failed operation on a file: the operation, the file, the system's reason, and advice. what() is for a
+// run, whose files are in output.dir.
 struct FileError : RunError {
   FileError(const std::string& problem, int error);
   // The same for whoever gave the file's name otherwise.
@@ -54,8 +53,8 @@ class FileWriter {
   uint32_t crc32c_ = 0;
 };
 
-// FileError("cannot <action> <path>: <the system's reason>"), with advice where the reason has one. `error`
-// is an errno.
+// FileError("cannot <action> <path>: <the system's reason>"), with advice for some reasons. `error` is an
+// errno.
 [[noreturn]] void throw_run_error(const char* action, const std::filesystem::path& path, int error);
 
 // All of `bytes` to a descriptor, past signals and short writes. RunError that names `path`.
@@ -67,8 +66,8 @@ void replace_file(const std::filesystem::path& path, std::string_view contents);
 // The file beside it that replace_file() writes first.
 std::filesystem::path temporary_of(const std::filesystem::path& path);
 
-// Why nothing can be written into a folder, which may not be there yet: the system's reason. Nothing where
-// something can. Found out by making a folder and removing it: permissions alone do not tell.
+// Why nothing can be written into a folder, which may not exist yet: the system's reason; nullopt if it can.
+// Tries by making a folder and removing it, because permissions alone do not tell.
 std::optional<std::string> obstacle_to_writing(const std::filesystem::path& folder);
 
 // Makes the names inside `folder` durable (created, renamed, removed). RunError.

@@ -20,8 +20,8 @@ uint16_t f32_to_f16(float value) {
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x1ff));
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and above round to infinity
   if (magnitude < 0x38800000) {
-    // Below the smallest normal, 2^-14. Beside 0.5 a float32's last bit is 2^-24, the subnormal's unit: the
-    // sum rounds to nearest even there, and its low bits are the result.
+    // Below the smallest normal, 2^-14. Near 0.5 a float32's last bit is 2^-24, the subnormal's unit: the sum
+    // rounds to nearest even there, and its low bits are the result.
     const float sum = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5F)));
   }

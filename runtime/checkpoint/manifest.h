@@ -25,8 +25,8 @@ std::string manifest_json(const Manifest& manifest);
 
 enum class ManifestCheck { sizes, contents };
 
-// "" when the files of `dir` are what its manifest says (`contents` reads all of them) and it is of `step`,
-// if that is given; otherwise what is wrong.
+// "" if the files of `dir` match its manifest (`contents` reads all of them) and the manifest's step is
+// `step`, if that is given; otherwise the problem.
 std::string manifest_damage(const std::filesystem::path& dir, std::optional<int64_t> step,
                             ManifestCheck check);
 

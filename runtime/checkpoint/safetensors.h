@@ -1,6 +1,5 @@
-// The safetensors format: a reader that believes nothing it has not checked (files come from strangers), and
-// a writer that streams, so that no tensor is copied whole. Written files equal those of the Python package
-// byte for byte.
+// The safetensors format: a reader that checks everything (files come from strangers), and a writer that
+// streams, so that no tensor is copied whole. Written files equal those of the Python package byte for byte.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -109,8 +108,8 @@ struct TensorToWrite {
 };
 
 // Writes a complete file: the largest dtype first, by name within a dtype, as the format's own implementation
-// does. `tensors` may come in any order. Duplicate names, negative sizes and a callback that writes another
-// number of bytes than the shape says are our own bugs: std::logic_error. RunError from the file.
+// does. `tensors` may come in any order. Our own bugs are std::logic_error: duplicate names, negative sizes,
+// and a callback that writes another number of bytes than the shape says. RunError from the file.
 void write_safetensors(FileWriter& file, std::vector<TensorToWrite> tensors,
                        const SafetensorsMetadata& metadata = {{"format", "pt"}});
 

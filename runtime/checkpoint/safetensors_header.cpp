@@ -1,5 +1,5 @@
-// The header's parser: JSON events straight into tensor entries. Nothing deeper or other than what the format
-// allows is ever built, so a hostile header cannot cost more than its own size.
+// The header's parser: JSON events straight into tensor entries. It builds only what the format allows, so a
+// hostile header cannot cost more than its own size.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

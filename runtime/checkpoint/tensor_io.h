@@ -1,5 +1,5 @@
-// Between arrays in memory and tensors in a file, which may lie transposed there (GPT-2's Conv1D is [in,
-// out]) and have another floating-point format. Which tensor goes where is decided by the caller.
+// Copies between arrays in memory and tensors in a file. The file's may be transposed (GPT-2's Conv1D is [in,
+// out]) and of another floating-point format. The caller decides which tensor goes where.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace hydrac::runtime {
 
-// A tensor of the file, which may be f32, f64, bf16 or f16 there, and where its elements go as float32, one
-// after another. Transposed (two dimensions only), the file's [a, b] is b rows of a elements. The caller owns
-// the memory.
+// A tensor of the file, which may be f32, f64, bf16 or f16 there, and the memory for its elements as
+// consecutive float32. Transposed (two dimensions only), the file's [a, b] becomes b rows of a elements. The
+// caller owns the memory.
 struct TensorTarget {
   std::string name;
   std::vector<int64_t> shape;  // what the file must have
@@ -24,8 +24,7 @@ struct TensorTarget {
 // True for the four dtypes that read_tensor() reads.
 bool is_float(SafetensorsDtype dtype);
 
-// `values` in the format `dtype` (f32, f64, bf16 or f16; round to nearest even): so many elements from `out`
-// on.
+// Encodes `values` as `dtype` (f32, f64, bf16 or f16; round to nearest even) from `out` on.
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out);
 
 // The reverse: so many elements of the format `dtype`, which need not be aligned, as float32.
@@ -40,8 +39,8 @@ TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std:
 const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::string& name,
                                   const std::vector<int64_t>& shape);
 
-// Fills `target` from the tensor of its name. InputError that names file and tensor when it is missing, has
-// another shape, or is no floating-point tensor.
+// Fills `target` from the tensor of its name. InputError with file and tensor if it is missing, has another
+// shape, or is no floating-point tensor.
 void read_tensor(const SafetensorsReader& file, const TensorTarget& target);
 
 // The tensor's bytes in the file, not necessarily aligned. InputError unless dtype and shape are exactly

@@ -7,9 +7,9 @@
 
 namespace hydrac::runtime {
 
-// Milliseconds that the library needs for all of `shapes` together, the best of some runs each. A parallel
-// loop runs before every matmul, as in a training step: libraries with threads of their own pay for sharing
-// the cores.
+// Milliseconds that the library needs for all of `shapes` together, the best of some runs each. An OpenMP
+// loop runs before every matmul, as in a training step, so libraries with threads of their own are measured
+// with the cost of sharing the cores.
 double measure_ms(BlasLibrary& library, const std::vector<Gemm>& shapes);
 
 // The key of a choice, on one line: the libraries, the CPU, the number of threads, the shapes.

@@ -62,8 +62,8 @@ class Onednn : public BlasLibrary {
   std::string name_;
 };
 
-// OpenBLAS comes with threads of its own (pthreads), on OpenMP, or without threads: openblas_get_parallel()
-// says.
+// OpenBLAS is built with its own threads (pthreads), with OpenMP, or without threads: openblas_get_parallel()
+// says which.
 class Openblas : public BlasLibrary {
  public:
   using Sgemm = void(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*,
@@ -107,8 +107,8 @@ class Openblas : public BlasLibrary {
   }
 
  private:
-  // The pthreads build knows nothing of OpenMP: tell it how many threads to use now. Inside a parallel region
-  // all callers want one, so whoever comes first sets it and nobody changes it while matmuls run.
+  // The pthreads build does not know OpenMP, so it is told how many threads to use. Inside a parallel region
+  // all callers want one thread: the first one sets it, and nobody changes it while matmuls run.
   void follow_openmp() {
     if (threads_ != kPthreads) return;
     const int wanted = omp_in_parallel() != 0 ? 1 : omp_get_max_threads();

@@ -12,7 +12,7 @@ class BlasLibrary {
  public:
   virtual ~BlasLibrary() = default;
 
-  // As Blas::gemm, with sizes checked and strides filled in. Returns the library's status: 0 is success.
+  // Like Blas::gemm, with sizes checked and strides filled in. Returns the library's status: 0 is success.
   virtual int gemm(const Gemm& matmul, const float* a, const float* b, float* c) = 0;
 
   // The word that BlasOptions::preference knows it by.

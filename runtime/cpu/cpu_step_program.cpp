@@ -59,9 +59,9 @@ void CpuStepProgram::update() {
   unread_result_ = step_ended_ = true;
 }
 
-// One process that accumulates comes to the data with the sum of all replies' gradients, and so does rank 0:
-// sums are in that process's order. Where ranks keep parts of gradients alone, each micro-batch's are summed
-// over ranks as it is computed.
+// Before the data, one process that accumulates has the sum of all replies' gradients. Rank 0 gets the same
+// sum here, so sums are in that process's order. If ranks keep only parts of gradients, each micro-batch is
+// summed over ranks as it is computed.
 void CpuStepProgram::end_replies() {
   LaidOutProgram::end_replies();
   if (!has_ranks()) return;

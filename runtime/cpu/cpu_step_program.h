@@ -1,5 +1,5 @@
-// A StepProgram on this machine's processors: the arena, batches in, results out. What derives from it adds
-// the calls of each function.
+// A StepProgram on this machine's processors: the arena, batches in, results out. Derived classes add the
+// calls of each function.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -31,8 +31,7 @@ class CpuStepProgram : public LaidOutProgram {
   }
 
  protected:
-  // Does the calls of a function, one after another, and says so by after_call(); they are done when it
-  // returns.
+  // Runs a function's calls one after another, each with after_call(); they are done when it returns.
   virtual void execute(Function function) = 0;
 
   // Page-aligned; where it lies never changes.

@@ -54,7 +54,7 @@ InputError missing(const BlasOptions& options) {
                                                                    : openblas + ", or " + onednn));
 }
 
-// Three matmuls of a small transformer, for a caller that names none: forward, weight gradient, input
+// Three matmuls of a small transformer, for a caller that gives none: forward, weight gradient, input
 // gradient.
 std::vector<Gemm> common_shapes() {
   Gemm forward{.m = 4096, .n = 1536, .k = 384, .trans_b = true};
@@ -79,8 +79,8 @@ namespace {
 
 constexpr const char* kSection = "blas";
 
-// Between two libraries: the recorded choice, the remembered one, or the faster one. Says in a note which and
-// why.
+// Chooses between two libraries: the recorded choice, else the cached one, else the faster one. A note says
+// which and why.
 std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::unique_ptr<BlasLibrary> second,
                                     const BlasOptions& options, std::vector<std::string>& notes) {
   const auto take = [&](const std::optional<std::string>& word, const std::string& reason) {

@@ -39,11 +39,11 @@ struct BlasOptions {
   std::string preference = "auto";
   // Matmuls that "auto" measures: those that the program will run. Empty: three common ones.
   std::vector<Gemm> shapes;
-  // The library that "auto" takes instead of measuring, if it can: the one that a checkpoint or a lock file
+  // The library that "auto" takes without measuring, if possible: the one that a checkpoint or a lock file
   // records.
   RecordedChoices recorded;
-  // The sealed file in which "auto" remembers its choice, one line per (libraries, CPU, threads, shapes).
-  // Empty: it measures each time.
+  // The sealed file in which "auto" caches its choice, one line per (libraries, CPU, threads, shapes). Empty:
+  // it measures each time.
   std::string cache_file;
   // Names or paths for dlopen, in this order.
   std::vector<std::string> onednn_files = {"libdnnl.so.3", "libdnnl.so.2"};
@@ -55,16 +55,16 @@ struct BlasOptions {
 // the same number of threads gives the same bits. Not to be called from two plain std::threads at once.
 class Blas {
  public:
-  // Throws InputError when no wanted library is installed (the message names the packages), or when the
-  // preference is none of the three words.
+  // InputError if no wanted library is installed (the message names the packages), or if the preference is
+  // none of the three words.
   static Blas open(const BlasOptions& options = {});
 
   Blas(Blas&&) noexcept;
   Blas& operator=(Blas&&) noexcept;
   ~Blas();
 
-  // Runs one matmul on memory that the caller owns; a, b and c must not overlap. Throws RunError when a size
-  // is not positive, when a row is longer than its stride, or when the library refuses.
+  // Runs one matmul on memory that the caller owns; a, b and c must not overlap. RunError if a size is not
+  // positive, a row is longer than its stride, or the library refuses.
   void gemm(const Gemm& matmul, const float* a, const float* b, float* c, Groups groups = {}) const;
 
   // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
@@ -75,7 +75,7 @@ class Blas {
   RecordedChoices choices() const;
 
   // GFLOP/s of a square matmul with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
-  // It is the peak that reports compare with; measured anew at each call.
+  // Reports use it as the peak; measured anew at each call.
   double peak_gflops() const;
 
   // Notes for the user: how "auto" chose, a library that is missing, an environment variable that slows it.

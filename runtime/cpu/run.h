@@ -1,4 +1,4 @@
-// The calls of an emitted program for the cpu: its kernels, matmuls named by which operand is transposed, and
+// The calls of an emitted program for the cpu: its kernels, matmuls named by their transposed operand, and
 // collectives.
 #pragma once
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The memory of a program: on the GPU, and where the plan says so its end in the host's memory, at addresses
-// that go on without a gap, so that nobody who has an address need know where it leads.
+// The memory of a program: on the GPU, with its end in host memory if the plan says so. Addresses are
+// contiguous, so code with an address need not know which memory it is in.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace hydrac::runtime::cuda {
 class Arena {
  public:
   Arena() = default;
-  // Takes `device_bytes` of the GPU whose context is current, and `host_bytes` that it reads and writes over
-  // its bus, pinned. Where there are some, both are multiples of 2 MiB. RunError when one of them is not
-  // free; InputError where the GPU's driver cannot put the host's memory behind its own.
+  // Takes `device_bytes` of the GPU whose context is current, and `host_bytes` of pinned memory that it
+  // accesses over its bus. If host_bytes is not 0, both are multiples of 2 MiB. RunError if either is not
+  // free; InputError if the GPU's driver cannot map host memory after its own.
   Arena(std::int64_t device_bytes, std::int64_t host_bytes);
   ~Arena();
   Arena(const Arena&) = delete;

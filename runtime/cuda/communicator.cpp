@@ -21,8 +21,8 @@ namespace hydrac::runtime::cuda {
 
 namespace {
 
-// NCCL of two ranks on one GPU waits forever, or says that a duplicate GPU was detected. Hosts give their
-// GPUs the same numbers. Every rank's GPU, by rank.
+// Refuses two ranks on one GPU, because NCCL would hang or report a duplicate GPU. GPUs of different hosts
+// may have the same id. Returns every rank's GPU, by rank.
 std::vector<std::string> require_own_gpus(Ranks& ranks, const std::string& gpu) {
   const std::vector<std::string> found = ranks.gather(gpu);
   std::vector<std::string> gpus = found;

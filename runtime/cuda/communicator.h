@@ -35,14 +35,15 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Puts a collective on `stream`, but for Collective::own_part. Every rank of the group calls it with
+  // Enqueues a collective other than Collective::own_part on `stream`. Every rank of the group calls it with
   // tensors of the same sizes and types, and in the same order among other calls. A sum has the tensor's
-  // type, and the same bits on all ranks and at every run on the same GPUs; of two ranks it is a + b, rounded
-  // once. May be called while a graph is captured.
+  // type, and the same bits on all ranks and at every run on the same GPUs; with two ranks it is a + b,
+  // rounded once. May be called during graph capture.
   virtual void run(const Collective& collective, std::span<const Elements> tensors,
                    const Stream& stream) const = 0;
 
-  // What computes the sums, which decides their bits: "NCCL 2.28.9", "copies between GPUs".
+  // The library or method that computes the sums, which decides their bits: "NCCL 2.28.9", "copies between
+  // GPUs".
   virtual std::string name() const = 0;
 
  protected:
@@ -51,14 +52,14 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 };
 
-// Connects the GPUs of all ranks, each of which calls it with its GPU's context current, its arena and where
-// the plan says that numbers are exchanged. By copies where they are asked for or, unless NCCL is, where they
-// can be. `gpu`: the GPU's PCI bus id. InputError: two ranks have one GPU, copies are asked for and cannot be
-// made, NCCL is needed and missing; RunError: the GPUs cannot be connected.
+// Connects the GPUs of all ranks. Each calls it with its GPU's context current, its arena, and the plan's
+// place for exchanges. Uses copies if they are asked for, or if they are possible and NCCL is not asked for.
+// `gpu`: the GPU's PCI bus id. InputError: two ranks have one GPU, copies are asked for and impossible, NCCL
+// is needed and missing; RunError: the GPUs cannot be connected.
 std::unique_ptr<Communicator> connect_gpus(Ranks& ranks, const std::string& gpu, DeviceRange arena,
                                            const ExchangePlace& exchange);
 
-// Makes 0 of what Collective::to_owners leaves of `to` beyond the last slot.
+// Zeroes the part of `to` that Collective::to_owners leaves beyond the last slot.
 void clear_beyond_slots(const Elements& tensor, int rank, int ranks, const Stream& stream);
 
 }  // namespace hydrac::runtime::cuda

@@ -17,12 +17,12 @@ ExchangeBuffer buffer_of(const ExchangePlace& place) {
   return {place.offset + kExchangeFlagBytes, place.bytes - kExchangeFlagBytes};
 }
 
-// Where the flag of rank `of` lies, from the flags' start.
+// The offset of rank `of`'s flag from the start of the flags.
 std::int64_t place_of(int of, ExchangeFlag flag) {
   return (2 * of + (flag == ExchangeFlag::done ? 1 : 0)) * static_cast<std::int64_t>(sizeof(unsigned));
 }
 
-// Of the graph that is being captured from the stream; 0: of none.
+// The id of the graph that is being captured from the stream; 0 if none is.
 unsigned long long capture_of(const Stream& stream) {
   int status = 0;
   unsigned long long id = 0;

@@ -1,6 +1,6 @@
-// A Communicator of GPUs of one host that reach each other's memory: their copy engines carry the numbers,
-// and small kernels add them up in the order of ranks. So no multiprocessor is taken from kernels that run at
-// the same time but for these sums, and the sums have the bits of ranks on processors.
+// A Communicator for GPUs of one host that reach each other's memory. Copy engines move the data, and small
+// kernels add it up in the order of ranks. So only these sums take multiprocessors from kernels that run at
+// the same time, and they have the bits of sums on processors.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,21 +19,20 @@ namespace hydrac::runtime::cuda {
 
 class CopyCommunicator final : public Communicator {
  public:
-  // Of all ranks, which are one data group of at most kMostRanks; why_no_peers() is "". Every rank calls it,
-  // with its GPU's context current and its arena, which is memory of cuMemAlloc of the same size and layout
-  // on each, and in which nobody touches `place` as long as it lives. RunError.
+  // Over all ranks, which are one data group of at most kMostRanks; why_no_peers() must be "". Every rank
+  // calls it with its GPU's context current and its arena: memory of cuMemAlloc, with the same size and
+  // layout on each. Nothing else may use `place` during its lifetime. RunError.
   CopyCommunicator(Ranks& ranks, DeviceRange arena, const ExchangePlace& place);
 
   // All tensors are in the arena, at the same place on every rank. Sums are in f32 and in the order of ranks:
-  // 0 + rank 0's + rank 1's + ...
-  // Not of ranks that share layers: std::logic_error.
+  // 0 + rank 0's + rank 1's + ... std::logic_error for ranks that share layers.
   void run(const Collective& collective, std::span<const Elements> tensors,
            const Stream& stream) const override;
   std::string name() const override { return "copies between GPUs"; }
 
  private:
   class Queues;
-  // What was carried out last. All of it is one after another, as flags and buffer are the same.
+  // The last exchange. Exchanges run one after another, because they use the same flags and buffer.
   struct Last {
     unsigned long long capture = 0;  // in which it was; 0: in none
     std::optional<Event> end;

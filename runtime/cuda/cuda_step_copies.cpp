@@ -7,8 +7,8 @@ namespace hydrac::runtime::cuda {
 
 namespace {
 
-// Calls part(first, bytes) for the bytes of a range of the arena that lie in one memory: the copies of the
-// driver's interface are of one. The first `arena_bytes` of the arena are the GPU's, the others the host's.
+// Splits a range of the arena into the bytes on the GPU (the first `arena_bytes` of the arena) and those on
+// the host, because a driver copy works on one memory; calls part(first, bytes) for each.
 template <class Part>
 void in_one_memory(int64_t arena_bytes, int64_t offset, int64_t bytes, Part&& part) {
   const int64_t on_device = std::clamp<int64_t>(arena_bytes - offset, 0, bytes);

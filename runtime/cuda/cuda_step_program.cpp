@@ -162,8 +162,7 @@ void CudaStepProgram::profile_steps(int64_t first, int64_t count) {
   profile_end_ = profile_first_ + count;
 }
 
-// If a step of one micro-batch is one graph, its forward and backward pass is not launched here but by
-// update().
+// If a step of one micro-batch is one graph, update() launches its forward and backward pass.
 void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
   const bool begins = std::exchange(between_steps_, false);
   if (begins && steps_begun_++ == profile_first_) {
@@ -200,7 +199,7 @@ void CudaStepProgram::flush() {
   if (std::exchange(pending_, false)) launch({Function::micro_step});
 }
 
-// A failure on the GPU shows at the host's next wait; by then nobody knows which call it was.
+// A failure on the GPU shows at the host's next wait, when the failing call is no longer known.
 StepResult CudaStepProgram::finish_step() {
   try {
     StepResult result = staging_.oldest_result();
@@ -247,7 +246,7 @@ void CudaStepProgram::queue_inputs(std::span<const PortBytes> inputs, PinnedBuff
   }
 }
 
-// Nothing here waits: while the GPU works on a step, the next one is queued behind it.
+// Does not block: while the GPU works on a step, the next one is queued.
 void CudaStepProgram::queue_decode(std::span<const PortBytes> inputs, bool goes_on, const Stretch& results) {
   if (decodes_begun_ - decodes_finished_ >= kInFlight)
     throw std::logic_error("too many unfinished decode steps");

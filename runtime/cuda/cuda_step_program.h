@@ -1,5 +1,5 @@
-// A StepProgram on a GPU: the arena, streams, batches in through pinned memory, the functions as CUDA
-// graphs, results read a step late. What derives from it adds the calls of each function.
+// A StepProgram on a GPU: the arena, streams, batches in through pinned memory, the functions as CUDA graphs,
+// results read a step late. Derived classes add the calls of each function.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -48,10 +48,10 @@ class CudaStepProgram : public LaidOutProgram {
   void join(Ranks& ranks) override;
   std::string device() const override { return context_.device().name; }
 
-  // Communicator::run() over the ranks that this program joined, and the copies of own_part. Nothing is
-  // exchanged where this rank repeats a step alone; RunError where it has no ranks.
+  // Communicator::run() over the ranks that this program joined, and the copies of own_part. Exchanges
+  // nothing while this rank repeats a step alone; RunError if it has no ranks.
   void run(const Collective& collective, std::span<const Elements> tensors, const Stream& stream) const;
-  // As emitted programs call it.
+  // The form that emitted programs call.
   void run(const Collective& collective, std::initializer_list<Elements> tensors,
            const Stream& stream) const {
     run(collective, std::span(tensors.begin(), tensors.size()), stream);
@@ -65,22 +65,22 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t measured_bytes() const { return measured_bytes_; }
 
  protected:
-  // Puts a function's calls on stream(), and on side_stream(), communication() and host_copies() what may
-  // overlap with them: they fork from stream() and join it again by events. Is called while a graph is
-  // captured, when it must not wait for the GPU nor allocate memory of it, and outside of one.
+  // Enqueues a function's calls on stream(). Calls that may overlap go to side_stream(), communication() and
+  // host_copies(), which fork from stream() and join it again by events. Called during graph capture, when it
+  // must not wait for the GPU or allocate its memory, and outside of one.
   virtual void enqueue(Function function) = 0;
 
-  // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
-  // captured when it first runs. A program of several ranks cannot before join(), which does it then.
+  // Captures every graph now, so that all GPU memory for graphs is allocated. Otherwise each is captured at
+  // its first run. With several ranks graphs can be captured only from join() on, which does it then.
   void capture_graphs();
   // stream() goes on after all that communication() was given. How long it waits is measured.
   void await_sums();
   // enqueue() puts other calls on the streams from now on: each graph is captured anew when it next runs.
   void forget_graphs();
-  // To be called first where what derives from this is destroyed: waits for the GPU and forgets the graphs,
-  // which may use what that owns.
+  // Derived classes call this first in their destructor: it waits for the GPU and destroys the graphs, which
+  // may use the derived class's resources.
   void shut_down() noexcept;
-  // Without graphs every function's calls are put on stream() anew each time. From now on.
+  // From now on functions run as graphs, or their calls are enqueued on stream() each time.
   void use_graphs(bool use) { graphs_in_use_ = use; }
 
   // Gives an emitted program's hooks their memory, and each step's result their metrics. Once, before
@@ -148,8 +148,8 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t profile_first_ = -1, profile_end_ = -1;  // of the steps that a profiler records
   std::map<Sequence, Graph> graphs_;
   std::map<Sequence, TimedGraph> timed_graphs_;  // while calls are timed
-  // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
-  // memory before that makes it run.
+  // A batch was passed to micro_step() and waits for update(), to be one graph with it. Reading memory before
+  // that makes it run.
   bool pending_ = false;
   PinnedBuffer results_;  // of read_port(), as large as the largest so far
   PinnedBuffer inputs_;   // of write_ports()

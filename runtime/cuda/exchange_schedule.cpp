@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSmallSum = 64 << 10;
 constexpr std::int64_t kMostBuffer = std::int64_t{128} << 20;
 
-// What a rank adds up: elements that lie at `from` in every rank's arena, and their sum's place.
+// The addends of a sum: elements at `from` in every rank's arena, and the place of their sum.
 struct Addends {
   std::int64_t from = 0, to = 0, count = 0;
   ElementType type = ElementType::f32;

@@ -1,6 +1,6 @@
-// What a rank does where the ranks of one host exchange numbers by copies between their GPUs: which bytes it
-// copies from whom, what it adds up, and who waits for whom, as data. Every rank's arena has one layout, so
-// an offset names the same tensor in all of them. What is here knows no GPU: ExchangeQueues carries it out.
+// The schedule of an exchange by copies between the GPUs of one host, as data: which bytes a rank copies from
+// whom, what it adds up, and which waits order this. Every rank's arena has the same layout, so an offset
+// names the same tensor in all of them. This code does not touch a GPU: ExchangeQueues carries schedules out.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -24,13 +24,12 @@ struct ArenaElements {
   std::int64_t slots = 1;
 };
 
-// Where copies of other ranks' numbers wait until they are added up: a part of the arena, a multiple of
-// kAlignment.
+// Memory for other ranks' data until it is added up: a part of the arena, a multiple of kAlignment.
 struct ExchangeBuffer {
   std::int64_t at = 0, bytes = 0;
 };
 
-// Of `bytes` bytes from offset `from` of a rank's arena to offset `to` of this rank's.
+// A copy of `bytes` bytes from offset `from` of a rank's arena to offset `to` of this rank's.
 struct ExchangeCopy {
   std::int64_t from = 0, to = 0, bytes = 0;
 };
@@ -47,8 +46,8 @@ struct PeerCopies {
   std::vector<ExchangeCopy> copies;
 };
 
-// What fits the buffer at once: copies from each peer, and what is then added up. Each rank copies first from
-// the rank that follows it, so that no two begin with the same one.
+// One round that fits the buffer: copies from each peer, then the sums. Each rank copies first from the rank
+// after it, so that no two start with the same one.
 struct ExchangePiece {
   std::vector<PeerCopies> from_peers;
   std::vector<ExchangeSum> sums;
@@ -61,26 +60,25 @@ struct ExchangePhase {
   bool sums_last = false;             // sums are written where peers read, so these must have read
 };
 
-// Of the arena, in front of the buffer: words by which ranks wait for each other.
+// The part of the arena before the buffer: flags by which ranks wait for each other.
 inline constexpr std::int64_t kExchangeFlagBytes = 256;
 
 using ExchangeSchedule = std::vector<ExchangePhase>;
 
-// A rank's work for a collective; tensors to reduce are f32, bf16 or f16. What to_owners has beyond the
-// last slot stays. std::logic_error: own_part, which exchanges nothing.
+// A rank's work for a collective; tensors to reduce are f32, bf16 or f16. to_owners leaves memory beyond the
+// last slot as it is. std::logic_error: own_part, which exchanges nothing.
 ExchangeSchedule schedule(const Collective& collective, Member member, std::span<const ArenaElements> tensors,
                           ExchangeBuffer buffer);
 
-// The size of a buffer for sums of tensors that have so many bytes in all: it holds them in one piece, or,
-// where that would be more than 128 MiB, two halves that are used alternately.
+// The size of a buffer for sums of tensors with so many bytes in all. It holds them at once or, if that
+// exceeds 128 MiB, has two halves that are used alternately.
 std::int64_t exchange_buffer_bytes(int ranks, std::int64_t bytes, std::int64_t tensors);
 
-// Words of a rank's memory by which peers tell it that they have come, and that they have taken what they
-// needed.
+// Flags in a rank's memory that peers set: the peer has arrived, or the peer has read what it needs.
 enum class ExchangeFlag { ready, done };
 
-// Carries out a schedule: queue 0 is the caller's, queue i that of copies from the i-th peer. What is put on
-// one queue happens in order.
+// Carries out a schedule: queue 0 is the caller's, queue i that of copies from the i-th peer. Work on one
+// queue runs in order.
 class ExchangeQueues {
  public:
   virtual ~ExchangeQueues() = default;

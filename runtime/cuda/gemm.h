@@ -1,5 +1,5 @@
-// Matmuls on the GPU through cuBLASLt: row-major, each by the algorithm that was measured to be the
-// fastest here and is remembered. Same matmul, same GPU, same cache: same bits.
+// Matmuls on the GPU through cuBLASLt, row-major, each with the algorithm that was measured to be the fastest
+// here and is cached. Same matmul, same GPU, same cache: same bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -91,8 +91,8 @@ struct GemmOptions {
   std::int64_t workspace_bytes = -1;
   // Choices to use without measuring, if this library and GPU are those that they were recorded with.
   RecordedChoices recorded;
-  // File that remembers choices, one line each, under the GPU's name, the library's and driver's version and
-  // the matmul. Empty: every plan measures.
+  // File that caches choices, one line each, under the GPU's name, the library's and driver's version and the
+  // matmul. Empty: every plan measures.
   std::filesystem::path cache_file;
   // Limits of a search: so many candidates, or milliseconds (three are tried in any case). cuBLASLt proposes
   // eight or so, which takes 30 ms for short matmuls; variants of the best take the rest.
@@ -120,9 +120,9 @@ class GemmLibrary {
   // True if the recorded choices or the cache know the matmul: then plan() runs nothing and needs no scratch.
   bool remembers(const GemmProblem& problem) const;
 
-  // Scratch that a search needs at least: the workspace and one set of operands. With more (up to 4 L2
-  // caches, or 16 sets, are of use) it goes round several sets of operands, so that they come from memory as
-  // in a real step.
+  // The least scratch for a search: the workspace and one set of operands. With more (up to 4 L2 caches, or
+  // 16 sets, help) it cycles through several sets of operands, so that they come from memory as in a real
+  // step.
   std::int64_t scratch_bytes(const GemmProblem& problem) const;
 
   // Chooses an algorithm: the recorded one, else the remembered one, else the fastest. Candidates are those
@@ -135,19 +135,18 @@ class GemmLibrary {
   // matmul, one that cuBLASLt has no algorithm for, or a `scratch` that is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
-  // Up to `most` other algorithms than the one that plan() takes, for tuning: those that a search measures to
-  // take less than a tenth longer than the fastest, by their time, in the words of choices(). `scratch` as
-  // for plan().
+  // For tuning: up to `most` algorithms other than plan()'s, as words of choices(), by their time. A search
+  // measures them to take less than a tenth longer than the fastest. `scratch` as for plan().
   std::vector<std::string> alternatives(const GemmProblem& problem, const Stream& stream, DeviceRange scratch,
                                         int most);
-  // The matmul by the algorithm that `words` of choices() or alternatives() name; choices() says it from then
-  // on. RunError when this library does not take it.
+  // The matmul with the algorithm that `words` of choices() or alternatives() name; choices() reports it from
+  // then on. RunError if this library rejects it.
   Gemm plan_as(const GemmProblem& problem, const std::string& words);
 
   // Queues the matmul. Allocates nothing, and can be captured once it has run: the first run of an algorithm
   // loads its kernel. `workspace`: gemm.workspace_bytes() of device memory, a multiple of 256, that nothing
-  // else uses at the time; may be nullptr when that is 0. Throws RunError when cuBLASLt refuses, or an
-  // argument is missing or not aligned.
+  // else uses at the time; may be nullptr if that is 0. RunError if cuBLASLt refuses, or an argument is
+  // missing or not aligned.
   void run(const Gemm& gemm, const GemmArguments& arguments, const Stream& stream, void* workspace) const;
 
  private:

@@ -37,8 +37,8 @@ class GemmChoices {
   explicit GemmChoices(std::filesystem::path file) : file_(std::move(file)) {}
 
   std::optional<GemmChoice> find(const std::string& key) const;
-  // Adds or replaces; lines that other processes wrote meanwhile stay. A file that cannot be written costs a
-  // search next time and is no error.
+  // Adds or replaces; lines that other processes wrote meanwhile stay. A file that cannot be written is no
+  // error: it only costs another search.
   void remember(const std::string& key, const GemmChoice& choice);
 
  private:

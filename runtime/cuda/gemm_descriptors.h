@@ -1,6 +1,6 @@
-// One matmul as cuBLASLt sees it. cuBLASLt is column-major, and a row-major matrix is its transpose read
-// column by column; so D = op(A) op(B) is asked for as D^T = op(B)^T op(A)^T: cuBLASLt's first operand is our
-// B, and its m our n.
+// One matmul as cuBLASLt sees it. cuBLASLt is column-major, and a row-major matrix is its transpose in
+// column-major order. So D = op(A) op(B) is requested as D^T = op(B)^T op(A)^T: cuBLASLt's first operand is
+// our B, and its m our n.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,8 +26,8 @@ StoredMatrix stored_a(const GemmProblem& problem);
 StoredMatrix stored_b(const GemmProblem& problem);
 StoredMatrix stored_d(const GemmProblem& problem);
 
-// How many of the GPU's multiprocessors a matmul is to take; 0: as cuBLASLt likes. Its kernels fill a
-// multiprocessor, so that one on each of them holds up what it is to run beside for as long as it takes.
+// How many of the GPU's multiprocessors a matmul may take; 0: cuBLASLt's choice. Its kernels fill a
+// multiprocessor, so one that takes all of them delays the kernels that should overlap with it.
 int multiprocessors(const GemmProblem& problem, int sms);
 
 // Throws RunError when a size is no size.
@@ -36,15 +36,15 @@ void check_problem(const GemmProblem& problem);
 // Throws RunError "CALL: CUBLAS_STATUS_NAME".
 void check_blas(abi::cublasStatus_t status, const char* call);
 
-// cuBLASLt's descriptors of one matmul. The addresses of bias and scales are part of one of them:
+// cuBLASLt's descriptors of one matmul. One of them contains the addresses of bias and scales, so
 // set_pointers() comes before each use.
 class GemmDescriptors {
  public:
   // `sms`: multiprocessors of the GPU.
   GemmDescriptors(const GemmProblem& problem, int sms);
 
-  // Up to `wanted` deterministic algorithms, those that cuBLASLt thinks best first; none when it cannot do
-  // the matmul.
+  // Up to `wanted` deterministic algorithms in the order of cuBLASLt's heuristics; none if it cannot do the
+  // matmul.
   std::vector<abi::cublasLtMatmulHeuristicResult_t> propose(abi::cublasLtHandle_t handle,
                                                             std::int64_t workspace_bytes, int wanted);
   // The same algorithm with each other value that one attribute of its configuration can have here.

@@ -22,9 +22,9 @@ std::int64_t operand_bytes(const GemmProblem& problem);
 // Sets of operands worth going round.
 std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_bytes);
 
-// Every algorithm whose time was measured to the end, the chosen one first, the others by their time.
-// `scratch` holds the workspace and at least one set of operands; what is in it is lost. Empty when cuBLASLt
-// has no algorithm for the matmul.
+// Every algorithm that was measured completely, the chosen one first, the others by their time. `scratch`
+// holds the workspace and at least one set of operands, and is overwritten. Empty if cuBLASLt has no
+// algorithm for the matmul.
 std::vector<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
                                     GemmDescriptors& descriptors, const Stream& stream, DeviceRange scratch);
 

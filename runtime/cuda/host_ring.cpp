@@ -12,8 +12,8 @@ namespace {
 constexpr unsigned kThreads = 512;
 constexpr std::int64_t kMostBlocks = 64;
 
-// In PTX, which every driver compiles, because a program that was built has neither NVRTC nor nvcc where it
-// runs. Each block counts for itself, so that none waits for another.
+// In PTX, which every driver compiles, because the machine that runs a built program may have neither NVRTC
+// nor nvcc. Each block has its own counter, so that none waits for another.
 constexpr const char* kHeadOfHopper = ".version 7.8\n.target sm_90\n";
 constexpr const char* kHead = ".version 6.3\n.target sm_75\n";
 constexpr const char* kOverlap = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n";

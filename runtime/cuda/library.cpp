@@ -81,8 +81,8 @@ std::vector<fs::path> toolkit_folders() {
   return folders;
 }
 
-// NVRTC opens its builtins by their name alone, which finds what the loader's path has, and what is open
-// already. Without this the NVRTC of a Python package, whose folder is in no such path, compiles nothing.
+// NVRTC opens its builtins by name alone, which finds libraries on the loader's path and those that are open
+// already. Without this, the NVRTC of a Python package, whose folder is not on that path, compiles nothing.
 void open_builtins_beside(const fs::path& nvrtc) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(nvrtc.parent_path(), error)) {

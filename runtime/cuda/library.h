@@ -13,8 +13,8 @@
 
 namespace hydrac::runtime::cuda {
 
-// The tables of functions. Each throws InputError that says what to install when its library is missing or
-// too old. driver() has run cuInit.
+// The tables of functions. InputError that says what to install if the library is missing or too old.
+// driver() has run cuInit.
 const abi::DriverApi& driver();
 const abi::CublasLtApi& cublaslt();
 const abi::NvmlApi& nvml();
@@ -27,26 +27,24 @@ struct LibraryQuery {
   std::string install;             // the last line of the message: what to do when there is none
 };
 
-// Folders that are searched for libraries beside the loader's own path, in order: the folders of
-// $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), those of
-// $CUDA_HOME and $CUDA_PATH, /usr/local/cuda and every /usr/local/cuda-*, newest first. Only folders that
-// exist.
+// Existing folders that are searched in addition to the loader's own path, in order. First come the folders
+// of $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), then those
+// of $CUDA_HOME and $CUDA_PATH, then /usr/local/cuda and every /usr/local/cuda-*, newest first.
 std::vector<std::filesystem::path> library_folders();
 
-// Opens the first file that some place has: $HYDRAC_CUDA_LIBRARIES' folders come before the loader's path,
-// the other folders after it. Throws InputError with the loader's words for each file that is there but does
-// not load.
+// Opens the first file found: in $HYDRAC_CUDA_LIBRARIES' folders, then on the loader's path, then in the
+// other folders. InputError with the loader's words for each file that exists but does not load.
 void* open_library(const LibraryQuery& query);
 
-// A library of CUDA's toolkit: the newest that the driver runs, or any where there is no driver. `package`
-// is how NVIDIA's packages of it begin: "libcublas".
+// A library of the CUDA toolkit: the newest that the driver supports, or any without a driver. `package`: the
+// prefix of NVIDIA's package names, "libcublas".
 LibraryQuery toolkit_query(std::string_view what, std::string_view stem, std::string_view package);
 
 // A function of an opened library. Throws InputError when the library is too old to have it.
 void* function_of(void* library, const LibraryQuery& query, const char* name);
 
-// The names "libX.so.13", "libX.so.12" that a driver for CUDA `driver_version` (13000 is 13.0; 0: no driver)
-// runs.
+// The names "libX.so.13", "libX.so.12" of versions that a driver for CUDA `driver_version` (13000 is 13.0; 0:
+// no driver) supports.
 std::vector<std::string> toolkit_files(std::string_view stem, int driver_version);
 
 // Throws RunError "CALL: CUDA_ERROR_NAME (what it means)" unless it is success.

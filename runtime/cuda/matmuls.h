@@ -1,5 +1,4 @@
-// The matmuls of an emitted program for a GPU: each is planned before the first step, under its
-// shape.
+// The matmuls of an emitted program for a GPU: each is planned before the first step, under its shape.
 #pragma once
 #include <cstdint>
 #include <map>

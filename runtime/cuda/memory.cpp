@@ -46,8 +46,8 @@ void PinnedMemory::release(std::byte* data) {
 
 void copy_to_device(void* device, const void* host, std::int64_t bytes) {
   check_bytes(driver().cuMemcpyHtoD_v2(address(device), host, bytes), "cuMemcpyHtoD", bytes);
-  // From pageable memory it returns when `host` is read, not when it is there; non-blocking streams would not
-  // wait.
+  // From pageable memory the copy returns when `host` is read, not when the data has arrived; non-blocking
+  // streams would not wait for it.
   check(driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
 

@@ -1,5 +1,5 @@
-// Device and pinned host memory, copies and fills. Sizes are bytes. Copies without a stream return when they
-// are done, but do not wait for work on our streams (which are non-blocking): synchronize those first.
+// Device and pinned host memory, copies and fills. Sizes are bytes. Copies without a stream are synchronous,
+// but do not wait for work on our streams (which are non-blocking): synchronize those first.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -22,8 +22,8 @@ class GpuMonitor {
 
   // nullopt when NVML is missing or refuses; a field that this GPU does not report is 0.
   std::optional<GpuSample> sample() const;
-  // Used since the driver was loaded, counted anew every 20 to 100 ms; and what the GPU's power is limited
-  // to. nullopt as above, or where the GPU does not say.
+  // Energy used since the driver was loaded, updated every 20 to 100 ms, and the power limit. nullopt as
+  // above, or if the GPU does not report it.
   std::optional<double> energy_joules() const;
   std::optional<double> power_limit_watts() const;
   // Empty, or why there are no samples and what would give them.

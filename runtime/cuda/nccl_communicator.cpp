@@ -62,7 +62,7 @@ NcclCommunicator::NcclCommunicator(Ranks& ranks)
   tensor_ = split(ranks, RankGroup::tensor);
 }
 
-// Those of one color are one group.
+// Ranks of one color form one group.
 abi::ncclComm_t NcclCommunicator::split(Ranks& ranks, RankGroup group) const {
   const int color = ranks.rank(group == RankGroup::data ? RankGroup::tensor : RankGroup::data);
   abi::ncclComm_t part = nullptr;

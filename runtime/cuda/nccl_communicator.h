@@ -14,8 +14,8 @@ std::string nccl_version();
 
 class NcclCommunicator final : public Communicator {
  public:
-  // Of all ranks, and of the groups that they are in (RankGroup). Every rank calls it, with its GPU's context
-  // current; each has a GPU of its own. InputError: NCCL is missing; RunError: it cannot connect them.
+  // Over all ranks and the groups they are in (RankGroup). Every rank calls it with its own GPU's context
+  // current. InputError: NCCL is missing; RunError: it cannot connect them.
   explicit NcclCommunicator(Ranks& ranks);
   ~NcclCommunicator() override;
 

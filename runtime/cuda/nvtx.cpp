@@ -11,7 +11,7 @@ namespace hydrac::runtime::cuda {
 
 namespace {
 
-// Functions of every module, those that nobody fills in null. hydrac calls two of one module; a tool may ask
+// Functions of every module, null unless a tool fills them in. hydrac calls two of one module; a tool may ask
 // for all.
 struct Module {
   std::array<abi::NvtxFunction, abi::kNvtxCoreSize> functions{};
@@ -47,7 +47,7 @@ Function function(unsigned number) {
   return reinterpret_cast<Function>(module_of(abi::kNvtxModuleCore).functions[number]);
 }
 
-// As NVTX's own header does it: what does not load is as if it were not there.
+// Like NVTX's own header: a tool's library that does not load is ignored.
 bool load() {
   const char* path = std::getenv("NVTX_INJECTION64_PATH");
   void* library = path ? ::dlopen(path, RTLD_LAZY) : nullptr;

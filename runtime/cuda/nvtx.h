@@ -1,6 +1,5 @@
-// NVTX: named ranges of the host's work, which Nsight Systems and Nsight Compute show beside the kernels that
-// it starts. A profiler that wants them names its library by $NVTX_INJECTION64_PATH; without one nothing is
-// done.
+// NVTX: named ranges of host work, which Nsight Systems and Nsight Compute show beside the kernels that it
+// launches. A profiler names its library in $NVTX_INJECTION64_PATH; without one nothing is done.
 #pragma once
 #include <string>
 

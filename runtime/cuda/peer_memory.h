@@ -12,14 +12,14 @@ class Ranks;
 
 namespace hydrac::runtime::cuda {
 
-// "", or why some rank's GPU cannot read and write the memory of all others: the same on every rank, each of
-// which calls it with its GPU's context current. `gpus`: PCI bus ids, by rank.
+// "", or why some rank's GPU cannot access the memory of all others: the same text on every rank. Each calls
+// it with its GPU's context current. `gpus`: PCI bus ids, by rank.
 std::string why_no_peers(Ranks& ranks, const std::vector<std::string>& gpus);
 
 class PeerMemory {
  public:
-  // Maps all ranks' arenas, where why_no_peers() is "". `arena` is memory that cuMemAlloc gave; each rank's
-  // has as many bytes. RunError.
+  // Maps all ranks' arenas; why_no_peers() must be "". `arena` is memory of cuMemAlloc, of the same size on
+  // each rank. RunError.
   PeerMemory(Ranks& ranks, DeviceRange arena);
   ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;

@@ -1,4 +1,4 @@
-// Numbers for what is measured.
+// Random data for measurements.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 namespace hydrac::runtime::cuda {
 
-// Fills device memory with magnitudes from 1/4 to 1 with random mantissas and signs: zeros and repeated
-// values would let multipliers idle and the GPU run faster than in a real step. It is done when the stream
-// gets there.
+// Fills device memory with magnitudes from 1/4 to 1 with random mantissas and signs: with zeros and repeated
+// values multipliers would idle, and the GPU would run faster than in a real step. In stream order.
 void fill_random(std::byte* device, std::int64_t bytes, ElementType type, const Stream& stream);
 
 }  // namespace hydrac::runtime::cuda

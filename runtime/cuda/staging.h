@@ -1,6 +1,6 @@
 // Rings of pinned memory between host and GPU while a program runs: batches in, every optimizer step's
-// scalars out. Nothing here waits for the GPU but oldest_result(), and a batch that would overwrite one that
-// may not have been read yet.
+// scalars out. Only two things wait for the GPU: oldest_result(), and a batch that would overwrite one that
+// the GPU may not have read yet.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ class Staging {
 
   // The batch for the next receive(). `stream` is where those run.
   void put(const Batch& batch, float inv_count, const Stream& stream);
-  // Queues the next batch's way to the inputs at the start of `arena`; send() that of a step's scalars to the
-  // host. Both may be captured in a graph, whose every launch then counts as a call.
+  // receive() queues the copy of the next batch to the inputs at the start of `arena`; send() queues the copy
+  // of a step's scalars to the host. Both may be captured in a graph; each launch then counts as a call.
   void receive(std::byte* arena, const Stream& stream) const { batches_.copy(arena, stream); }
   void send(std::byte* arena, const Stream& stream) const {
     results_.copy(arena + result_range_.first, stream);
@@ -39,14 +39,14 @@ class Staging {
   // Waits for the oldest step's.
   StepResult oldest_result();
 
-  // The input_bytes of each batch of the step whose result was read last, while they are not overwritten: no
-  // more than `batches` batches ago.
+  // The input_bytes of each batch of the step whose result was read last, unless they are overwritten: they
+  // must be among the last `batches` batches.
   std::vector<std::span<const std::byte>> finished_inputs() const;
   // Steps that ended after that one.
   int64_t later_steps() const { return static_cast<int64_t>(next_step_ - oldest_step_); }
 
-  // Milliseconds that steps took, since the last call: each from the end of the one before; where that had
-  // been read before the step began, from its own beginning, so that a pause is no part of it.
+  // Milliseconds of the steps since the last call. A step counts from the end of the one before, or from its
+  // own start if that result had been read already, so that pauses are left out.
   std::vector<double> take_step_times();
 
  private:

@@ -1,5 +1,5 @@
-// Measures the time of a stream between pairs of places, by the GPU's own clock. Unlike events, it may be
-// read while later launches of the same graph are running.
+// Measures the time between pairs of points of a stream with the GPU's own clock. Unlike events, it may be
+// read while later launches of the same graph run.
 #pragma once
 #include <cstdint>
 
@@ -15,8 +15,8 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // Put a kernel of one thread on `stream`; may be captured in a graph. Each begin() has its end() before the
-  // next one.
+  // Enqueue a kernel of one thread on `stream`; may be captured in a graph. Each begin() needs its end()
+  // before the next one.
   void begin(const Stream& stream) const { launch(begin_, stream); }
   void end(const Stream& stream) const { launch(end_, stream); }
 

@@ -9,9 +9,8 @@ namespace hydrac::runtime::cuda {
 
 class Event;
 
-// True if a graph is being captured from `stream` and the next work follows kernels only. Only then a kernel
-// that itself waits for those before it, of whatever branch, may launch early: copies and fills are waited
-// for as a whole.
+// True if a graph is being captured from `stream` and the next work depends on kernels only. Only then a
+// kernel that waits for its predecessors itself may launch early: copies and fills have no such wait.
 bool follows_kernels(abi::CUstream stream);
 
 // A queue of work; runs beside other streams and beside the default stream (non-blocking).
@@ -27,7 +26,7 @@ class Stream {
   // True if everything queued is done.
   bool idle() const;
   // Work queued from now on starts only after `event`. During a capture this is how branches fork and join:
-  // the captured stream records an event, the other stream waits for it; at the end the other way round.
+  // the captured stream records an event and the other stream waits for it; at the end the other way round.
   void wait(const Event& event) const;
 
   abi::CUstream handle() const { return stream_; }
@@ -63,9 +62,9 @@ class Event {
 class Graph {
  public:
   Graph() = default;
-  // Calls `record`, which puts work on `stream` (and on streams forked from it by events, and joined again),
-  // and makes a graph of it; nothing runs yet. Throws what `record` throws; RunError when something in it
-  // cannot be captured, such as a synchronization or an allocation.
+  // Calls `record`, which enqueues work on `stream` (and on streams that fork from it and join it by events),
+  // and makes a graph of it; nothing runs yet. Throws what `record` throws; RunError if something cannot be
+  // captured, such as a synchronization or an allocation.
   static Graph capture(const Stream& stream, const std::function<void()>& record);
   ~Graph();
   Graph(Graph&& other) noexcept;

@@ -8,7 +8,7 @@
 namespace hydrac::runtime::cuda {
 
 // Rows * columns 16-bit numbers, row-major and dense, copied in boxes of box_rows * box_columns whose rows of
-// 128 bytes are swizzled; what a box has outside of the matrix becomes zeros.
+// 128 bytes are swizzled. Elements of a box outside of the matrix become zeros.
 struct MatrixMap {
   std::int64_t rows = 0, columns = 0;
   int box_rows = 0, box_columns = 0;

@@ -22,7 +22,7 @@ std::string kernel_name(ElementType type, Reduction reduction, bool by_16_bytes)
 }
 
 // The text of one kernel: thread i has the i-th 16 bytes of each term, or the i-th element. In PTX, which
-// every driver compiles, because a program that was built has neither NVRTC nor nvcc where it runs.
+// every driver compiles, because the machine that runs a built program may have neither NVRTC nor nvcc.
 class KernelText {
  public:
   KernelText(int terms, ElementType type, Reduction reduction, bool by_16_bytes)

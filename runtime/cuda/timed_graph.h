@@ -1,6 +1,6 @@
-// A CUDA graph that records when each of its calls runs: events stand before and after every call, on the
-// call's own branch, so branches overlap as they do without. What the events cost is a microsecond or two a
-// call, and kernels do not start before the one ahead of them ends.
+// A CUDA graph that records when each of its calls runs. Events before and after every call lie on the call's
+// own branch, so branches overlap as usual. They cost a microsecond or two a call, and prevent kernels from
+// starting before the previous one ends.
 #pragma once
 #include <functional>
 #include <vector>
@@ -15,8 +15,8 @@ class TimedGraph {
   // Captures what `record` puts on `stream` and on branches forked from it, as Graph::capture().
   TimedGraph(const Stream& stream, const std::function<void()>& record);
 
-  // Launches it, waits for it, and tells when its calls ran, in the order in which they were captured. Queue
-  // 0 is the stream, 1 the first that is forked from it, and so on.
+  // Launches the graph, waits for it, and returns when its calls ran, in capture order. Queue 0 is the
+  // stream, 1 the first that forks from it, and so on.
   std::vector<CallTimes> run(const Stream& stream) const;
 
  private:

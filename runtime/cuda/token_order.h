@@ -11,9 +11,8 @@ class TokenOrder {
   // For ids in [0, vocabulary).
   explicit TokenOrder(std::int64_t vocabulary);
 
-  // order[i] is the position of the i-th token by id, those of one id in the order in which they stand. Both
-  // have the same size. O(tokens + vocabulary), allocates nothing; not from two threads at a time. Throws
-  // RunError for an id outside the vocabulary.
+  // order[i] is the position of the i-th token by id; equal ids keep their order. Both have the same size.
+  // O(tokens + vocabulary), allocates nothing; not thread-safe. RunError for an id outside the vocabulary.
   void sort(std::span<const std::int32_t> ids, std::span<std::int32_t> order);
 
  private:

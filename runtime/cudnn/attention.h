@@ -71,9 +71,8 @@ struct BackwardPointers {
 };
 
 // Why cuDNN would not do it on a GPU of this compute capability (90 is 9.0), as a sentence for the user that
-// says what to change; nullopt when it should. Needs neither cuDNN nor a GPU. What it lets pass may still
-// find no engine in the installed version: then forward() or backward() says so. `gradients`: whether
-// backward() is meant too.
+// says what to change; nullopt if it should work. Needs neither cuDNN nor a GPU. The installed version may
+// still have no engine for it: then forward() or backward() says so. `gradients`: for backward() too.
 std::optional<std::string> unsupported_reason(const AttentionProblem& problem, int capability,
                                               bool gradients = true);
 
@@ -83,8 +82,7 @@ class Plan {
  public:
   // Device memory that run() needs, a multiple of 256.
   std::int64_t workspace_bytes() const;
-  // "engine 4 (knobs 24=6)": with the problem and the version of cuDNN it says all that decides the results'
-  // bits.
+  // "engine 4 (knobs 24=6)": with the problem and the version of cuDNN it determines the results' bits.
   const std::string& engine() const;
   // "cuDNN 9.14.0 engine 4 (knobs 24=6), workspace 1.5 MiB"
   std::string description() const;
@@ -96,35 +94,34 @@ class Plan {
   std::shared_ptr<const Impl> impl_;
 };
 
-// One handle of cuDNN in the context that is current when it is made, which must be current in every call.
+// One cuDNN handle in the context that is current at its construction, which must be current in every call.
 // Calls from several threads need one object each.
 class CudnnAttention {
  public:
-  // `recorded`: the engines to use, where this version of cuDNN and GPU are those that they were recorded
-  // with. `device` is the context's. Plans are kept in `cache_dir` (empty: only in memory) and read from
-  // there, unless cuDNN, the driver or the GPU is another. Throws InputError that says what to install when
-  // cuDNN is missing or too old, RunError when it cannot start here.
+  // `recorded`: the engines to use, if cuDNN's version and the GPU are those that were recorded. `device` is
+  // the context's. Plans are cached in `cache_dir` (empty: only in memory) for this version of cuDNN, the
+  // driver and this GPU. InputError that says what to install if cuDNN is missing or too old, RunError if it
+  // cannot start here.
   explicit CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir = {},
                           const RecordedChoices& recorded = {});
   ~CudnnAttention();
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
 
-  // cuDNN's favourite. Made at the first call and remembered; that takes about half a second for the first of
+  // cuDNN's first choice. Made at the first call and cached. That takes about half a second for the first of
   // its kind, some milliseconds from the cache. Throws UnsupportedError with unsupported_reason() or with
-  // what cuDNN says of every engine that it has; RunError when cuDNN fails or the cache cannot be written.
+  // cuDNN's words about each of its engines; RunError if cuDNN fails or the cache cannot be written.
   Plan forward(const AttentionProblem& problem);
   Plan backward(const AttentionProblem& problem);
-  // The fastest of cuDNN's first few plans that take no more workspace than its favourite, for problems that
-  // are worth it; the favourite for others. Measured once, with the problem's tensors in `scratch` (a
-  // multiple of 256, `scratch_bytes` of it; what is in it is lost), and remembered as forward()'s plan is.
-  // Where the scratch has no room for them: the favourite, and nothing is remembered. Throws as forward()
-  // does.
+  // The fastest of cuDNN's first few plans that need no more workspace than its first choice, for large
+  // problems; the first choice for others. Measured once, with the problem's tensors in `scratch` (a multiple
+  // of 256, `scratch_bytes` of it, overwritten), and cached as forward()'s plan is. If they do not fit the
+  // scratch: the first choice, and nothing is cached. Throws as forward() does.
   Plan fastest_forward(const AttentionProblem& problem, const cuda::Stream& stream, std::byte* scratch,
                        std::int64_t scratch_bytes);
 
-  // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes(). Throws RunError when cuDNN
-  // refuses, std::logic_error for a plan of the other pass and for addresses that are null or not aligned.
+  // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes(). RunError if cuDNN refuses,
+  // std::logic_error for a plan of the other pass and for addresses that are null or not aligned.
   void run(const Plan& plan, const ForwardPointers& pointers, void* workspace, const cuda::Stream& stream);
   void run(const Plan& plan, const BackwardPointers& pointers, void* workspace, const cuda::Stream& stream);
 
@@ -132,8 +129,8 @@ class CudnnAttention {
   std::string name() const;
 
   // Everything that decides how the results of the plans given so far are rounded: section "cudnn" with
-  // library (name()), gpu (its name), and the engine of each graph. For a problem asked for by both forward()
-  // and fastest_forward(), the latter's.
+  // library (name()), gpu (its name), and the engine of each graph. If both forward() and fastest_forward()
+  // were asked for a problem, the latter's engine.
   RecordedChoices choices() const;
 
  private:
@@ -141,8 +138,8 @@ class CudnnAttention {
   std::unique_ptr<Impl> impl_;
 };
 
-// For programs whose memory was planned on another machine: RunError where the plan needs more workspace than
-// the `bytes` that it has.
+// For programs whose memory was planned on another machine: RunError if the plan needs more workspace than
+// the program's `bytes`.
 void require_workspace(const Plan& plan, std::int64_t bytes);
 
 }  // namespace hydrac::runtime::cudnn

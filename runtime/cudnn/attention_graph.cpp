@@ -148,8 +148,7 @@ OperationGraph backward_graph(const Library& library, abi::Handle handle, const 
   const Tensor* rows_count = q_lengths ? &*q_lengths : nullptr;
   const Tensor* keys_count = kv_lengths ? &*kv_lengths : nullptr;
 
-  // row_sums = sum(d_out * out); the matmul with one stands where dropout's scale would, which engines
-  // expect.
+  // row_sums = sum(d_out * out), times 1: engines expect a factor there, the one of dropout's scale.
   const Tensor matmuls = graph.inside(b.q_shape, dense_strides(b.q_shape));
   graph.pointwise(PointwiseMode::multiply, d_out, &out, nullptr, matmuls);
   const Tensor sums = b.inside_rows();

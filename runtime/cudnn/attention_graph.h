@@ -27,8 +27,8 @@ std::int64_t row_sums_bytes(const AttentionProblem& problem);
 std::int64_t d_q_sums_bytes(const AttentionProblem& problem);  // 0 when deterministic
 std::int64_t lengths_bytes(const AttentionProblem& problem);
 
-// Up to 9.15.0 NVIDIA's own frontend tells the gradients' engines how long each batch is when T is no
-// multiple of 128, to get around a bug of theirs, and so do we. (On an H200 with 9.14.0 results were right
+// Up to cuDNN 9.15.0, NVIDIA's own frontend passes the length of each batch to the gradients' engines if T is
+// no multiple of 128, to get around a bug of these. So do we. (On an H200 with 9.14.0 results were right
 // without, too.)
 bool needs_lengths(const AttentionProblem& problem, int version);
 

@@ -18,8 +18,8 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
 
   abi::Descriptor get() const { return descriptor_; }
-  // A hash of the type, the values that were set and the contents of the descriptors that were set: the same
-  // for descriptors that mean the same.
+  // A hash of the type, the values that were set and the contents of the descriptors that were set: equal for
+  // equal descriptors.
   std::uint64_t content() const { return content_.value(); }
 
   // Integers and enums; cuDNN's tag for the type follows from the C++ type.

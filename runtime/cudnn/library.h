@@ -10,8 +10,8 @@ namespace hydrac::runtime::cudnn {
 // The functions of cuDNN that this folder calls, and its errors.
 class Library {
  public:
-  // Opens libcudnn.so.9 where runtime/cuda looks for libraries; it stays open until the process ends. Throws
-  // InputError that says what to install when it is not there or too old.
+  // Opens libcudnn.so.9 from runtime/cuda's library folders; it stays open until the process ends. InputError
+  // that says what to install if it is missing or too old.
   Library();
 
   // 91400 is 9.14.0.
@@ -19,8 +19,7 @@ class Library {
   // "cuDNN 9.14.0"
   std::string name() const;
 
-  // Throws unless `status` is success: UnsupportedError or RunError, with what was tried and all that cuDNN
-  // says.
+  // Throws unless `status` is success: UnsupportedError or RunError, with what was tried and cuDNN's words.
   void check(abi::Status status, const char* tried) const;
 
   abi::Create* create = nullptr;

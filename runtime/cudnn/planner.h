@@ -15,14 +15,13 @@ struct EnginePlan {
   std::string engine;                // "engine 4 (knobs 24=6)"
 };
 
-// At most `count` plans for the graph, at least one, in the order that cuDNN's heuristics give (mode A, then
-// fallbacks), leaving out engines that refuse it and, where it must be `deterministic`, those that say they
-// are not. `handle` is the one that the graph was built with and that will run the plans. Throws
-// UnsupportedError that names every engine passed over and why when there is no plan; RunError when cuDNN
-// fails otherwise.
+// At most `count` plans for the graph, at least one, in the order of cuDNN's heuristics (mode A, then
+// fallbacks), without engines that refuse it and, if it must be `deterministic`, those that say they are not.
+// `handle` is the one that the graph was built with and that will run the plans. If there is no plan,
+// UnsupportedError that names every rejected engine and why; RunError if cuDNN fails otherwise.
 std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
                                    bool deterministic, int count);
-// The plan of the engine that EnginePlan::engine names so; nullopt where the heuristics name none such, or it
+// The plan of the engine with that name (EnginePlan::engine); nullopt if the heuristics have none, or it
 // refuses the graph.
 std::optional<EnginePlan> make_plan_of(const std::string& engine, const Library& library, abi::Handle handle,
                                        const OperationGraph& graph, bool deterministic);

@@ -1,5 +1,5 @@
-// Opens the encoder of sentences that embeds replies: the tokenizer and the weights of its folder, checked
-// against what the program was made for.
+// Opens the sentence encoder that embeds replies: the tokenizer and the weights of its folder, checked
+// against the encoder that the program was compiled for.
 #pragma once
 #include <filesystem>
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace hydrac::runtime {
 
-// InputError where a file is missing or damaged, states other facts than those that the program was made for,
-// or where the tokenizer has more ids than the program's table. That the weights are of the program's shapes
-// WeightFiles::check_encoder() says.
+// InputError if a file is missing or damaged, if its facts differ from those that the program was made for,
+// or if the tokenizer has more ids than the program's table. WeightFiles::check_encoder() checks the weights'
+// shapes.
 OpenedEncoder open_encoder(const EncoderFolder& made_for);
 
-// All that the JSON files of an encoder's folder (config.json, and those of sentence-transformers) say of
-// what it computes; what else they hold changes no number. InputError where one is no JSON.
+// All facts in the JSON files of an encoder's folder (config.json, and those of sentence-transformers) that
+// its results depend on. InputError if one is no JSON.
 std::vector<EncoderFact> encoder_facts(const std::filesystem::path& folder);
 
 }  // namespace hydrac::runtime

@@ -28,8 +28,8 @@ int64_t step_of(std::string_view line, const std::filesystem::path& file, int nu
                                file.string(), number));
 }
 
-// The lines of `text` with step <= last_step. What follows the last newline was being written when a run was
-// killed.
+// The lines of `text` with step <= last_step. An unfinished last line is dropped: the run was killed while
+// writing it.
 std::string records_up_to(std::string_view text, int64_t last_step, const std::filesystem::path& file) {
   std::string kept;
   size_t begin = 0, end;

@@ -40,8 +40,8 @@ struct MetricsRecord {
   std::optional<double> joules_per_token;  // since the record before
 };
 
-// The other fields in the order of the file, with the tags TensorBoard shows them under. Two fields of one
-// key are never in one record.
+// The other fields in the order of the file, with their TensorBoard tags. Two fields of one key are never in
+// one record.
 struct MetricField {
   const char* key;
   const char* tag;
@@ -59,9 +59,9 @@ std::string metrics_line(const MetricsRecord& record);
 // writing.
 class MetricsWriter {
  public:
-  // Keeps the records with step <= `last_step` (-1 for a fresh run: none) and drops the rest and an
-  // unfinished last line, atomically. InputError when a line of an existing file is no record; RunError when
-  // it cannot be written.
+  // Keeps the records with step <= `last_step` (-1 for a new run: none) and drops the rest and an unfinished
+  // last line, atomically. InputError if a line of an existing file is no record; RunError if it cannot be
+  // written.
   MetricsWriter(std::filesystem::path file, int64_t last_step);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;

@@ -12,8 +12,8 @@ namespace hydrac::runtime {
 
 namespace {
 
-// EBADF: the program was started with the descriptor closed. EIO: the terminal hung up; of a file it is an
-// error of its disk.
+// EBADF: the program was started with the descriptor closed. EIO: the terminal hung up; for a file it is a
+// disk error.
 bool nobody_reads(std::FILE* out, int error) {
   if (error == EPIPE || error == EBADF) return true;
   struct stat info {};

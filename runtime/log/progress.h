@@ -34,8 +34,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // After each step. `seconds`: a monotonic clock's time, from which the remaining time is estimated. The
-  // last evaluation's figures stay on the line until the next.
+  // Called after each step. `seconds`: a monotonic clock's time, from which the remaining time is estimated.
+  // The last evaluation's figures stay on the line until the next.
   void update(const MetricsRecord& record, double seconds);
   // A line of its own ("saved runs/x/checkpoint-100"), above the updating line.
   void message(std::string_view text);

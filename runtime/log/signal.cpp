@@ -46,9 +46,9 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// Gives handlers that run on this thread a stack of their own. The code that oneDNN generates for matmuls
-// uses the stack pointer as a pointer into its buffers: below it the kernel would save a signal's 3 to 11 KiB
-// of registers over whatever lies there on the heap.
+// Gives signal handlers of this thread a stack of their own. oneDNN's generated matmul code uses the stack
+// pointer as a pointer into its buffers, so the kernel would save a signal's 3 to 11 KiB of registers over
+// heap data below it.
 void use_stack_for_signals() {
   constexpr std::size_t bytes = 64 << 10;
   alignas(64) static char memory[bytes];

@@ -10,9 +10,9 @@ inline constexpr int kExitInterrupted = 130;
 // process and its group.
 inline constexpr double kSameSignalSeconds = 0.3;
 
-// Installs the handlers; again at every call, which the main thread makes: that is where signals arrive. The
-// first signal also says on stderr what is going to happen. A SIGHUP that is ignored, as under nohup, stays
-// ignored; one that is not never counts as the second signal, because a closing terminal sends several.
+// Installs the handlers, again at every call. The main thread must call it, because signals arrive there. The
+// first signal prints on stderr what will happen. A SIGHUP that is ignored, as under nohup, stays ignored.
+// Otherwise SIGHUP never counts as the second signal, because a closing terminal sends several.
 void install_stop_handlers();
 
 // True if a signal has come since the handlers were installed. Any thread.

@@ -18,10 +18,10 @@ std::string scalars_event(double wall_time, const MetricsRecord& record);
 // True if a file of this name is one of TensorBoardWriter's.
 bool is_tensorboard_name(std::string_view file_name);
 
-// One file a session, events.out.tfevents.<last_step + 1, ten digits>.hydrac: the viewer reads a folder's
-// files in the order of their names, and a session's first event makes it drop whatever earlier ones had
-// logged from there on. So a resumed run shows each step once, whatever had happened. Files of sessions that
-// began later are removed.
+// One file a session, events.out.tfevents.<last_step + 1, ten digits>.hydrac. TensorBoard reads a folder's
+// files by name, and a session's first event makes it drop everything that earlier sessions logged from that
+// step on. So a resumed run shows each step once, even after a crash. Files of sessions that began at a later
+// step are removed.
 class TensorBoardWriter {
  public:
   // `last_step`: the step resumed from, -1 for a fresh run. RunError when the file cannot be written.

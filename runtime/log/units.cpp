@@ -9,7 +9,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-// Three digits, trailing zeros after the point removed when `trim`. The caller has scaled the value below
+// Three digits; with `trim` without trailing zeros after the point. The caller has scaled the value below
 // 1000.
 std::string three_digits(double value, bool trim) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;

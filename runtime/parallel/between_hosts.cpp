@@ -1,5 +1,5 @@
-// Once all ranks of several hosts are known: each host makes memory for its ranks, and the first ranks of
-// hosts connect. Nobody watches yet, so what becomes of other ranks is heard here.
+// Runs once all ranks of several hosts are known: each host makes memory for its ranks, and the first ranks
+// of hosts connect. The watching thread does not run yet, so failures of other ranks are noticed here.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ void Ranks::throw_what_is_heard(const std::string& otherwise) {
   throw_failure(otherwise, 0);
 }
 
-// The first rank of a host connects to those of the hosts in front of its own, and waits for the others.
+// The first rank of a host connects to those of earlier hosts, and waits for those of later ones.
 void Ranks::link_hosts() {
   if (!leads_host()) return;
   std::vector<int> connections = connect_to_hosts();

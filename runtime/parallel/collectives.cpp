@@ -1,5 +1,6 @@
-// What ranks exchange. The memory of each host has a place for every rank of the run: a rank writes into its
-// own, all meet, and each reads what it needs of the others'. So sums have the same bits wherever ranks are.
+// Exchanges between ranks. The memory of each host has a slot for every rank of the run. A rank writes its
+// own slot, all meet at a barrier, and each reads what it needs of the others. So sums have the same bits
+// wherever ranks are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr double kHearingOfALink = 10;  // seconds
 
-// Of `size` elements those that the `i`-th of `members` adds up.
+// The part of `size` elements that the `i`-th of `members` adds up.
 struct Part {
   size_t first, last;
 };
@@ -29,8 +30,8 @@ std::span<std::byte> floats_of(std::span<std::byte> bytes, size_t first, size_t 
   return bytes.subspan(first * sizeof(float), count * sizeof(float));
 }
 
-// Calls each(block, offset within it, bytes of it) for what lies in bytes from `first` on of blocks of
-// `size` bytes.
+// Splits the bytes from `first` on at multiples of `size`, and calls each(block, offset within the block,
+// bytes).
 template <class Each>
 void for_each_block(size_t first, std::span<const std::byte> bytes, size_t size, const Each& each) {
   while (!bytes.empty()) {
@@ -66,8 +67,8 @@ void Ranks::meet_here() {
   if (!board_->barrier()) throw_failure();
 }
 
-// Between the two barriers no rank of this host reads or writes, so the first one may fill places of ranks
-// that are elsewhere.
+// Between the two barriers no rank of this host reads or writes, so the first one may fill the slots of ranks
+// on other hosts.
 void Ranks::meet(const Reads& reads) {
   meet_here();
   if (roster_.hosts.empty()) return;
@@ -131,7 +132,7 @@ std::span<std::byte> Ranks::word_bytes(int rank) const {
   return std::as_writable_bytes(std::span(&board_->word(set_, rank), 1));
 }
 
-// What put() wrote there, as the rank's word says.
+// The text that put() wrote there, with the length from the rank's word.
 std::span<std::byte> Ranks::text_bytes(int rank) const {
   const std::span<std::byte> slot = board_->slot(rank);
   const size_t bytes = board_->word(set_, rank);
@@ -139,8 +140,8 @@ std::span<std::byte> Ranks::text_bytes(int rank) const {
   return slot.first(bytes);
 }
 
-// After put() into the slots of those who write: their texts can be read. Between hosts go their lengths
-// first.
+// After put() into the slots of the ranks that write: makes their texts readable. Between hosts their lengths
+// are sent first.
 void Ranks::meet_for_texts(const std::function<bool(int from)>& writes) {
   if (roster_.hosts.empty()) return meet_here();
   if (writes(rank())) {

@@ -26,7 +26,7 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-// As they were before anything here changed them.
+// The cores of the process before anything here changed them.
 const std::vector<int>& first_cores() {
   static const std::vector<int> cores = allowed_cores();
   return cores;

@@ -38,7 +38,7 @@ class Transfer {
   bool is_done() const { return next_ == parts_.size(); }
   bool has_start() const { return next_ > 0; }
 
-  // As far as `call` (sendmsg, recvmsg) goes without waiting. 0, or an errno.
+  // Transfers as much as `call` (sendmsg, recvmsg) does without blocking. 0, or an errno.
   template <class Call>
   int go_on(const Call& call, size_t most_parts) {
     while (!is_done()) {
@@ -90,7 +90,7 @@ struct Side {
   }
   bool is_done() const { return out.is_done() && in.is_done(); }
 
-  // "", or why the connection is of no more use. Nothing behind the start is read before it is compared.
+  // "", or why the connection is unusable. Nothing after the start is read before the start is compared.
   std::string go_on(int file) {
     constexpr size_t kParts = 64;
     int error = out.go_on(

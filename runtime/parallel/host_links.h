@@ -1,5 +1,5 @@
-// TCP connections between the hosts of a run: the first rank of each has one to every other's. What ranks of
-// one host write into their shared memory, and ranks of another are going to read, goes over them.
+// TCP connections between the hosts of a run, one between the first ranks of each pair. They carry data that
+// ranks of one host write into their shared memory and ranks of another read.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +24,9 @@ class HostLinks {
   HostLinks(const HostLinks&) = delete;
   HostLinks& operator=(const HostLinks&) = delete;
 
-  // With every other host at once; returns when all of it is sent and received. Every host calls it as often.
-  // `of(host)`: what is exchanged with it. False once `is_over()`, which is asked now and then. RunError when
-  // a connection is lost, or another host means to exchange something else.
+  // Exchanges with every other host at once; returns when everything is sent and received. Every host calls
+  // it equally often. `of(host)`: the data for that host. False once `is_over()`, which is polled. RunError
+  // if a connection is lost, or if another host expects another exchange.
   bool exchange(const std::function<Exchange(int host)>& of, const std::function<bool()>& is_over);
 
  private:

@@ -1,4 +1,4 @@
-// Who is where in a run of several hosts: what each rank says as it comes, and what rank 0 answers.
+// The rendezvous of a run with several hosts: the message of each rank that connects, and rank 0's answer.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@ std::string new_secret();
 // This machine's name, without characters that texts between ranks give a meaning to.
 std::string host_name();
 
-// A rank's first words. As they come from whoever found the port, parse() trusts nothing in them.
+// A rank's first message. Anybody who found the port can send one, so parse() trusts nothing in it.
 struct Hello {
   std::string run;  // World::meeting
   int rank = 0, ranks = 1, process = 0;

@@ -16,8 +16,8 @@ namespace hydrac::runtime {
 
 namespace {
 
-// Limits on what strangers may hold of this process: its files, and memory. A rank says who it is as it
-// connects, and is read as soon as it is let in.
+// Limits on the descriptors and memory that strangers may occupy. A rank identifies itself as it connects,
+// and is read as soon as it is accepted.
 constexpr size_t kMost = 128, kMostBytes = 8 << 10;
 
 bool add(int events, int file) {
@@ -50,7 +50,7 @@ std::optional<Newcomers::Arrival> Newcomers::next() {
   return std::nullopt;
 }
 
-// The file of who came, or -1.
+// The descriptor of an accepted connection, or -1.
 int Newcomers::let_in() {
   std::optional<RankSocket> socket = door_.accept();
   if (!socket || !add(events_, socket->file())) return -1;

@@ -1,5 +1,5 @@
-// Those who have connected and not yet said who they are. Anybody can reach a port, so all are read at once:
-// none of them keeps a rank waiting, and each has a deadline.
+// Connections that have not identified themselves yet. Anybody can reach a port, so all are read at once:
+// none of them delays a rank, and each has a deadline.
 #pragma once
 #include <map>
 #include <optional>
@@ -24,8 +24,9 @@ class Newcomers {
 
   // Can be read when next() has something to do.
   int file() const { return events_; }
-  // Lets in who is at the door, reads what has come, and gives the next one who has said something. Does not
-  // wait. Who takes too long, or came first where too many say nothing, is sent away.
+  // Accepts waiting connections, reads what has arrived, and returns the next connection that has sent
+  // something. Does not block. Closes connections that take too long, and the oldest silent ones if there are
+  // too many.
   std::optional<Arrival> next();
 
  private:

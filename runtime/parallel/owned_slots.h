@@ -1,4 +1,4 @@
-// Ownership of a tensor's slots: rank r owns the r-th owned_slots() of them whole, the last ranks perhaps
+// Ownership of a tensor's slots: rank r owns the r-th owned_slots() of them whole; the last ranks may own
 // fewer.
 #pragma once
 #include <cstdint>

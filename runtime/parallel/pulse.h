@@ -1,5 +1,6 @@
-// Who is there and does not go on. Rank 0 asks each rank for its pulse every second, which the thread that
-// watches answers: a rank that is stopped does not, and one that hangs works while others wait.
+// Detection of ranks that are alive but make no progress. Rank 0 asks each rank for its pulse every second,
+// and the rank's watching thread answers. A stopped rank does not answer; a hanging one answers that it is
+// working while the others wait.
 #pragma once
 #include <optional>
 #include <string>

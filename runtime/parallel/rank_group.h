@@ -3,8 +3,8 @@
 
 namespace hydrac::runtime {
 
-// `tensor`: ranks that share layers, which are consecutive ones. `data`: those at the same place among these,
-// which share a step's micro-batches. Where nothing else is said, all ranks are one data group.
+// `tensor`: consecutive ranks that share layers. `data`: ranks at the same place in their tensor groups,
+// which share a step's micro-batches. Without tensor parallelism all ranks are one data group.
 enum class RankGroup { data, tensor };
 
 }  // namespace hydrac::runtime

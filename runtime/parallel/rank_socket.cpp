@@ -127,7 +127,7 @@ bool RankSocket::send_frame(RankMessage::Kind kind, std::string_view text) const
   return true;
 }
 
-// Reads no further than the message's end. What is no message is the end of the connection.
+// Reads no further than the message's end. An invalid message closes the connection.
 std::optional<RankMessage> RankSocket::receive_frame(std::string& begun, size_t most) const {
   RankMessage received;
   FrameStart start;

@@ -1,5 +1,5 @@
-// A connection between two ranks: short messages, and the word that the other end is gone. Within a host it
-// is a Unix socket, between hosts one of TCP.
+// A connection between two ranks that carries short messages and notices when the other end is gone. It is a
+// Unix socket within a host, and TCP between hosts.
 #pragma once
 #include <optional>
 #include <string>
@@ -37,8 +37,8 @@ class RankSocket {
   RankSocket(RankSocket&& other) noexcept : file_(other.file_), is_tcp_(other.is_tcp_) { other.file_ = -1; }
   RankSocket& operator=(RankSocket&& other) noexcept;
 
-  // The meeting point of the ranks of one run, a name that only this user's processes reach: nothing of it is
-  // in a file system. InputError when another run has it.
+  // The rendezvous of the ranks of one run: an abstract name, which is not in a file system and which only
+  // this user's processes can use. InputError if another run has it.
   static RankSocket listen(const std::string& meeting);
   // Tries for `seconds`. RunError when nobody listens.
   static RankSocket connect(const std::string& meeting, double seconds);
@@ -53,8 +53,8 @@ class RankSocket {
   bool send(RankMessage::Kind kind, std::string_view text = "", int file = -1) const;
   // Waits for a message. One that has begun and is not whole some seconds later is the end of the connection.
   RankMessage receive() const;
-  // The message once it is whole, without waiting; `begun` keeps what has come of it. One of more than `most`
-  // bytes is the end of the connection.
+  // The message once it is complete, without blocking; `begun` keeps a partial one. A message of more than
+  // `most` bytes closes the connection.
   std::optional<RankMessage> receive_part(std::string& begun, size_t most) const;
 
   int file() const { return file_; }

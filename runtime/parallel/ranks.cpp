@@ -46,7 +46,8 @@ Ranks::~Ranks() {
   ::close(wake_);
 }
 
-// Of the ranks of this host: those of a run's hosts differ, also where these are one machine.
+// The rendezvous name for the ranks of this host. Hosts of a run have different names, even if they are one
+// machine.
 std::string Ranks::local_meeting() const {
   return world_.host ? fmt::format("{} on {}", world_.meeting, world_.host->id) : world_.meeting;
 }
@@ -74,8 +75,8 @@ Hello Ranks::own_hello() const {
   return hello;
 }
 
-// A rank that does not lead makes itself known. The first one of another host waits for other hosts' first
-// ranks where they reach it.
+// Connects a rank other than 0 to rank 0. The first rank of another host also listens for the first ranks of
+// other hosts.
 void Ranks::knock() {
   if (!world_.host) {
     to_rank_0_ = RankSocket::connect(world_.meeting, world_.launcher == "hydrac" ? 0 : kKnocking);
@@ -169,7 +170,8 @@ void Ranks::require_progress(const std::vector<int>& missing, double waited) {
   throw RunError(text);
 }
 
-// Of who is sent away; a port that strangers try again and again fills no log.
+// A note about a rejected connection; limited in number, so that strangers who try again and again do not
+// fill a log.
 void Ranks::note_stranger(const RankSocket& socket, const char* why) {
   constexpr int kMostNotes = 3;
   if (world_.host && ++strangers_ <= kMostNotes)
@@ -177,7 +179,7 @@ void Ranks::note_stranger(const RankSocket& socket, const char* why) {
               why, strangers_ == kMostNotes ? "; others like it are not mentioned" : "");
 }
 
-// Who it is, if it is a rank of this run. Another one is told no more of this run than it knows.
+// The sender, if it is a rank of this run. Anyone else learns nothing about the run from the answer.
 std::optional<Hello> Ranks::recognize(const RankSocket& socket, const RankMessage& message) {
   std::optional<Hello> hello = message.kind == Kind::hello ? Hello::parse(message.text) : std::nullopt;
   if (!hello) {
@@ -197,7 +199,7 @@ std::optional<Hello> Ranks::recognize(const RankSocket& socket, const RankMessag
   return hello;
 }
 
-// Who is no rank of this run is sent away. RunError: a rank that contradicts the run.
+// Admits a rank of this run and closes any other connection. RunError: a rank that contradicts the run.
 void Ranks::admit(RankSocket socket, const RankMessage& message) {
   const std::optional<Hello> hello = recognize(socket, message);
   if (!hello) return;

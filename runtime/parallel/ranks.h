@@ -1,9 +1,9 @@
-// The processes of one data-parallel run, its ranks: who is there, sums over all of them, and one end for
-// all. Rank 0 leads: it has the console, the run's folder and, where no launcher did, it starts the others.
+// The processes of one data-parallel run, its ranks: their rendezvous, sums over all of them, and a common
+// end. Rank 0 leads: it has the console and the run's folder, and starts the others if no launcher did.
 //
-// Each rank has a socket to rank 0 that says when the other end is gone, however it went, and memory that the
-// ranks of its host share. Where there are several hosts, their first ranks exchange what is written there
-// and read elsewhere. Every rank calls the members below in the same order; each returns when all have called
+// Each rank has a socket to rank 0, by which either end notices that the other is gone, and memory that the
+// ranks of its host share. With several hosts, their first ranks exchange what is written on one host and
+// read on another. Every rank calls the members below in the same order; each returns when all have called
 // it.
 #pragma once
 #include <atomic>
@@ -34,8 +34,8 @@ namespace hydrac::runtime {
 
 class Ranks {
  public:
-  // Rank 0 listens for the others; they knock. `command`: this program's arguments, with which rank 0 starts
-  // the others in assemble(); empty where a launcher started them. InputError, RunError.
+  // Rank 0 listens; the others connect. `command`: this program's arguments, with which rank 0 starts the
+  // others in assemble(); empty if a launcher started them. InputError, RunError.
   Ranks(const World& world, std::vector<std::string> command);
   // Without finish(): the other ranks end too.
   ~Ranks();
@@ -71,32 +71,32 @@ class Ranks {
   // Carries out a collective on one tensor. Sums are those of all_reduce(); std::logic_error: another
   // reduction.
   void run(const Collective& collective, const SharedFloats& tensor);
-  // Every rank's data becomes their sum, 0 + rank 0's + rank 1's + ..., in f32: the same bits everywhere, and
-  // those of one process that adds the same tensors to zeros in this order.
+  // Every rank's data becomes their sum, 0 + rank 0's + rank 1's + ..., in f32. The bits are the same on all
+  // ranks, and equal those of one process that adds the same tensors to zeros in this order.
   void all_reduce(std::span<float> data) { all_reduce(data, data, RankGroup::data); }
   // Likewise of the ranks of the group, which all groups do at the same time; `to` may be `from`.
   void all_reduce(std::span<const float> from, std::span<float> to, RankGroup group);
-  // `whole` is as many equal parts as there are ranks, and `part` becomes rank r's r-th part of what
-  // all_reduce() would make of it.
+  // reduce_scatter: `part` becomes this rank's slice of the sum of all ranks' `whole`, in the order of
+  // all_reduce().
   void reduce_scatter(std::span<const float> whole, std::span<float> part, RankGroup group = RankGroup::data);
   // `whole` becomes the parts of all ranks, which are of equal size, in their order.
   void all_gather(std::span<const float> part, std::span<float> whole, RankGroup group = RankGroup::data);
-  // Of each of `slots` slots a rank has a part in `parts`, all of one size; `whole` becomes those slots that
-  // this rank owns (owned_slots()), each as the parts of all ranks in their order. What `whole` has beyond
-  // the last slot becomes 0.
+  // `parts` has this rank's part of each of `slots` slots, all of one size. `whole` becomes the slots that
+  // this rank owns (owned_slots()), each assembled from all ranks' parts in order, and zeros beyond the last
+  // slot.
   void to_owners(std::span<const float> parts, std::span<float> whole, int64_t slots);
-  // And back: `parts` becomes this rank's part of each slot.
+  // The reverse of to_owners(): `parts` becomes this rank's part of each slot.
   void from_owners(std::span<const float> whole, std::span<float> parts, int64_t slots);
-  // Rank 0 sees the bytes of all ranks, as many of each: take(rank, first, bytes) those from byte `first` of
-  // them on, a stretch at a time.
+  // Rank 0 receives the bytes of all ranks, the same number from each, a stretch at a time: take(rank, first,
+  // bytes) gets those from byte `first` on.
   using Take = std::function<void(int rank, size_t first, std::span<const std::byte> bytes)>;
   void collect(std::span<const std::byte> own, const Take& take);
 
   // Spent in the functions on numbers so far, waiting for slower ranks included.
   double seconds() const { return seconds_; }
 
-  // All ranks have found that what they got cannot be used: InputError(why) on each, once all have found it.
-  // One that threw it by itself would be what the others report.
+  // All ranks have found that their input cannot be used: InputError(why) on each, once all have called it.
+  // If one rank threw it alone, the others would report that rank's end as the cause.
   [[noreturn]] void refuse_together(const std::string& why);
   // This rank cannot go on because of `error`, and the others should know. Does not wait.
   void fail(const std::exception& error) noexcept;
@@ -104,8 +104,8 @@ class Ranks {
   void finish();
   // Why the run ends for all, as far as this rank has heard; "" while it goes on.
   std::string failure() const;
-  // Throws it, as what it was on the rank where it began. Where nothing is heard for `seconds`:
-  // RunError(otherwise).
+  // Rethrows the failure with the type that it had on the rank where it began. RunError(otherwise) if none is
+  // reported within `seconds`.
   [[noreturn]] void throw_failure(const std::string& otherwise = "another rank failed",
                                   double seconds = kHearing);
 
@@ -130,7 +130,7 @@ class Ranks {
     Waiting& operator=(const Waiting&) = delete;
     Ranks& ranks_;
   };
-  // What rank `to` reads of what rank `from` has written into the board.
+  // The bytes that rank `to` reads of what rank `from` has written into the board.
   using Reads = std::function<std::span<std::byte>(int from, int to)>;
 
   // ranks.cpp: how they come together.
@@ -214,7 +214,7 @@ class Ranks {
   std::atomic<bool> is_done_{false};
   std::atomic<double> waits_since_{0}, longest_wait_{0};
 
-  // Of the watcher.
+  // State of the watching thread.
   double looked_ = 0, stopping_seconds_ = 0, silence_of_rank_0_ = 0, next_mention_ = 0;
   std::vector<int> mentioned_;
   mutable std::mutex mutex_;

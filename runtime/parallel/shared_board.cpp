@@ -74,13 +74,13 @@ SharedBoard::~SharedBoard() {
   ::munmap(memory_, bytes_);
 }
 
-// Zeros, as a new file of memory holds, are its start.
+// A new memfd is all zeros, which is the initial state.
 SharedBoard::Header& SharedBoard::header() const {
   return *reinterpret_cast<Header*>(memory_);
 }
 
-// The last to arrive opens the next phase. Its release, and the acquire of those that see the new phase, make
-// what was written before the barrier visible behind it.
+// The last to arrive opens the next phase. Its release, and the acquire of ranks that see the new phase, make
+// writes from before the barrier visible after it.
 bool SharedBoard::barrier() {
   Header& h = header();
   const uint32_t phase = h.phase.load(std::memory_order_acquire);
@@ -96,7 +96,7 @@ bool SharedBoard::barrier() {
     pause_briefly();
   }
   while (h.phase.load(std::memory_order_acquire) == phase) {
-    // Who failed after it was complete is no reason to say that it is not.
+    // A rank that failed after the barrier was complete does not make it fail.
     if (failed()) return h.phase.load(std::memory_order_acquire) != phase;
     sleep_while(h.phase, phase);
   }

@@ -1,5 +1,5 @@
 // Memory that the ranks of one host share: a barrier, a slot for each rank of the run, and one for a result.
-// Where a run has several hosts each has such memory, of the same layout.
+// With several hosts each has such memory, with the same layout.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -23,8 +23,8 @@ class StartedRanks {
 
   // Their errors before they have a log go to memory: see why(). RunError.
   void start(const World& world);
-  // "was killed by signal 9 (Killed)"; "" while it runs, and of one that was not started here. Waits up to
-  // `seconds` for its end.
+  // "was killed by signal 9 (Killed)"; "" while it runs, and for a rank that was not started here. Waits up
+  // to `seconds` for its end.
   std::string why(int rank, double seconds);
   // Kills a rank that does not end by itself; nothing if a launcher started it.
   void kill(int rank);

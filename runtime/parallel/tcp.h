@@ -16,14 +16,14 @@ struct Endpoint {
 // Parses Endpoint::text(); nullopt if `text` is nothing of the kind.
 std::optional<Endpoint> parse_endpoint(std::string_view text);
 
-// A socket that listens: at an address at this one alone, at a name at all of this host's, because a host's
-// own name may mean its loopback interface. Port 0: one that is free. Accepting from it does not wait. The
-// caller closes it. InputError.
+// A listening socket. Given an address, it listens at that one only. Given a name, it listens at all of this
+// host's addresses, because a host's own name may resolve to its loopback interface. Port 0: a free one.
+// Accepting does not block. The caller closes it. InputError.
 int listen_at(const Endpoint& endpoint);
 int port_of(int listener);
 
-// A connection, the caller's to close; -1, and why. Tries for some seconds. `own_address`: that of this end;
-// empty: the system's choice.
+// A connection, which the caller closes; -1 with the reason in `why`. Tries for some seconds. `own_address`:
+// the address of this end; empty: the system's choice.
 int connect_to(const Endpoint& endpoint, const std::string& own_address, std::string& why);
 
 // The address of this end, or of the other, in numbers.
@@ -31,11 +31,11 @@ std::string own_address_of(int connection);
 std::string other_address_of(int connection);
 
 inline constexpr int kSecondsOfSilence = 25;
-// The connection fails once the other host has not answered the kernel for so long: it lost its power, or the
-// network did. A process that is only slow does answer.
+// Makes the connection fail once the other host's kernel has not answered for so long, because it or the
+// network is down. A process that is only slow does not count.
 void fail_after_silence(int connection);
-// For much data: sent at once, and as slowly as the other end reads it. Undoes part of fail_after_silence(),
-// for which a process that reads nothing is as good as gone.
+// For bulk data: without delay (TCP_NODELAY), and tolerant of a slow reader. Undoes the part of
+// fail_after_silence() that treats a process that reads nothing as gone.
 void wait_for_slow_readers(int connection);
 
 }  // namespace hydrac::runtime

@@ -1,4 +1,4 @@
-// Who is still there: a thread of each rank reads its sockets, and the end of one rank is the end of all.
+// Noticing lost ranks: a thread of each rank reads its sockets, and the end of one rank ends all.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -50,8 +50,8 @@ void Ranks::watch() {
   if (!failure().empty()) end_late();
 }
 
-// Hears what comes from other ranks within so many milliseconds. Whether `file` can be read, which ends the
-// wait too.
+// Handles messages from other ranks for so many milliseconds. Returns early, with true, when `file` becomes
+// readable.
 bool Ranks::watch_once(int file, int milliseconds) {
   std::vector<pollfd> files = {{file, POLLIN, 0}};
   if (leads()) {
@@ -106,7 +106,7 @@ bool Ranks::speaks_without_rank_0() const {
   return world_.host ? leads_host() : rank() == 1;
 }
 
-// Who would say it is gone.
+// Rank 0 usually reports failures; when it is gone, another rank does.
 void Ranks::lose_rank_0(const std::string& how) {
   note_failure({fmt::format("{} {}; the other ranks end too", name(0), how)});
   if (speaks_without_rank_0()) ::dprintf(world_.errors, "hydrac: the run failed: %s\n", failure().c_str());
@@ -143,8 +143,8 @@ void Ranks::throw_failure(const std::string& otherwise, double seconds) {
   throw RunError(failure.why.empty() ? otherwise : failure.why);
 }
 
-// A rank that computes, or writes a checkpoint, does not meet the others for long. What it writes is whole or
-// not there.
+// Ends the process late: a rank that computes or writes a checkpoint does not come to a barrier for a while.
+// Its files are complete or absent.
 void Ranks::end_late() {
   const double began = monotonic_seconds();
   while (!ending_ && monotonic_seconds() - began < (knows_ ? kGraceOfAnEnd : kGrace)) ::usleep(10'000);
@@ -169,7 +169,7 @@ void Ranks::fail(const std::exception& error) noexcept {
   if (board_) board_->fail();
 }
 
-// Those who wait for rank 0 before a run begins.
+// Tells ranks that wait for rank 0 before a run begins.
 void Ranks::tell_who_knocks(const Failure& failure) {
   constexpr int kMostKnocks = 4 * kMostRanks;  // strangers may go on and on
   try {

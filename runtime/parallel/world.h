@@ -30,9 +30,8 @@ struct World {
   int local_size() const { return host ? host->ranks : size; }
 };
 
-// This process's place as its environment gives it; nullopt if nobody started it as one of several.
-// InputError: variables that contradict each other, or several hosts and nothing that says where rank 0
-// waits.
+// This process's place according to its environment; nullopt if no launcher started it as one of several.
+// InputError: variables that contradict each other, or several hosts without an address of rank 0.
 std::optional<World> world_of_environment();
 
 // Ranks, of a run's `count`, that share this host with this process: all if no launcher says otherwise.

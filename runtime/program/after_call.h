@@ -1,12 +1,12 @@
-// Hooks around the calls of a program, one by one and in the order of its CallTable: whatever starts a
-// kernel, a matmul or attention calls before_call() first and after_call() next. As a rule nobody listens,
-// and it costs a test of a pointer.
+// Hooks around the calls of a program, one by one and in the order of its CallTable: code that starts a
+// kernel, a matmul or attention calls before_call() first and after_call() next. Without a listener, which is
+// the normal case, they cost a null check.
 #pragma once
 #include <functional>
 
 namespace hydrac::runtime {
 
-// When a call ran, as monotonic_seconds(), and on which queue: 0, or another where several run side by side
+// When a call ran, as monotonic_seconds(), and on which queue: 0, or another if several run concurrently
 // (CallSpan).
 struct CallTimes {
   int queue = 0;
@@ -17,8 +17,8 @@ struct CallTimes {
 void before_call(void* queue = nullptr);
 void after_call(void* queue = nullptr);
 
-// While it lives, after_call() on this thread calls `after`, which may throw: the calls that follow are not
-// made then. before_call() calls `before`, if there is one.
+// During its lifetime, after_call() on this thread calls `after`, which may throw to stop the calls that
+// follow. before_call() calls `before`, if there is one.
 class CallListener {
  public:
   using Told = std::function<void(void* queue)>;

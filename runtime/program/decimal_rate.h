@@ -4,8 +4,8 @@
 
 namespace hydrac::runtime {
 
-// Whole numbers that float32 holds exactly, so that their quotient in float64 is the number that "3.2e-4" in
-// a spec is.
+// Whole numbers that float32 holds exactly, whose quotient in float64 is the number that "3.2e-4" in a spec
+// parses to.
 struct DecimalRate {
   float digits = 0, unit = 1;
 

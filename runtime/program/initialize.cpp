@@ -61,8 +61,8 @@ double llama3_frequency(const RopeScaling& s, double frequency) {
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 
-// YaRN: the same over pairs, from the one that turns beta_fast times within the original length to the one
-// that turns beta_slow times.
+// YaRN: blends over pairs, from the one that turns beta_fast times within the original length to the one that
+// turns beta_slow times.
 double yarn_frequency(const RopeTables& rope, int64_t pair, double frequency) {
   const RopeScaling& s = rope.scaling;
   const auto width = static_cast<double>(rope.head_dim);

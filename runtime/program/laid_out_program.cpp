@@ -193,8 +193,8 @@ void LaidOutProgram::run_checked(Function function) {
   if (const auto found = step_through(function, !layout_.state.loss_scale)) throw RunError(*found);
 }
 
-// The update that follows ends where it would change parameters: at the first number that is not finite, or
-// never, when all are.
+// The update that follows stops before it changes parameters: at the first number that is not finite, or, if
+// all are finite, never.
 std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
   if (computes_together()) return std::nullopt;  // a part of a layer gives no numbers of the model
   if (run.inputs.empty()) return step_through(Function::evaluate, true);

@@ -1,6 +1,6 @@
-// A StepProgram over one arena that a ProgramLayout describes: all that does not depend on where the arena is
-// and how its functions run. CpuStepProgram and CudaStepProgram add that; who derives from those adds the
-// calls.
+// A StepProgram over one arena that a ProgramLayout describes: everything that does not depend on where the
+// arena is and how its functions run. CpuStepProgram and CudaStepProgram add that; their derived classes add
+// the calls.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ class LaidOutProgram : public StepProgram {
 
   const ProgramLayout& layout() const { return layout_; }
 
-  // Bytes of the arena, addressed from its start. They wait for what is running. After a copy over
-  // parameters: parameters_changed().
+  // Bytes of the arena, addressed from its start. They wait for running work. After a copy over parameters,
+  // call parameters_changed().
   virtual void copy_out(int64_t offset, std::span<std::byte> to) = 0;
   virtual void copy_in(int64_t offset, std::span<const std::byte> from) = 0;
   // Working copies are made anew before the next function that reads them.
@@ -53,13 +53,13 @@ class LaidOutProgram : public StepProgram {
   std::vector<CallSpan> take_timed_calls() override;
   std::string explain_divergence() override;
 
-  // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
-  // same place.
+  // Sums over ranks use these from now on; they must outlive the program. Every rank calls it at the same
+  // point.
   virtual void join(Ranks& ranks);
   // This rank's device, for people: "16 cores", or its GPU's name.
   virtual std::string device() const;
-  // The library that sums over ranks on GPUs, "NCCL 2.28.9"; "" if none does, or before ranks that find it
-  // out have joined.
+  // The library that sums over ranks on GPUs, "NCCL 2.28.9"; "" if none does, or before the ranks have
+  // joined.
   virtual std::string sums_by() const { return ""; }
   // Carries out a collective on tensors in this process's memory. RunError where this program runs alone.
   void run(const Collective& collective, std::span<const SharedFloats> tensors) const;
@@ -69,11 +69,11 @@ class LaidOutProgram : public StepProgram {
   // overflow is normal, only failing calls are reported. Slow.
   virtual void check_kernels() { checking_ = true; }
 
-  // GPUs only, InputError elsewhere. From now on calls are put on its queue one by one, as a debugger or a
-  // profiler wants to see them, instead of as graphs; results are the same.
+  // GPUs only, InputError elsewhere. From now on calls are enqueued one by one, for a debugger or a profiler,
+  // instead of as graphs; results are the same.
   virtual void leave_graphs();
-  // For a profiler that waits for cuProfilerStart: records `count` steps behind the first `first` ones of
-  // this process.
+  // For a profiler that waits for cuProfilerStart: records `count` steps after the first `first` ones of this
+  // process.
   virtual void profile_steps(int64_t first, int64_t count);
 
  protected:
@@ -83,13 +83,12 @@ class LaidOutProgram : public StepProgram {
   bool shares_state() const;
   // True if collectives are left out: this rank repeats its own part of a step, and the others may not.
   bool is_alone() const { return alone_; }
-  // Those that this program joined. RunError where it runs alone.
+  // The ranks that this program joined. RunError if it runs alone.
   Ranks& ranks() const;
   bool has_ranks() const { return ranks_ != nullptr; }
 
-  // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
-  // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
-  // that.
+  // Bytes of the arena in pieces of kPiece, the last one smaller: make(first, piece) writes those from byte
+  // `first` on. A derived class may copy one in while the next is made; a later copy waits for that.
   using MakePiece = std::function<void(int64_t first, std::span<std::byte> piece)>;
   static constexpr int64_t kPiece = 4 << 20;  // stays in the processor's caches until it is copied
   virtual void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make);
@@ -114,8 +113,8 @@ class LaidOutProgram : public StepProgram {
 
   // The functions that ran last.
   struct LastRun {
-    // The input_bytes of each micro-batch of the step finished last; empty: a batch was evaluated, and the
-    // arena still holds it.
+    // The input_bytes of each micro-batch of the step that finished last. Empty: a batch was evaluated, and
+    // the arena still holds it.
     std::vector<std::span<const std::byte>> inputs;
     int64_t later_micro_batches = 0;  // of steps begun after that one
   };
@@ -158,13 +157,13 @@ class LaidOutProgram : public StepProgram {
   // Ports as this rank has them; valid until the next call of this.
   std::vector<PortBytes> own_ports(std::span<const PortBytes> ports);
 
-  // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
-  // ends at the first that writes NaN or infinity, which is described.
+  // Runs a function call by call and waits for each. RunError with the call's name if one fails. `look`:
+  // stops at the first call that writes NaN or infinity, and returns its description.
   std::optional<std::string> step_through(Function function, bool look);
   std::optional<std::string> repeat(const LastRun& run);
-  // Random numbers of a step's micro-batches go by their numbers: all ranks' micro-batches of replies have
-  // the first ones, rank 0's before rank 1's, and those of data the next ones. Between steps a rank has the
-  // number of its first one of data, counted as if there were no replies (Trainer).
+  // Random numbers depend on the index of a micro-batch. Within a step all ranks' micro-batches of replies
+  // come first, rank 0's before rank 1's, then those of data. Between steps a rank stores the index of its
+  // first one of data, counted as if there were no replies (Trainer).
   void number_replies();
   void number_data();
   void add_to_micro_batch_number(int64_t count);

@@ -52,8 +52,8 @@ void LaidOutProgram::with_whole_state(const std::function<void()>& work) {
     collect(*std::ranges::find(tensors, name, &NamedTensor::name), {});
 }
 
-// Every rank's stretches of a tensor, in `to` of rank 0. Each sends as many bytes as the one that has most;
-// those at other places among ranks that share layers have the same.
+// Collects every rank's stretches of a tensor into `to` of rank 0. Each sends as many bytes as the largest
+// part; ranks at other places of a tensor group have the same.
 void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to) {
   for (const TensorPiece& piece : tensor.pieces) collect_piece(piece, to);
   std::vector<std::byte> own;
@@ -74,7 +74,7 @@ void LaidOutProgram::collect(const NamedTensor& tensor, std::span<std::byte> to)
   }
 }
 
-// What this rank has of tensors, those that ranks share stretch by stretch.
+// This rank's parts of tensors; sharded ones stretch by stretch.
 std::vector<NamedTensor> LaidOutProgram::own_tensors(const std::vector<NamedTensor>& tensors) const {
   std::vector<NamedTensor> own;
   for (const NamedTensor& tensor : tensors) {

@@ -1,5 +1,5 @@
-// Layout of what the host reads and writes in a compiled program, and how its memory starts: plain data, the
-// same for a program that was compiled just now and for one that was emitted as code.
+// The layout of what the host reads and writes in a compiled program, and its initial values: plain data, the
+// same for JIT-compiled and emitted programs.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -82,7 +82,7 @@ struct ProgramLayout : Ports {
   std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers
   std::optional<RopeTables> rope;
 
-  // As in a checkpoint; addresses count from the arena's start. See ProgramTensors.
+  // Tensors as in a checkpoint; addresses count from the arena's start. See ProgramTensors.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
   std::vector<NamedTensor> encoder_parameters;
   // Parameters that no rank has whole: `first` is their address, which no memory has.

@@ -1,5 +1,5 @@
-// Words in which an emitted program writes its ProgramLayout. Pointers count from the arena's start: they are
-// those of an arena at nullptr.
+// The vocabulary in which an emitted program writes its ProgramLayout. Pointers are offsets: those of an
+// arena at nullptr.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -52,8 +52,8 @@ GradientPlace gradients(const P* parameters, const G* gradients, int64_t element
   return {place(parameters, elements), place(gradients, elements), stored_type<P>(), stored_type<G>()};
 }
 
-// A matrix as 4-bit codes (runtime/program/nf4.h), or one a slot: its three tensors, and the elements of each
-// part that was quantized by itself.
+// A matrix as 4-bit codes (runtime/program/nf4.h), or one in each slot: its three tensors, and the number of
+// elements in each part that was quantized by itself.
 template <class Codes, class Groups>  // pointers or Slots
 struct Nf4Tensors {
   Codes codes, block_codes;
@@ -170,8 +170,8 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   return result;
 }
 
-// Parameters of which each of `ranks` has `own` elements, and as many of `slots` behind one another; `whole`
-// are addresses alone.
+// Sharded parameters: each of `ranks` ranks has `own` elements of each of `slots` consecutive slots. The
+// addresses of `whole` are placeholders.
 struct Division {
   int64_t ranks, own, slots;
 };
@@ -183,8 +183,8 @@ void divide(ProgramLayout& layout, const T* whole, const T* own, const Division&
                               static_cast<uint64_t>(offset_of(own) + slot * bytes), bytes});
 }
 
-// How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]
-// where it is [in, out] in the checkpoint.
+// The place of a checkpoint's tensor in memory: `offset` elements into the program's tensor, and stored as
+// [out, in] if the checkpoint has [in, out].
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;

@@ -15,8 +15,7 @@ namespace {
 
 constexpr int64_t kHalf = kNf4Block / 2;
 
-// Between two neighbours of the codebook, as bitsandbytes has them; a number that is one of these gets the
-// smaller code.
+// Borders between neighbours of the codebook, as in bitsandbytes; a number on a border gets the smaller code.
 constexpr std::array<float, 15> kBorders = {
     -0.8480964004993439f,  -0.6106329262256622f,  -0.4599952697753906f,   -0.33967943489551544f,
     -0.23460740596055984f, -0.13791173323988914f, -0.045525018125772476f, 0.03979014977812767f,
@@ -55,7 +54,7 @@ void encode_block(const float* block, float largest, uint8_t* codes) {
 }
 
 // The middles between neighbours of bitsandbytes' signed map: seven decades from 1e-7 to 1 on both sides of
-// 0, each of evenly spaced values, twice as many as in the one below; and 1.
+// 0, each with evenly spaced values, twice as many as in the decade below; and 1.
 std::array<double, 255> middles_of_map() {
   std::vector<double> values = {0, 1};
   double decade = 1e-6;

@@ -19,14 +19,14 @@ struct Nf4 {
 // How many groups a matrix of so many elements has: its last one may have fewer blocks.
 int64_t nf4_groups(int64_t elements);
 
-// The place of a matrix that lies behind this one.
+// The place of the matrix that follows this one.
 Nf4Place behind(const Nf4Place& place);
 
 // Room for so many elements.
 void resize(Nf4& matrix, int64_t elements);
 
-// Quantizes a matrix piece by piece, so that its numbers need not all be in memory. A number that is not
-// finite makes all groups NaN. On all threads; bits depend neither on their number nor on the pieces.
+// Quantizes a matrix piece by piece, so that it need not be in memory as a whole. A number that is not finite
+// makes all groups NaN. Uses all threads; bits depend neither on the number of threads nor on the pieces.
 class Nf4Encoder {
  public:
   // Begins one matrix after another.

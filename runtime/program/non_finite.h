@@ -1,4 +1,4 @@
-// Finding numbers that are none in a program's memory, wherever that is, and saying where they stand.
+// Finds NaN and infinities in a program's memory, wherever that is, and describes where they are.
 #pragma once
 #include <cstddef>
 #include <cstdint>

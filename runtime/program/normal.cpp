@@ -41,8 +41,8 @@ namespace {
 
 constexpr int kBlock = 1024;  // pairs at a time, on the stack
 
-// The same bits for every width: no instruction of these loops rounds twice or differs between vectors and
-// scalars.
+// The same bits for every vector width: no instruction of these loops contracts or differs between vectors
+// and scalars.
 #if defined(__x86_64__) && defined(__GLIBC__)
 __attribute__((target_clones("default", "avx2", "avx512f")))
 #endif

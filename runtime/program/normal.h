@@ -1,5 +1,5 @@
-// Normal random numbers, the same on every machine: no function of a mathematical library, whose last bits
-// differ between them.
+// Normal random numbers, the same on every machine: without functions of a math library, whose last bits
+// differ between machines.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -24,8 +24,8 @@ enum class Function {
 };
 std::string_view to_string(Function function);
 
-// A dense tensor in the arena: bytes from the arena's start, and how many elements; of 4 bytes, where nothing
-// else is said.
+// A dense tensor in the arena: its offset in bytes, and the number of elements, of 4 bytes unless stated
+// otherwise.
 struct Place {
   int64_t offset = -1;
   int64_t elements = 0;
@@ -41,8 +41,8 @@ struct InputPlaces {
 #include "runtime/program/ports.def"
   int64_t token_ids = 0;     // token_order: ids are smaller than this
   int64_t position_ids = 0;  // position_order: positions are smaller than this
-  // If ranks share layers: own_ids from first_own_id on are a rank's part of the vocabulary, and of targets
-  // too with own_targets.
+  // For ranks that share layers: the own_ids ids from first_own_id on are a rank's part of the vocabulary,
+  // and of targets too with own_targets.
   int64_t own_ids = 0, first_own_id = 0;
   bool own_targets = false;
 };

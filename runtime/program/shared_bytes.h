@@ -6,9 +6,9 @@
 
 namespace hydrac::runtime {
 
-// Rows that ranks share: of `rows` of all ranks together, in their order, each holds `own` at the same place;
-// where these are more than `rows`, the last ranks' end in padding. `times` such stretches lie one behind the
-// other.
+// Rows that ranks share. Of `rows` rows of all ranks together, in order, each rank holds `own` at the same
+// place; if ranks * own exceeds `rows`, the last ranks' rows end in padding. There are `times` such
+// stretches, one after another.
 struct SharedRows {
   int64_t rows = 0, own = 0;
   int64_t times = 1;
@@ -17,8 +17,8 @@ struct SharedRows {
 // `own`: the tensor as a rank has it, [the sum of its own rows, ...]. The result is that of all ranks.
 NamedTensor shared_by_ranks(NamedTensor own, const std::vector<SharedRows>& stretches);
 
-// The shared ones of the bytes from `address` on: `all` begin at addresses of their own (`first`), which no
-// memory has.
+// The sharded parts of the bytes from `address` on. Each entry of `all` begins at a placeholder address of
+// its own (`first`), which is never dereferenced.
 std::vector<SharedBytes> shared_at(const std::vector<SharedBytes>& all, int64_t address, int64_t bytes);
 
 // Says of a piece how ranks share it where it lies in `all`.

@@ -5,8 +5,8 @@
 
 namespace hydrac::runtime {
 
-// A tensor for each layer (or for each part of something else), `stride` elements from one to the next. Only
-// `count` of them lie apart: tensor s is where tensor s - count was, which nobody needs any more.
+// A tensor for each layer (or for each part of something else), `stride` elements apart. There are only
+// `count` places: tensor s overwrites tensor s - count, which is dead by then.
 template <class T>
 struct Slots {
   T* first = nullptr;

@@ -1,8 +1,8 @@
 // The interface of a compiled program to the training loop, on any target, compiled just now or ahead of
 // time.
 //
-// Training is asynchronous: micro_step() and update() put work on the device's queue, finish_step() waits for
-// the oldest step's result. A program on the processor does the work at once and keeps one result.
+// Training is asynchronous: micro_step() and update() enqueue work on the device, finish_step() waits for the
+// oldest step's result. A program on the cpu works synchronously and keeps one result.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ struct StepResult {
   float loss = 0;       // of the whole optimizer step, per target
   float grad_norm = 0;  // before clipping; of the unscaled gradients
   float learning_rate = 0;
-  // The gradients held infinities or NaN because fp16 ran out of range: parameters and optimizer state are as
-  // they were before the step. Loss and gradient norm may be no finite numbers then.
+  // The gradients held infinities or NaN because fp16 overflowed. Parameters and optimizer state are as they
+  // were before the step; loss and gradient norm may not be finite.
   bool skipped = false;
   std::optional<float>
       loss_scale;  // that this step's gradients were multiplied by; absent: it does not scale
@@ -48,8 +48,8 @@ struct Nf4Place {
   int64_t elements = 0;
 };
 
-// Bytes of a tensor that ranks share, from `first` on. They lie `before` bytes behind the start of what all
-// ranks have together, of which rank r has the r-th `own` bytes at `address`; the last ones' end may be
+// Bytes of a tensor that ranks share, from `first` on. They begin `before` bytes into the stretch of all
+// ranks together. Rank r has the r-th `own` bytes of that stretch at `address`; the last ranks' may end in
 // padding.
 struct SharedBytes {
   int64_t first = 0, bytes = 0;
@@ -57,18 +57,18 @@ struct SharedBytes {
   int64_t own = 0, before = 0;
 };
 
-// Lines of a tensor of which ranks that share layers (parallel.tensor) have parts: `lines` of `bytes` each,
-// the first at byte `first` of the whole tensor, and each `stride` behind the one before. Of every line rank
-// r of `parts` has the r-th `own` bytes, the last ones fewer; in its memory they lie `own` apart from
-// `address` on. parts 1: every rank has all of it.
+// Lines of a tensor that are sharded over ranks which share layers (parallel.tensor): `lines` lines of
+// `bytes` each, the first at byte `first` of the whole tensor, `stride` apart. Rank r of `parts` has the r-th
+// `own` bytes of every line, the last ones fewer; in its memory they are `own` apart from `address` on. parts
+// 1: every rank has all of it.
 struct TensorPiece {
   int64_t first = 0;
   int64_t lines = 1, stride = 0;
   int64_t bytes = 0, own = 0;
   int64_t parts = 1;
   uint64_t address = 0;
-  // The shared tensor that `address` stands for, if ranks at the same place among those that share layers
-  // have parts of it (parallel.zero).
+  // The sharded tensor that the placeholder `address` stands for, if ranks at the same place of their tensor
+  // groups have parts of it (parallel.zero).
   std::optional<SharedBytes> shared = {};
 
   int64_t own_bytes() const { return lines * own; }  // in a rank's memory, or in that of those together
@@ -84,10 +84,10 @@ struct NamedTensor {
   bool transposed = false;  // the checkpoint stores [in, out], memory holds [out, in]
   // Kept so instead of at `address`: uploaded numbers are quantized, downloaded ones are the codes'. F32.
   std::optional<Nf4Place> nf4 = {};
-  // Not empty: no rank has all of it, and its bytes are these, one stretch behind the other. Downloaded only
-  // within StepProgram::with_whole_state().
+  // Not empty: no rank has all of it; these consecutive stretches are its bytes. Downloaded only within
+  // StepProgram::with_whole_state().
   std::vector<SharedBytes> shared = {};
-  // Not empty: ranks that share layers have parts of it, and bytes between these are 0. Downloaded as
+  // Not empty: ranks that share layers have parts of it, and bytes between these are 0. Downloaded like
   // `shared`.
   std::vector<TensorPiece> pieces = {};
 
@@ -123,9 +123,9 @@ struct CallSpan {
   double began = 0, ended = 0;  // as monotonic_seconds()
 };
 
-// The cache of a program that generates with one: so many sequences, each of up to context_length tokens. One
-// prefill() reads so many prompts of so many tokens. Keys and values of all sequences lie in one pool of
-// `pages`; without pages each sequence has room for its whole context.
+// The KV cache of a program that generates with one: so many sequences, each of up to context_length tokens.
+// One prefill() reads so many prompts of so many tokens. All sequences share a pool of `pages`; without pages
+// each has room for its whole context.
 struct CacheShape {
   int64_t sequences = 0;  // 0: the program has no cache
   int64_t prompts = 0, prompt_tokens = 0;
@@ -146,8 +146,8 @@ struct ProgramFacts {
   int64_t context_length = 0;  // tokens
   CacheShape cache = {};       // of keys and values
   TextShape texts = {};        // that Function::embed takes
-  // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
-  // so many steps lie in the program's own memory.
+  // Optimizer steps that may begin before the oldest one's result must be read, >= 1. The program's own
+  // memory holds the batches of so many steps.
   int64_t steps_in_flight = 1;
   // True if ranks exchange numbers within compute(), so that all of them call it together.
   bool computes_together = false;
@@ -161,8 +161,8 @@ struct ProgramFacts {
 struct ProgramTensors {
   // In model.safetensors, of adapters in adapter_model.safetensors.
   std::vector<NamedTensor> parameters = {};
-  // For a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or
-  // the seed have them.
+  // For a program that trains adapters, the base model's parameters, which keep their values from
+  // TrainOptions::weights or the seed.
   std::vector<NamedTensor> base = {};
   // The encoder's, under their names in its own files. They are uploaded once the program is started.
   std::vector<NamedTensor> encoder = {};
@@ -179,8 +179,7 @@ class StepProgram {
 
   // Fills parameters with their starting values (a function of the seed) and everything else with its start.
   void initialize() { start({}); }
-  // initialize(), but that no values need be drawn for the tensors of `given`, which are going to be
-  // uploaded.
+  // Like initialize(), but draws no values for the tensors of `given`, which will be uploaded.
   virtual void start(const std::vector<NamedTensor>& given) = 0;
 
   // Enqueues forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this
@@ -188,21 +187,20 @@ class StepProgram {
   virtual void micro_step(const Batch& batch, float inv_count) = 0;
   // Enqueues clipping, learning rate and optimizer. After it the next step begins.
   virtual void update() = 0;
-  // Waits for the oldest step that update() ended and nobody has finished, and returns its result; each once.
-  // RunError when the device failed: which kernel or tensor, as far as it is known. The program is of no
-  // further use then.
+  // Waits for the oldest step that update() ended and that is not finished yet, and returns its result; each
+  // once. RunError if the device failed, with the kernel or tensor if known; the program is then unusable.
   virtual StepResult finish_step() = 0;
 
-  // Once the result of the step finished last, or of the batch evaluated last, is NaN or infinite: where that
-  // began, such as the kernel and the tensor; "" where the program cannot tell. Steps may be unfinished. The
-  // program is of no further use then.
+  // After a result (of the last finished step or evaluated batch) that is NaN or infinite: where that began,
+  // such as the kernel and the tensor; "" if the program cannot tell. Steps may be unfinished. The program is
+  // unusable afterwards.
   virtual std::string explain_divergence() { return ""; }
 
-  // From now on each call is timed, or no longer. Results are the same; steps take longer, for each is waited
-  // for. InputError where the program does not know its calls. Called between steps: none begun, none
+  // Turns the timing of each call on or off. Results are the same; steps take longer, because each is waited
+  // for. InputError if the program does not know its calls. Called between steps: none begun, none
   // unfinished.
   virtual void time_calls(bool timed) = 0;
-  // Those of the steps since the last call of this, in the order in which they began.
+  // The timed calls of the steps since the last call of this function, in the order in which they began.
   virtual std::vector<CallSpan> take_timed_calls() = 0;
 
   // The following are called between steps: none begun, none unfinished.
@@ -227,21 +225,22 @@ class StepProgram {
     return read_as<float>(ports().results.eval_loss)[0];
   }
 
-  // compute(Function::decode) after these inputs, and, where it goes_on, with ResultPlaces::drawn as next
-  // tokens; in two halves, so that a step can begin before the one before is read. Steps finish in their
-  // order, and all of them before anything else of the program is called.
+  // compute(Function::decode) after these inputs; with `goes_on` the next tokens are ResultPlaces::drawn. It
+  // has two halves, so that a step can begin before the previous one is read. Steps finish in order, and all
+  // of them before anything else of the program is called.
   virtual void begin_decode(std::span<const PortBytes> inputs, bool goes_on) = 0;
   virtual std::vector<TopLogits> finish_decode() = 0;
 
-  // With an objective, micro-batches of replies are a step's first ones, between these two. Their loss counts
-  // nothing in StepResult::loss; their gradients do. All ranks call both.
+  // With an objective, a step's micro-batches of replies come first, between these two calls. Their loss does
+  // not count in StepResult::loss; their gradients do. All ranks call both.
   virtual void begin_replies() = 0;
   virtual void end_replies() = 0;
 
-  // Every rank of a program that shares state calls it at the same place; others need not. On rank 0 it calls
-  // `work`, in which those tensors can be downloaded; elsewhere that is an InputError.
+  // Runs `work` on rank 0. Tensors that ranks share can be downloaded only inside `work`; elsewhere that is
+  // an InputError. Every rank of a program with shared state calls this at the same point; other programs
+  // need not.
   virtual void with_whole_state(const std::function<void()>& work) { work(); }
-  // Copies a whole tensor of these to or from memory of the host: tensor.bytes() bytes as they lie in the
+  // Copies a whole one of these tensors to or from host memory: tensor.bytes() bytes as they lie in the
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
   // A tensor that is kept as codes (NamedTensor::nf4) takes floating-point numbers of any type.

@@ -7,14 +7,14 @@
 
 namespace hydrac::runtime {
 
-// `bytes` that lie side by side in the whole tensor, from byte `whole` of it on, and in the rank's part of
-// the piece, from byte `own` on.
+// `bytes` that are contiguous in the whole tensor, from byte `whole` on, and in the rank's part of the piece,
+// from byte `own` on.
 struct PieceStretch {
   int64_t whole = 0, own = 0, bytes = 0;
 };
 
-// Calls use(PieceStretch) for what rank `rank` of piece.parts has of bytes [begin, begin + count) of its
-// part, in their order. What it does not name is padding.
+// Calls use(PieceStretch) for each stretch of rank `rank` of piece.parts within bytes [begin, begin + count)
+// of its part, in order. The rest is padding.
 template <class Use>
 void for_each_stretch(const TensorPiece& piece, int rank, int64_t begin, int64_t count, const Use& use) {
   const int64_t skipped = piece.parts > 1 ? rank * piece.own : 0;

@@ -1,5 +1,5 @@
-// Batches on their way into a program's memory, and results on their way out; `bytes` lie where the host
-// reads and writes them, in the arena or in memory that is copied there.
+// Writes batches into a program's memory and reads its results. `bytes` are where the host reads and writes
+// them: in the arena or in memory that is copied there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace hydrac::runtime {
 
-// Tokens as a rank that has a part of the vocabulary reads them: rows of a part, whoever has it, and 1 where
-// it is this rank.
+// Tokens for a rank that has a part of the vocabulary: the row within its owner's part, and 1 if the owner is
+// this rank.
 struct OwnIds {
   std::vector<int32_t> rows;
   std::vector<float> are_own;
 };
 OwnIds own_ids(const InputPlaces& places, std::span<const int32_t> ids);
 
-// Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. token_order and
-// position_order are the caller's. std::logic_error when the batch has other sizes than the program.
+// Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. The caller writes
+// token_order and position_order. std::logic_error if the batch and the program differ in size.
 void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs);
 
 // The scalars of an optimizer step, from `bytes` that stand for the arena from byte `first` on.

@@ -81,7 +81,7 @@ int32_t draw(std::span<const Candidate> candidates, const Weights& weight, doubl
 }
 
 // Moves the fewest most likely candidates that reach `share` of the total to the front, in order; returns
-// their number. A heap, because that is few of many as a rule.
+// their number. Uses a heap, because these are usually few of many.
 size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double share) {
   const double wanted = share * weight.sum(candidates);
   std::make_heap(candidates.begin(), candidates.end(), less_likely);
@@ -96,7 +96,7 @@ size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double
   return static_cast<size_t>(candidates.end() - heap_end);
 }
 
-// Those that are likely enough, in order.
+// Keeps the candidates that are likely enough, in order.
 void keep_likely(std::vector<Candidate>& candidates, const Weights& weight, double least) {
   std::erase_if(candidates, [&](const Candidate& candidate) { return weight(candidate) < least; });
   std::sort(candidates.begin(), candidates.end(), likelier);

@@ -25,16 +25,15 @@ void check_sample_options(const SampleOptions& options);
 double sample_uniform(uint64_t seed, uint64_t position);
 
 // The token drawn for `position` (0, 1, ... along the text, prompt included). `logits`: one per token of the
-// vocabulary, without padding; -infinity rules a token out. `text`: the tokens so far, which the repetition
-// penalty is for; ids that have no logit count for nothing. The penalty acts first, then temperature, then
-// top-k, then top-p on what is left, then min-p. Equal logits rank by their id, lower first, so k means k.
-// RunError when logits are empty, contain NaN or +infinity, or rule out everything; InputError as
-// check_sample_options.
+// vocabulary, without padding; -infinity rules a token out. `text`: the tokens so far, for the repetition
+// penalty; ids without a logit are ignored. The penalty acts first, then temperature, then top-k, then top-p
+// on the rest, then min-p. Equal logits rank by their id, lower first, so k means k. RunError if logits are
+// empty, contain NaN or +infinity, or rule out everything; InputError as check_sample_options.
 int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position,
                      std::span<const int32_t> text = {});
 
-// The largest logits of a row, largest first, equal ones by their id; ids are -1 behind the last of a short
-// row. `sum`: of exp((logit - the largest) / temperature) over the whole row, as well as a float holds it.
+// The largest logits of a row, largest first, equal ones by their id; a short row ends with ids of -1. `sum`:
+// of exp((logit - the largest) / temperature) over the whole row, to float precision.
 struct TopLogits {
   std::span<const float> values;
   std::span<const int32_t> ids;
@@ -45,8 +44,8 @@ struct TopLogits {
 // True if a token is drawn from the whole row by a temperature alone.
 bool samples_from_all(const SampleOptions& options);
 
-// True if sample_token() finds a token as a rule in the `count` largest logits and, if samples_from_all(), in
-// what was drawn.
+// True if sample_token() usually finds a token in the `count` largest logits or, if samples_from_all(), in
+// `drawn`.
 bool samples_from_top(const SampleOptions& options, int64_t count);
 
 // The token that sample_token() draws from the whole row. `drawn` may be a neighbouring token if the random

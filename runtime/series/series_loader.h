@@ -53,7 +53,7 @@ class SeriesDataset {
   // The same of one file's text, without patterns.
   static std::shared_ptr<const SeriesDataset> parse(const SeriesOptions& options, const std::string& name,
                                                     std::string_view csv);
-  // As the first, with the standardization of an earlier run (columns must agree) instead of the training
+  // Like the first, with the standardization of an earlier run (columns must agree) instead of the training
   // rows' own.
   static std::shared_ptr<const SeriesDataset> load(const SeriesOptions& options, const Standardizer& features,
                                                    const Standardizer& targets);

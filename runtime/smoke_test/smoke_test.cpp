@@ -1,6 +1,6 @@
 // The test of an emitted program: a few optimizer steps on random numbers that are always the same.
-//   smoke_test [EXPECTED]            compares losses, gradient norms and every tensor's gradient with the file.
-//   smoke_test --record EXPECTED     writes the file.
+//   smoke_test [EXPECTED]            compares losses, norms and every tensor's gradient with the file
+//   smoke_test --record EXPECTED     writes the file
 // Another machine, library or version of hydrac may differ in the last bits, which the tolerances allow.
 #include <cmath>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace {
 constexpr int kSteps = 3;
 constexpr double kTolerance = 2e-3;  // of losses and norms; sums in bf16 in another order are closer
 // Tolerances of a tensor's gradient: a share of its norm, and of the norm of all. The latter is for gradients
-// that are zero but for rounding, such as the one of a bias that is added to all keys.
+// that are zero except for rounding, such as that of a bias that is added to all keys.
 constexpr double kOfTensor = 2e-2, kOfAll = 1e-3;
 
 // Recorded numbers, by name: "loss 1", "gradient transformer.wte.weight norm".

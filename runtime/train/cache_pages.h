@@ -1,4 +1,4 @@
-// Who has which page of a cache whose keys and values lie in one pool.
+// The allocator of a cache whose keys and values are one pool of pages: which text has which page.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,13 +13,13 @@ class CachePages {
   // A cache in pages starts with all of them free; any other cache has room for its sequences.
   explicit CachePages(const CacheShape& cache);
 
-  // Gives the sequence pages, until it has those of `tokens` tokens, at most a context. Returns false, and
-  // gives none, where too few are free.
+  // Gives the sequence pages until it has those of `tokens` tokens, at most a context. Returns false, and
+  // gives none, if too few are free.
   bool grow(size_t sequence, int64_t tokens);
   // All pages of the sequence are free again.
   void release(size_t sequence);
 
-  // As NextLogits::set_page_table() takes it; empty of a cache without pages.
+  // The table for NextLogits::set_page_table(); empty for a cache without pages.
   std::span<const int32_t> table() const { return table_; }
   int64_t most_used() const { return most_used_; }  // pages, at once
 

@@ -56,8 +56,8 @@ class Batches {
   int64_t count_ = 0;
 };
 
-// The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is
-// the last one, see explain_divergence().
+// The batches `first`, `first` + `stride`, ... Stops after one whose loss is not finite, so that it is the
+// last one for explain_divergence().
 std::vector<Part> evaluate_share(StepProgram& program, const Batches& batches, int64_t first,
                                  int64_t stride) {
   std::vector<Part> parts;
@@ -70,8 +70,8 @@ std::vector<Part> evaluate_share(StepProgram& program, const Batches& batches, i
   return parts;
 }
 
-// Evaluates where ranks compute together: every rank evaluates the same number of batches. If ranks share
-// layers, only the first of them counts its result.
+// Evaluation for programs whose ranks compute together: every rank evaluates the same number of batches. If
+// ranks share layers, only the first of them counts its result.
 std::vector<Part> evaluate_together(StepProgram& program, const Batches& batches, const Ranks& ranks) {
   std::vector<Part> parts;
   Batch batch;

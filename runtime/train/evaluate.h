@@ -19,8 +19,8 @@ struct Evaluation {
 };
 
 // Over the first `max_batches` validation batches of each set: the same ones each time, in order. nullopt
-// without validation data. InputError when those batches of a set have no targets. With `ranks` each computes
-// every so many-th batch, and the sum is that of one process, to the bit.
+// without validation data. InputError if those batches of a set have no targets. `ranks` divide the batches
+// among them, and the sum is bit-identical to that of one process.
 std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
                                    Ranks* ranks = nullptr);
 

@@ -154,8 +154,8 @@ class BatchGenerator {
     take_drawn(rows, [&](size_t i) { return logits.row(static_cast<int64_t>(rows[i])); });
   }
 
-  // Steps of the texts of `rows`, until one of them ends. Each next one begins before the tokens of the one
-  // before are read, which the program has; what it computes of a text that ended meanwhile is dropped.
+  // Runs steps of the texts of `rows` until one of them ends. Each step begins before the previous one's
+  // tokens are read, because the program has them; the extra step of a text that ended meanwhile is dropped.
   void extend_by_top(std::vector<size_t> rows, std::span<const int32_t> tokens,
                      std::vector<int32_t> positions) {
     int64_t left = steps_ahead(rows);
@@ -210,8 +210,8 @@ class BatchGenerator {
     return request;
   }
 
-  // Returns whether the text goes on with the token that the program chose. Where the largest logits do not
-  // decide it and the next step has begun, the row is there no longer: the text's step is done again, alone.
+  // Returns whether the text continues with the program's token. If the largest logits do not decide the
+  // token and the next step has begun, the row is gone: the text repeats its step alone.
   bool take_top(size_t row, const TopLogits& top, bool next_has_begun) {
     std::optional<Text>& text = texts_[row];
     if (text->knows_next(1)) {
@@ -244,8 +244,8 @@ class BatchGenerator {
     return {id, options_.log_probabilities ? log_probability(logits, id) : kUnknown};
   }
 
-  // A token of each text of `rows` that does not know its next one, text i from the logits logits_of(i). They
-  // are drawn on all threads: sorting a large vocabulary takes longer than a GPU's step.
+  // Draws a token for each text of `rows` that does not know its next one, text i from the logits
+  // logits_of(i). On all threads, because sorting a large vocabulary takes longer than a GPU's step.
   template <typename LogitsOf>
   void take_drawn(std::span<const size_t> rows, const LogitsOf& logits_of) {
     const std::vector<Drawn> tokens = drawn(rows, logits_of);

@@ -14,9 +14,9 @@
 namespace hydrac::runtime {
 
 struct GenerateOptions {
-  // The text to continue, encoded as a prompt by itself. When that gives no ids, the model is shown the
-  // tokenizer's end_of_text(), where a new document begins; without one a line break, and if the vocabulary
-  // has none, token 0.
+  // The text to continue, encoded as a prompt by itself. If that gives no ids, the model sees the tokenizer's
+  // end_of_text(), which precedes a new document; without one a line break, and if the vocabulary has none,
+  // token 0.
   std::string prompt;
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop = {};  // a text ends before the first of them that it would contain
@@ -28,11 +28,11 @@ struct GenerateOptions {
 // InputError naming the option that is out of its range.
 void check_generate_options(const GenerateOptions& options);
 
-// The ids that the model is shown for options.prompt, at least one. InputError: the prompt has no ids, or
-// options are out of range; generate() throws the same.
+// The ids that the model sees for options.prompt, at least one. InputError: the prompt has no ids, or options
+// are out of range; generate() throws the same.
 std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const GenerateOptions& options);
 
-// One text to be generated: what it continues, at least one id, and what its sampling is seeded with.
+// One text to be generated: at least one id to continue, and the seed of its sampling.
 struct TextRequest {
   std::vector<int32_t> prompt;
   uint64_t seed = 0;
@@ -51,8 +51,8 @@ std::string_view to_string(TextEnd end);
 struct Reply {
   std::string text;               // behind the prompt
   std::vector<int32_t> ids = {};  // drawn, the one that ends it included
-  // If asked for: for each id the logarithm of its probability at temperature 1, among all ids of the model;
-  // NaN if the program found the token without giving its row, and that is not among the largest logits.
+  // If asked for: the logarithm of each drawn id's probability at temperature 1, among all ids of the model.
+  // NaN if the program drew the id without returning its row, and the id is not among the largest logits.
   std::vector<double> log_probabilities = {};
   int64_t new_tokens = 0;  // drawn, the one that ends it included
   TextEnd end = TextEnd::interrupted;
@@ -71,8 +71,8 @@ struct GenerateCounts {
   int64_t prompt_tokens = 0, new_tokens = 0;
   int64_t decode_steps = 0;
   double prefill_seconds = 0, decode_seconds = 0;  // sampling included
-  // For a cache in pages: how many there are, how many were in use at most, and how often a text was put back
-  // because none was free.
+  // For a cache in pages: their number, the most that were in use, and how often a text was put back because
+  // none was free.
   int64_t pages = 0, most_pages = 0, texts_put_back = 0;
 };
 
@@ -93,8 +93,8 @@ GenerateCounts generate_batch(StepProgram& program, const Tokenizer& tokenizer,
                               std::span<const TextRequest> requests, const GenerateOptions& options,
                               const TextEvents& events);
 
-// Hands the text that follows options.prompt to `emit`, piece by piece. Returns the number of tokens drawn,
-// the one that ends it included. The same program, tokenizer and options give the same text.
+// Passes the text that follows options.prompt to `emit`, piece by piece. Returns the number of drawn tokens,
+// including the one that ends it. The same program, tokenizer and options give the same text.
 int64_t generate(StepProgram& program, const Tokenizer& tokenizer, const GenerateOptions& options,
                  const std::function<void(std::string_view)>& emit);
 

@@ -1,5 +1,5 @@
-// The weights that a run begins with: those of a folder as Hugging Face publishes models, mapped into memory
-// and rounded to the program's type as they are copied.
+// The weights that a run begins with: those of a folder in Hugging Face's format, mapped into memory and
+// rounded to the program's type as they are copied.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -20,12 +20,12 @@ class WeightFiles {
   // that does not fit its files, a tensor twice.
   explicit WeightFiles(const std::filesystem::path& path);
 
-  // That these files hold all parameters of `program`, of adapters those of the model beside them, and
-  // nothing else; the program need not be initialized. Names may lack the base model's prefix, as those of
-  // GPT-2's published files do. A head that the program ties to the embedding may be there too, if it is
-  // equal. What is neither a parameter nor a constant of transformers' modules (attention masks, rope's
-  // frequencies), and no bias or position embedding of zeros, is too much. InputError that lists the tensors
-  // that are missing, too much, or of another shape or no floating-point type.
+  // Checks that these files hold exactly the parameters of `program`; for adapters, those of the base model.
+  // The program need not be initialized. Names may lack the base model's prefix, as in GPT-2's published
+  // files. A head that the program ties to the embedding may be there too, if it is equal. Constants of
+  // transformers' modules (attention masks, rope's frequencies), and biases and position embeddings of zeros,
+  // are ignored. InputError that lists the tensors that are missing, unexpected, or of another shape or no
+  // floating-point type.
   void check(StepProgram& program) const { check(filled(program)); }
   // The same of a program that is only planned, by its filled() parameters.
   void check(const std::vector<NamedTensor>& parameters) const;
@@ -37,15 +37,15 @@ class WeightFiles {
   // program.initialize(), which then draws nothing that these files have, and fill().
   void start(StepProgram& program) const;
 
-  // That they hold the parameters of the encoder that `program` has (ProgramTensors::encoder), of any
-  // floating-point type; what else they hold, such as a pooler or a head, is left alone. Names may begin with
+  // Checks that they hold the parameters of the encoder of `program` (ProgramTensors::encoder), of any
+  // floating-point type; other tensors, such as a pooler or a head, are ignored. Names may begin with
   // "bert.". InputError that lists the tensors that are missing, or of another shape or type.
   void check_encoder(StepProgram& program) const;
   // Copies them into `program`, which is started. InputError as of check_encoder(); nothing is copied then.
   void fill_encoder(StepProgram& program) const;
 
-  // Fingerprint of names, types and shapes, and of all bytes of every tensor, or of its beginning: by that,
-  // too, another model's differs, or that of weights which were trained on.
+  // Fingerprint of names, types and shapes, and of all bytes of every tensor, or of its beginning. The
+  // beginning is enough to tell apart other models, and weights that were trained further.
   enum class Reads { beginnings, everything };
   std::string fingerprint(Reads reads = Reads::beginnings) const;
 

@@ -1,5 +1,5 @@
-// Logits of the next token, by a language model's program: of a whole context, or with its cache of keys and
-// values. Called between steps.
+// Logits of the next token from a language model's program: of a whole context, or with its KV cache. Called
+// between steps.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -23,9 +23,9 @@ struct LogitRows {
   std::span<const float> row(int64_t i) const { return {first + i * stride, static_cast<size_t>(vocab)}; }
 };
 
-// The search of decode_top(): among ids below `vocabulary`; its sums are of probabilities at this
-// temperature, which is not 0. `uniforms`: for each sequence the number in [0, 1) that draws
-// TopLogits::drawn, or a negative one, by which it is the likeliest; may be empty, for none.
+// The search of decode_top(): among ids below `vocabulary`; sums are of probabilities at this temperature,
+// which is not 0. `uniforms`: for each sequence the number in [0, 1) that draws TopLogits::drawn, or a
+// negative one for the likeliest token; may be empty, for none.
 struct TopRequest {
   double temperature = 1;
   int64_t vocabulary = 0;
@@ -40,12 +40,12 @@ class NextLogits {
   // tokens; with a cache CacheShape::prompt_tokens.
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position);
 
-  // With a cache: computes prompts, at most CacheShape::prompts, whole and keeps their keys and values. A row
-  // each: the logits behind its last token.
+  // With a cache: computes at most CacheShape::prompts whole prompts and stores their keys and values. A row
+  // each: the logits after its last token.
   LogitRows prefill(std::span<const Prompt> prompts);
-  // The next token of every sequence of the cache, at its position, which counts from 0 and is where its keys
-  // and values are kept. Those of the positions before were kept by earlier calls. A row each: the logits
-  // behind it. A sequence that is not generated may be given any token at position 0.
+  // Computes the next token of every sequence of the cache, at its position (from 0), where its keys and
+  // values are stored. Earlier calls must have stored those of earlier positions. A row each: the logits
+  // after the token. A sequence that is not generated may be given any token at position 0.
   LogitRows decode(std::span<const int32_t> tokens, std::span<const int32_t> positions);
   // For a cache in pages: the page table [sequences, pages_of_sequence], from the next prefill() or decode
   // step on. Entry [s, i] is the page with the tokens of sequence s from i * CacheShape::page_tokens on. It
@@ -53,10 +53,10 @@ class NextLogits {
   // page. Before the first call no sequence has any. A sequence without pages is given a token at position 0.
   void set_page_table(std::span<const int32_t> pages);
 
-  // decode(), which leaves the rows in the program's memory and gives the largest logits of each, valid until
-  // the program gives others; in two halves, so that a step can begin before the one before is read. Without
-  // tokens it goes on with TopLogits::drawn of the step begun last, whose request differs in its uniforms at
-  // most. Steps finish in their order, and all of them before anything else of the program is called.
+  // Like decode(), but leaves the rows in the program's memory and returns the largest logits of each, valid
+  // until the next results. It has two halves, so that a step can begin before the previous one is read.
+  // Without tokens it continues with TopLogits::drawn of the last step, whose request may differ only in its
+  // uniforms. Steps finish in order, and all of them before anything else of the program is called.
   using Tokens = std::optional<std::span<const int32_t>>;
   void begin_decode_top(const Tokens& tokens, std::span<const int32_t> positions, const TopRequest& request);
   std::vector<TopLogits> finish_decode_top() { return program_.finish_decode(); }
@@ -69,7 +69,7 @@ class NextLogits {
   std::span<const float> decoded_logits(int64_t sequence);
 
  private:
-  // Prompts with the token of each behind which logits are wanted.
+  // Prompts, and for each the index of the token whose logits are wanted.
   LogitRows prefill(std::span<const Prompt> prompts, std::span<const int32_t> ends);
   LogitRows rows_of(Place port, int64_t rows);
   // A word of every sequence.

@@ -35,17 +35,16 @@ ReplyPlaces places_of(const ObjectiveSettings& settings, int64_t prompts, int64_
   return places;
 }
 
-// KL of one token whose log-probabilities differ by `log_ratio` = log p_base - log p: the estimate of KL(p,
-// p_base) with the least variance that is never negative (Schulman's k3), and its derivative by the token's
-// loss -log p.
+// KL of one token with `log_ratio` = log p_base - log p: the estimate of KL(p, p_base) with the least
+// variance that is never negative (Schulman's k3), and its derivative by the token's loss -log p.
 struct TokenDivergence {
   explicit TokenDivergence(double log_ratio)
       : value(std::expm1(log_ratio) - log_ratio), by_loss(std::expm1(log_ratio)) {}
   double value, by_loss;
 };
 
-// A reply's contribution to the means of all. They are added up in the order of replies, so that the means do
-// not depend on who sampled which.
+// A reply's contribution to the means over all replies. They are added up in the order of replies, so that
+// the means do not depend on which rank sampled which.
 struct ReplyNumbers {
   int64_t tokens = 0;
   double divergence = 0;

@@ -40,8 +40,8 @@ struct ObjectiveResult {
   double seconds = 0;            // that sampling took, on the rank where it took longest
   std::optional<double> kl;      // of a token, from the model without its adapter
   std::optional<double> reward;  // of a reply
-  // |log p of sampling - log p of scoring| of a token, at temperature 1; of tokens whose probability sampling
-  // knows (Reply::log_probabilities).
+  // |log p of sampling - log p of scoring| of a token, at temperature 1; over tokens whose probability
+  // sampling knows (Reply::log_probabilities).
   std::optional<double> sampling_gap;
 
   std::vector<Metric> metrics() const;  // all of these but `seconds`
@@ -55,17 +55,17 @@ struct ObjectiveWork {
 
 class ReplyObjective {
  public:
-  // All must outlive it. `ranks`: that train together; null: this process alone. Every rank calls the members
-  // below at the same place.
+  // All must outlive it. `ranks`: the ranks that train together; null: this process alone. Every rank calls
+  // the members below at the same point.
   ReplyObjective(StepProgram& program, const Tokenizer& tokenizer, const ObjectiveSettings& settings,
                  Ranks* ranks = nullptr)
       : program_(program), tokenizer_(tokenizer), settings_(settings), ranks_(ranks) {}
 
-  // Before the micro-batches of data of step `step`, whose items' prompts are answered: samples replies with
-  // the weights as they are, and takes the micro-steps by which their gradient comes before that of the data.
-  // `data` is that of all ranks, each of which answers its share. nullopt where no item has a prompt; the
-  // micro-steps are taken all the same. A function of settings, step, data and weights, the same on every
-  // rank. The program's RunErrors; RewardError before any micro-step, on all ranks.
+  // Runs before the micro-batches of data of step `step`, and answers the prompts in their items: samples
+  // replies with the current weights, and takes their micro-steps, whose gradient comes before that of the
+  // data. `data` is that of all ranks, each of which answers its share. nullopt if no item has a prompt; the
+  // micro-steps are taken anyway. A function of settings, step, data and weights, the same on every rank.
+  // Throws the program's RunErrors, and RewardError before any micro-step, on all ranks.
   std::optional<ObjectiveResult> begin_step(int64_t step, const std::vector<Batch>& data);
   // The same with the prompts themselves, in micro-batches of `rows` sequences.
   std::optional<ObjectiveResult> answer(int64_t step, const std::vector<std::vector<int32_t>>& prompts,

@@ -1,5 +1,5 @@
-// Between a program's tensors, wherever they lie, and safetensors files: one tensor at a time passes through
-// memory of the host, so that saving a model needs no second copy of it.
+// Copies between a program's tensors, wherever they are, and safetensors files: one tensor at a time passes
+// through host memory, so that saving a model needs no second copy of it.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -26,12 +26,12 @@ struct ZeroTensor {
 void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
                    const TensorCheck& check = {}, const std::vector<ZeroTensor>& zeros = {});
 
-// That the file holds these tensors with these shapes and no other, but for biases and position embeddings of
-// zeros, which add nothing: InputError otherwise.
+// Checks that the file holds exactly these tensors with these shapes. Biases and position embeddings of zeros
+// are ignored, because they add nothing. InputError otherwise.
 void check_tensors(const SafetensorsReader& file, const std::vector<NamedTensor>& tensors);
 
 // Fills these tensors of `program` from the file. InputError as of check_tensors(), with nothing filled, and
-// when element types differ. Floating-point tensors may come from other floating-point types, rounded to
+// if element types differ. Floating-point tensors may come from other floating-point types, rounded to
 // nearest even.
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
@@ -41,17 +41,16 @@ std::vector<std::byte> tensor_bytes(StepProgram& program, const NamedTensor& ten
 // The other way.
 void upload_bytes(StepProgram& program, const NamedTensor& tensor, std::span<const std::byte> bytes);
 
-// Copies `entry` of `file`, which has the shape of `tensor` (and is a floating-point tensor where that is
-// one), to the program, rounded to nearest even where it has another type. InputError where it cannot become
-// that, or holds NaN or infinity.
+// Copies `entry` of `file` to the program, rounded to nearest even if the types differ. It has the shape of
+// `tensor`, and is a floating-point tensor if that is one. InputError if it cannot be converted, or holds NaN
+// or infinity.
 void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
                    const NamedTensor& tensor);
 
 // A tensor that is only ever added, and is 0.
 bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor);
 
-// The number of the first element of `data`, of a floating-point type, that is NaN or infinite. Integers have
-// none.
+// The index of the first NaN or infinite element of `data`, of a floating-point type. Integers have none.
 std::optional<int64_t> first_non_finite(SafetensorsDtype dtype, std::span<const std::byte> data);
 
 }  // namespace hydrac::runtime

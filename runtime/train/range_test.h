@@ -34,20 +34,20 @@ struct RangeTest {
 };
 
 // The learning rate of a program whose rate the test finds, a part of the optimizer's state; std::logic_error
-// elsewhere. With `scheduled` each step has what the schedule makes of it.
+// for other programs. `scheduled`: each step applies the schedule to it.
 DecimalRate learning_rate(StepProgram& program);
 void set_learning_rate(StepProgram& program, const DecimalRate& rate, bool scheduled);
 
-// Takes the steps, each with a rate that is the one before times the same factor, until the loss diverges.
-// Steps that loss scaling skips count for nothing, and their rate is tried again. `program` is just
-// initialized, and must be again afterwards; `pipeline` stands at step 0. `goes_on` is asked before each
-// step. The program's RunErrors.
+// Takes steps, each with the previous rate times a constant factor, until the loss diverges. A step that loss
+// scaling skips does not count, and its rate is tried again. `program` must be freshly initialized, and must
+// be initialized again afterwards; `pipeline` must be at step 0. `goes_on` is asked before each step. The
+// program's RunErrors.
 RangeTest range_test(StepProgram& program, StepPipeline& pipeline, const RangeTestOptions& options,
                      const std::function<bool()>& goes_on);
 
 // A tenth of the rate at which the smoothed loss is lowest, with two digits: fast.ai's rule (lr_find's
-// "minimum"). The rate of its other one, the steepest fall, is far too low where a few outputs' means are
-// most of what there is to learn first. None where the smoothed loss falls nowhere.
+// "minimum"). Its other rule, the steepest fall, gives far too low rates if the first thing to learn is
+// mostly the means of a few outputs. nullopt if the smoothed loss never falls.
 std::optional<DecimalRate> choose_rate(std::span<const RangePoint> points);
 
 // "121 steps, in which the smoothed loss fell from 4.17 to its lowest, 2.61 at 0.021".

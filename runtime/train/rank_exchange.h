@@ -25,7 +25,7 @@ std::vector<T> joined(Ranks* ranks, std::span<const T> own) {
   return all;
 }
 
-// What rank 0 makes of it, on every rank; a RewardError that it throws, too.
+// The result of rank 0's `find`, on every rank; also a RewardError that it throws.
 std::vector<double> found_by_rank_0(Ranks* ranks, const std::function<std::vector<double>()>& find);
 
 }  // namespace hydrac::runtime

@@ -1,6 +1,5 @@
-// An encoder of sentences, which embeds replies in place of the model's own hidden states
-// (docs/objectives.md): what a program was made for, and what its folder gives to a run. runtime/encoder
-// opens it.
+// A sentence encoder, which embeds replies in place of the model's own hidden states (docs/objectives.md):
+// what a program was compiled for, and what its folder gives to a run. runtime/encoder opens it.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Replies as a program with an objective (docs/objectives.md) scores them, before the first micro-batch of a
+// Scoring of replies by a program with an objective (docs/objectives.md), before the first micro-batch of a
 // step.
 #pragma once
 #include <vector>
@@ -19,13 +19,13 @@ struct ReplyDistances {
   std::vector<float> of_each;  // [P*N]: of a reply to the others of its set
 };
 
-// The losses of a batch of replies, without dropout. Hidden states are added up by Batch::segments, which
-// count replies through their sets, until clear_replies().
+// The losses of a batch of replies, without dropout. Hidden states are summed by Batch::segments, which
+// number replies across their sets, until clear_replies().
 TargetLosses score(StepProgram& program, const Batch& batch);
 void clear_replies(StepProgram& program);
-// Programs with an encoder of sentences, which embeds replies instead of the model; score() embeds nothing
-// then. The hidden states of texts, given by Batch's tokens, documents, positions and segments, [E,L] each,
-// are added up by segments until clear_replies().
+// Programs with a sentence encoder, which embeds replies instead of the model; score() embeds nothing then.
+// The hidden states of texts (Batch's tokens, documents, positions and segments, [E,L] each) are summed by
+// segments until clear_replies().
 void embed(StepProgram& program, const Batch& texts);
 // Distances of the replies that were scored, or embedded, so far.
 ReplyDistances reply_distances(StepProgram& program);

@@ -37,7 +37,7 @@ class Command {
         input_(std::move(input)),
         timeout_(command.timeout_seconds),
         deadline_(monotonic_seconds() + command.timeout_seconds),
-        // In a process group of its own: what stops a run from the terminal lets the step end.
+        // In a process group of its own, so that Ctrl-C on the terminal lets the step finish.
         child_(command.words, {.input = kPipe, .output = kPipe, .own_group = true}) {
     if (child_.error() != 0)
       throw RewardError(problem(fmt::format("cannot be started: {}", std::strerror(child_.error()))));

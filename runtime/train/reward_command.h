@@ -24,15 +24,15 @@ struct PromptReplies {
   std::vector<std::string> replies;
 };
 
-// A line of JSON a prompt, bytes that are no UTF-8 replaced:
+// A line of JSON for each prompt, with invalid UTF-8 replaced:
 //   {"prompt": "...", "replies": ["...", "..."]}
 std::string json_lines(std::span<const PromptReplies> prompts);
 
-// Runs the command, without a shell, with `lines` as its standard input; it prints a number a line, one for
-// each of `replies` replies in their order. Standard error goes where this process's does. RewardError that
-// names the command: it cannot be started, ends with another exit code than 0, takes longer than its timeout
-// (it is killed then, with all processes of its group), or prints anything but so many finite numbers. Called
-// where ignore_write_signals() was.
+// Runs the command, without a shell, with `lines` as its standard input. It prints a number a line, one for
+// each of `replies` replies in order. Its standard error is this process's. RewardError with the command's
+// name: it cannot be started, ends with an exit code other than 0, exceeds its timeout (it is killed then,
+// with its process group), or does not print exactly so many finite numbers. ignore_write_signals() must have
+// been called.
 std::vector<double> rewards_of(const RewardCommand& command, std::string lines, size_t replies);
 
 }  // namespace hydrac::runtime

@@ -63,7 +63,7 @@ std::map<std::string, std::string> written_values(std::string_view text) {
   return values;
 }
 
-// A spec's value is JSON, which is readable as it is; whatever else a file holds is made so.
+// A spec's value is JSON and readable as it is; anything else in a file is escaped.
 std::string shown_value(const std::string& value) {
   const nlohmann::ordered_json json = nlohmann::ordered_json::parse(value, nullptr, false);
   constexpr bool ascii = true;

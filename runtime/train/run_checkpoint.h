@@ -18,8 +18,8 @@
 namespace hydrac::runtime {
 
 // Name -> value (UTF-8) of all that decides a run's results: the spec's keys, the data's fingerprint, ... A
-// resumed run must have the same; what differs is listed to the user under its name. Names hold no line break
-// and no " = ".
+// resumed run must have the same; differences are listed to the user by name. Names hold no line break and no
+// " = ".
 using Identity = std::map<std::string, std::string>;
 
 // The name of an adapter's base there: WeightFiles::fingerprint().
@@ -42,39 +42,38 @@ struct CheckpointContents {
   std::vector<ZeroTensor> zero_tensors = {};  // of model.safetensors, beside the program's parameters
 };
 
-// `program` stands between steps (see StepProgram) here and below. Tensors pass through host memory one by
+// Here and below `program` must be between steps (see StepProgram). Tensors pass through host memory one by
 // one.
 
-// Writes and publishes run_dir/checkpoint-<counters.step>; returns its folder. RunError when a parameter is
-// no finite number (nothing is left then) or a file cannot be written.
+// Writes and publishes run_dir/checkpoint-<counters.step>; returns its folder. RunError if a parameter is not
+// finite (nothing is left then) or a file cannot be written.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, StepProgram& program,
                                       const CheckpointContents& contents);
 
-// InputError when state.json is unusable, or when it is of another identity: then the message lists each
-// difference and what can be done. Reads nothing else.
+// InputError if state.json is unusable, or if its identity differs: then the message lists each difference
+// and what can be done. Reads nothing else.
 RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity);
 
-// The value of `name` in a checkpoint's identity; "" where it has none. InputError when state.json is
-// unusable.
+// The value of `name` in a checkpoint's identity; "" if it has none. InputError if state.json is unusable.
 std::string read_identity(const std::filesystem::path& checkpoint, const std::string& name);
 
 // Makes run_dir/checkpoint-best a link to the checkpoint of `step`, in place of an older link. RunError.
 void link_best(const std::filesystem::path& run_dir, int64_t step);
 
-// Choices that the program which wrote the checkpoint made on its machine; nullopt: it was written before
-// checkpoints recorded them. InputError when the file is unusable.
+// The choices of the program that wrote the checkpoint; nullopt: it was written before checkpoints recorded
+// them. InputError if the file is unusable.
 std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint; not its
-// ProgramTensors::base. InputError when its tensors are not exactly those of the program.
+// ProgramTensors::base. InputError if its tensors are not exactly those of the program.
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
                      const RunPosition& position);
 
 // Fills the parameters alone, for sampling. InputError as above.
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint);
 
-// That a folder's adapter_model.safetensors, PEFT's or a checkpoint's, holds these adapters. InputError as
-// above.
+// Checks that a folder's adapter_model.safetensors, PEFT's or a checkpoint's, holds these adapters.
+// InputError as above.
 void check_adapter(const std::vector<NamedTensor>& adapters, const std::filesystem::path& folder);
 
 // Fills them from it. InputError as above.

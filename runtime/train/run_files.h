@@ -1,11 +1,11 @@
-// The list of what a run makes in its folder. Whatever else lies there is the user's: no run moves, replaces
-// or removes it.
+// The names that a run creates in its folder. Everything else there is the user's: no run moves, replaces or
+// removes it.
 //   metrics.jsonl, spec.yaml, events.out.tfevents.*.hydrac
-//   rank-<n>.log                      of the ranks other than 0, where there are several
-//   trace.json                        where steps were traced
-//   range_test.json                   where a range test found the learning rate
-//   reference.bin                     scores of pairs by the first weights, where an objective has a reference
-//   checkpoint-<step>/                with a manifest.json; and those being written or removed
+//   rank-<n>.log                      of ranks other than 0
+//   trace.json                        if steps were traced
+//   range_test.json                   if a range test found the learning rate
+//   reference.bin                     scores of pairs by the first weights, if the objective has a reference
+//   checkpoint-<step>/                with a manifest.json; also while it is written or removed
 //   checkpoint-best                   a link to one of them
 #pragma once
 #include <filesystem>
@@ -28,16 +28,16 @@ enum class Remains {
   run,      // records or checkpoints
 };
 
-// InputError where something that no run made has a name that a run writes to: a folder called
-// checkpoint-best, a pipe or a link called metrics.jsonl.
+// InputError if something that no run made has a name that a run writes to: a folder called checkpoint-best,
+// a pipe or a link called metrics.jsonl.
 void require_own_names(const std::filesystem::path& run_dir);
 
-// Remains of an earlier run in `run_dir`, which may be missing. InputError when it cannot be read, or when a
-// file that no run made has a name that a run needs.
+// Remains of an earlier run in `run_dir`, which may be missing. InputError if it cannot be read, or if a file
+// that no run made has a name that a run needs.
 Remains remains_in(const std::filesystem::path& run_dir);
 
-// The names in `run_dir`, which holds a run, that runs made. metrics.jsonl comes last: what is left of a run
-// without some of its other files is still seen to be one.
+// The names in `run_dir`, which holds a run, that runs made. metrics.jsonl comes last, so that a partly moved
+// run is still recognized as one.
 std::vector<std::string> names_of_run(const std::filesystem::path& run_dir);
 
 }  // namespace hydrac::runtime

@@ -98,7 +98,7 @@ int lock_folder(const fs::path& run_dir) {
 }
 
 // True if `run_dir` still names the open folder, which another process may have moved before it was locked. A
-// folder that cannot be looked at (a network file system, for a moment) has not been moved.
+// folder that cannot be examined (a network file system, for a moment) counts as not moved.
 bool still_named(int fd, const fs::path& run_dir) {
   struct stat open {};
   struct stat named {};

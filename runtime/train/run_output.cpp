@@ -26,7 +26,7 @@ void RunOutput::append(const MetricsRecord& record) {
   notice_move();
 }
 
-// The run's open files are where the folder is; what is opened by name would not be.
+// The run's open files move with the folder; a file opened by name would not.
 void RunOutput::notice_move() {
   place_ = folder_->place();
   if (!checkpoint_.empty()) checkpoint_ = place_ / checkpoint_.filename();

@@ -1,4 +1,4 @@
-// Files that a run leaves in its folder while it trains: logs, checkpoints, a trace. Only the leading rank of
+// Files that a run writes to its folder while it trains: logs, checkpoints, a trace. Only the leading rank of
 // several has it. The folder may be moved meanwhile; later writes follow it.
 #pragma once
 #include <filesystem>
@@ -19,7 +19,7 @@ class RunOutput {
   // All three must outlive it.
   RunOutput(StepProgram& program, const TrainOptions& options, Console& console);
 
-  // Whose lock it holds from here on.
+  // Keeps the folder's lock from here on.
   void hold(RunFolder folder) { folder_.emplace(std::move(folder)); }
   // The newest checkpoint, with which an earlier session ended.
   void continue_from(const std::filesystem::path& checkpoint) { checkpoint_ = checkpoint; }
@@ -27,8 +27,8 @@ class RunOutput {
   // Records of steps after `last_step`, an earlier session's that no checkpoint has, are dropped.
   void open_logs(int64_t last_step);
   void append(const MetricsRecord& record);
-  // A checkpoint of `program` as it stands, which is the best so far where `best_step` is its step. Others
-  // than the newest ones and the best are removed. RunError, after which what was there still is.
+  // Saves a checkpoint of `program` in its current state; it is the best so far if `best_step` is its step.
+  // Removes all but the newest ones and the best. After a RunError earlier checkpoints are still there.
   void save(const CheckpointContents& contents, std::optional<int64_t> best_step);
   void end_trace(StepTrace& trace);
 

@@ -1,5 +1,5 @@
-// Replies that a model samples while it trains, as batches of it: which prompts are answered, where each
-// reply lies, and what each of its tokens weighs.
+// Replies that a model samples during training, as batches: which prompts are answered, where each reply
+// lies, and the weight of each of its tokens.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace hydrac::runtime {
 
-// The prompts of a step's items, drawn at random by `key`, at most `most`: the tokens of a document up to the
+// The prompts of a step's items, at most `most`, drawn at random by `key`: the tokens of a document up to the
 // first that is followed by a target. `tokens`: T, of a row of the batches, which say where documents are.
 std::vector<std::vector<int32_t>> draw_prompts(const std::vector<Batch>& step, int64_t tokens, int64_t most,
                                                uint64_t key);
@@ -36,7 +36,7 @@ struct ReplyPlaces {
   int64_t of_a_batch() const { return rows * of_a_row(); }
 };
 
-// `places.batches` batches; the reply of segment s has place s of them. Targets are the replies' tokens, of
+// `places.batches` batches; the reply of segment s is at place s. Targets are the replies' tokens, with
 // weight 0.
 std::vector<Batch> reply_batches(std::span<const SampledReply> replies, const ReplyPlaces& places);
 
@@ -47,8 +47,8 @@ struct ReplyTargets {
 // Targets of each reply in its order.
 std::vector<ReplyTargets> targets_of(std::span<const SampledReply> replies, const ReplyPlaces& places);
 
-// Each reply's contribution to the mean distance of its set, from each one's mean distance to the others:
-// that of the set less that of the set without it, which is 0 for a set of one reply.
+// Each reply's contribution to the mean distance of its set, given each one's mean distance to the others:
+// that of the set less that of the set without it; 0 for a set of one reply.
 std::vector<double> leave_one_out(std::span<const float> distances);
 
 // How far each reward is from the mean of its set, in standard deviations; 0 where all are equal.

@@ -1,4 +1,4 @@
-// When a run saves: every so many steps, when its newest checkpoint is too old, and after its best
+// Decides when a run saves: every so many steps, when its newest checkpoint is too old, and after its best
 // evaluations.
 #pragma once
 #include <cstdint>
@@ -20,8 +20,8 @@ class SaveSchedule {
 
   // Takes over the best evaluation of the run that is continued.
   void adopt(const std::optional<BestEvaluation>& best);
-  // Before each step: whether the newest checkpoint is too old. due() holds to the answer until the next
-  // look, so that all who ask hear the same; or to what is decided elsewhere.
+  // Called before each step: whether the newest checkpoint is too old. due() keeps the answer until the next
+  // look, so that all callers get the same one; decide() sets an answer from elsewhere.
   bool look_at_clock();
   void decide(bool is_too_old) { too_old_ = is_too_old; }
   void evaluated(int64_t step, double loss);

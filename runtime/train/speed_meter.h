@@ -7,7 +7,7 @@
 
 namespace hydrac::runtime {
 
-// Number of steps whose spread is told.
+// Number of steps whose spread is reported.
 inline constexpr int64_t kSpreadSteps = 100;
 
 struct StepSpread {
@@ -16,8 +16,8 @@ struct StepSpread {
 
 class SpeedMeter {
  public:
-  // `waited`, `communicated`: seconds of these in which the step waited for its batches, and in which ranks
-  // exchanged gradients.
+  // `waited`, `communicated`: the seconds of these in which the step waited for its batches, and in which
+  // ranks exchanged gradients.
   void add(double seconds, double waited, double communicated = 0);
 
   int64_t steps() const { return count_; }  // of the session
@@ -27,8 +27,8 @@ class SpeedMeter {
   double mean_communicated(int64_t steps) const;
   // Spread of the last kSpreadSteps steps, or as many as there were, the session's first left out as below.
   StepSpread spread() const;
-  // Median over the last kWindow steps, without the session's first, which warms up caches and threads,
-  // unless it is the only one; 0 before the first.
+  // Median over the last kWindow steps; 0 before the first. The session's first step warms up caches and
+  // threads, and counts only if it is the only one.
   double median_seconds() const;
 
  private:

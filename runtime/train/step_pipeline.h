@@ -1,5 +1,4 @@
-// Optimizer steps on their way through a program: the host prepares and begins the next ones while the device
-// works on the oldest.
+// Optimizer steps in flight: the host prepares and begins the next ones while the device works on the oldest.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -18,8 +17,8 @@ struct FinishedStep {
   int64_t samples = 0;  // likewise
   BatchStage stage;
   StepResult result;
-  // Since it was begun or, when that is later, since the step before it was finished. So steps that follow
-  // one another without a break add up to the time they took, and pauses between steps are in none.
+  // Seconds since the step began, or since the previous step finished if that is later. So consecutive steps
+  // add up to the time they took, and pauses between steps are in none.
   double seconds = 0;
   double waited = 0;        // seconds until its batches were there
   double communicated = 0;  // seconds in sums over ranks, waiting for slower ones included
@@ -28,15 +27,15 @@ struct FinishedStep {
 
 class StepPipeline {
  public:
-  // All must outlive it. `step`: steps done before. `source` gives the micro-batches of a whole step, of
-  // which each of `ranks` (null: one process) computes as many, rank 0 the first ones. `objective` (null:
-  // there is none) begins each step, which then must be finished before the next one begins.
+  // All must outlive it. `step`: steps done before. `source` gives the micro-batches of a whole step; each of
+  // `ranks` (null: one process) computes an equal share, rank 0 the first ones. `objective` (null: none)
+  // begins each step, which must then finish before the next one begins.
   StepPipeline(StepProgram& program, BatchSource& source, int64_t step, const Ranks* ranks = nullptr,
                ReplyObjective* objective = nullptr)
       : program_(program), source_(source), step_(step), ranks_(ranks), objective_(objective) {}
 
-  // Begins the next step. There must be room(). InputError when its batches have no targets. The program's
-  // RunErrors are thrown again with the steps that they may belong to. After a RewardError no step is begun.
+  // Begins the next step. There must be room(). InputError if its batches have no targets. The program's
+  // RunErrors are rethrown with the steps that they may belong to. After a RewardError no step is begun.
   void begin();
   // Waits for the oldest step; there must be one (std::logic_error). RunErrors as begin() throws them.
   FinishedStep finish();

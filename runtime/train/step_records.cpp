@@ -82,8 +82,8 @@ void StepRecords::complete(MetricsRecord& record) {
   tokens_since_record_ = 0;
 }
 
-// A program that works on a step while the host prepares the next one waits only for what takes longer than
-// that.
+// A program that works on a step while the host prepares the next one waits only for the part that takes
+// longer.
 std::string StepRecords::data_stall() {
   constexpr int64_t window = 50;
   if (said_stall_ || meter_.steps() <= window) return "";

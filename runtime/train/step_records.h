@@ -29,8 +29,8 @@ class StepRecords {
   void pause() { unevenness_.pause(); }
   // Record of the step added last; cheap.
   MetricsRecord of(const FinishedStep& step, const SkippedSteps& skipped) const;
-  // Adds what only records that are kept tell: the spread of step times, and the device's load since the
-  // record before.
+  // Adds fields that only recorded steps have: the spread of step times, and the device's load since the
+  // previous record.
   void complete(MetricsRecord& record);
 
   // Once, where steps wait long for their data: a sentence that says so. "" otherwise.
@@ -51,7 +51,7 @@ class StepRecords {
   bool said_stall_ = false;
 };
 
-// A sentence for the end of a run whose pauses between steps took a fifth of its time or more; "" otherwise.
+// A sentence for the end of a run whose pauses between steps took at least a fifth of its time; "" otherwise.
 // All in seconds.
 std::string pauses(double all, double evaluating, double saving);
 

@@ -1,6 +1,6 @@
-// A timeline of some optimizer steps: every call of the program, with its layer and its place in the spec,
-// beside the steps themselves and what they waited for. Written in Chrome's trace format, which
-// ui.perfetto.dev and chrome://tracing open.
+// A timeline of some optimizer steps: the steps, their waits, and every call of the program with its layer
+// and its place in the spec. Written in Chrome's trace format, which ui.perfetto.dev and chrome://tracing
+// open.
 #pragma once
 #include <cstdint>
 #include <filesystem>

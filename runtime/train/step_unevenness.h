@@ -15,8 +15,8 @@ class StepUnevenness {
   // Validation or saving stands between the step added last and the next one.
   void pause() { paused_ = true; }
 
-  // A sentence, where steps longer than the median took a tenth of the time by what they were longer, in a
-  // session of 50 steps and half a minute at least; "" otherwise. It is about the last kWindow steps.
+  // A sentence if the excess of steps longer than the median took a tenth of the time, in a session of at
+  // least 50 steps and half a minute; "" otherwise. It is about the last kWindow steps.
   std::string explain() const;
 
  private:

@@ -10,7 +10,7 @@ class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {}
 
-  // The next piece of the text. Returns what is certain to be before any stop string; what may be the
+  // Adds the next piece of the text. Returns the text that certainly precedes any stop string; a possible
   // beginning of one is held back. `is_shown`: false for a special token, which a stop string may name and
   // which is never returned.
   std::string push(std::string_view piece, bool is_shown = true);

@@ -14,9 +14,9 @@ struct EncodedText {
   std::vector<int32_t> ids;  // at least one, at most TextShape::tokens
 };
 
-// As many batches as all texts need, each in its order behind the one before where the row has room, else in
-// the next row. A text is a document of its own, and so is what is left of a row, whose tokens count for no
-// segment. `first_token`: only a text's first token counts for its segment.
+// As many batches as all texts need. Each text follows the previous one if the row has room, else it begins
+// the next row. A text is a document of its own, and so is the rest of a row, whose tokens belong to no
+// segment. `first_token`: only a text's first token belongs to its segment.
 std::vector<Batch> text_batches(std::span<const EncodedText> texts, const TextShape& shape, bool first_token);
 
 }  // namespace hydrac::runtime

@@ -48,8 +48,8 @@ std::span<const int32_t> TextRows::whole_part(const Text& text) const {
   return is_past_context(text) ? ids.last(context_) : ids.first(text.prompt_tokens);
 }
 
-// Theirs and the next one's, in the cache. A text that grows past the context is computed whole for each
-// token, and needs no cache.
+// The tokens to cache: those of `ids` and the next one. A text that grows past the context is computed whole
+// for each token, and needs no cache.
 int64_t TextRows::tokens_to_keep(size_t ids) const {
   return ids > context_ ? 0 : static_cast<int64_t>(std::min(ids + 1, context_));
 }

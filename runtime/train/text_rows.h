@@ -1,5 +1,5 @@
-// The texts that generate_batch() has under way: in which sequence of the program's cache each is, and which
-// of its pages.
+// The texts that generate_batch() works on: the sequence of the program's cache that each one has, and its
+// pages.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -32,13 +32,13 @@ struct Text {
   SampleOptions sampling;
   StreamDecoder decoder;
   StopStrings stops;
-  // Number of ids, from the first on, whose keys and values the program has: all but the last one, or fewer
-  // of a text that was put back.
+  // Number of ids, from the first on, whose keys and values are in the cache: all but the last one, or fewer
+  // after the text was put back.
   size_t cached = 0;
   Reply reply;
 
-  // True if the next token is known when its logits are there, `more` steps from now: it was drawn before the
-  // text was put back.
+  // True if the token after the logits `more` steps from now is known: it was drawn before the text was put
+  // back.
   bool knows_next(size_t more) const { return cached + more < ids.size(); }
 };
 
@@ -53,9 +53,9 @@ class TextRows {
   const std::optional<Text>& operator[](size_t row) const { return rows_[row]; }
   bool is_any_under_way() const;
 
-  // Puts a text into an empty row, with the pages of all that is known of it: the oldest that was put back,
-  // else that of the next request. False where there is none, or too few pages are free. std::logic_error
-  // where so many are not free although no text is under way.
+  // Puts a text into an empty row, with the pages of all its known tokens: the oldest that was put back, else
+  // that of the next request. False if there is none, or too few pages are free. std::logic_error if pages
+  // are missing although no text is running.
   bool take_up(size_t row);
   void end(size_t row);
   int64_t texts_put_back() const { return texts_put_back_; }
@@ -63,11 +63,11 @@ class TextRows {
   bool is_past_context(const Text& text) const { return text.ids.size() > context_; }
   // True for texts whose keys and values the program does not have, or has for another view of them.
   bool is_computed_whole(const Text& text) const { return text.cached == 0 || is_past_context(text); }
-  // The part of it that is computed whole: its prompt, also of one that was put back, or what the model sees
-  // of one that is past the context.
+  // The part of a text that is computed as a whole: its prompt, also after it was put back, or the last
+  // tokens of a text past the context.
   std::span<const int32_t> whole_part(const Text& text) const;
 
-  // Gives every cached text the page of its next token, the oldest first; where none is free, the youngest is
+  // Gives every cached text the page of its next token, the oldest first; if none is free, the youngest is
   // put back. So the oldest always goes on, and ends.
   void grow_all();
   // The same of one text, `more` tokens further on; false where no page is free.

@@ -59,7 +59,7 @@ class Trainer {
   // True if this rank saves, or sends what it has of the state to the one that does.
   bool takes_part_in_saving() const { return leads() || program_.facts().shares_state; }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
-  // Those that share a step's micro-batches, and which of them this one is, or its group.
+  // The ranks that share a step's micro-batches, and the index of this rank, or of its group, among them.
   int data_ranks() const { return options_.ranks ? options_.ranks->size(RankGroup::data) : 1; }
   bool all_go_on();
   std::string explain_divergence();
@@ -260,8 +260,8 @@ void Trainer::find_learning_rate() {
   set_learning_rate(program_, *test.chosen, true);
 }
 
-// Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a
-// step needs them all.
+// Before a step: true unless somebody asked to stop, or the folder was moved. The ranks agree, because a step
+// needs them all.
 bool Trainer::all_go_on() {
   const bool stop = stop_requested() || output_.was_moved();
   if (!options_.ranks) return !stop;
@@ -306,8 +306,8 @@ void Trainer::train_to_end() {
   if (takes_part_in_saving() && saved_step_ != step_) save();
 }
 
-// If rewards cannot be had, what was trained before is saved. All ranks hear of that, and wait for rank 0,
-// which saves, to end them: one that ended by itself would end rank 0.
+// If the reward command fails, the state from before the step is saved. All ranks learn of it, and wait until
+// rank 0 has saved and ends them: a rank that ended by itself would end rank 0 too early.
 void Trainer::begin_step() {
   try {
     pipeline_->begin();

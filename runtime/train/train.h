@@ -50,7 +50,7 @@ struct TrainOptions {
   int64_t log_steps = 10;       // a record every so many steps, at evaluations and at the end
 
   Resume resume = Resume::never;
-  // Resuming is refused, not only warned of, where the program's choices are not those of the checkpoint and
+  // Refuses to resume, instead of a warning, if the program's choices differ from the checkpoint's and
   // results would differ in their last bits from those of a run that was never stopped.
   bool exact = false;
   std::string spec_text;                                // written to spec.yaml
@@ -67,12 +67,12 @@ struct TrainOptions {
   const Tokenizer* tokenizer = nullptr;
   GenerateOptions sample;
 
-  // Beside the loss on the data; needs the tokenizer, and a program with an objective.
+  // Trained in addition to the loss on the data; needs the tokenizer, and a program with an objective.
   ObjectiveSettings objective;
 
-  // The processes that train together, assembled; null: this one alone. Each computes
-  // gradient_accumulation_steps micro-batches of a step. What the run leaves behind is rank 0's work, but for
-  // the other ranks' logs.
+  // The assembled processes that train together; null: this one alone. Each computes
+  // gradient_accumulation_steps micro-batches of a step. Rank 0 writes the run's files, except for the other
+  // ranks' logs.
   Ranks* ranks = nullptr;
 
   bool quiet = false;            // prints nothing
@@ -83,7 +83,7 @@ struct TrainOptions {
 struct TrainReport {
   int64_t first_step = 0;  // step the run continued from; 0 for a new one
   int64_t last_step = 0;   // steps done in all
-  // Losses of the last step that was not skipped, and of the last evaluation. Those of a resumed run are in
+  // Losses of the last step that was not skipped, and of the last evaluation. A resumed run takes them from
   // its checkpoint.
   std::optional<double> loss, eval_loss;
   double tokens_per_second = 0;  // median of this session's steps, without evaluating and saving; 0: no steps

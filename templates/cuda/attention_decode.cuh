@@ -1,5 +1,5 @@
-// Attention of one new token of each sequence over the keys and values that the sequence left in a cache.
-// Query heads that share a kv head share each load of its keys. All sums have a fixed order.
+// Attention of one new token of each sequence over its cached keys and values. Query heads that share a kv
+// head share each load of its keys. All sums have a fixed order.
 #pragma once
 #include <cstdint>
 
@@ -13,8 +13,8 @@
 
 namespace hydrac::cuda {
 
-// A decode kernel's constants: element type, head width, what decode_launch() says, and the tokens of a page,
-// or 0 where a sequence's keys lie one behind the other.
+// A decode kernel's constants: element type, head width, decode_launch()'s result, and the tokens of a page,
+// or 0 if a sequence's keys are contiguous.
 template <typename Element, int kHeadDim, DecodeLaunch kLaunch, class MaskType, class ScoresType,
           Rotation kRotation = Rotation::none, int kPageTokens = 0>
 struct DecodeConfig {
@@ -162,8 +162,8 @@ struct DecodeFound {
   float largest[Config::teams][Config::heads], sum[Config::teams][Config::heads];
 };
 
-// The keys and values of two rounds, each thread's columns of its own: those of one are on their way while
-// the other ones are used.
+// The keys and values of two rounds; each thread has its own columns. One round is loaded while the other one
+// is used.
 template <class Config>
 struct DecodeRounds {
   using Columns = Vector<typename Config::T, Config::columns>;
@@ -178,11 +178,11 @@ union DecodeShared {
 
 }  // namespace detail
 
-// The first kernel, in blocks of kDecodeThreads. `shape`.tokens is what a sequence has room for. The new
-// tokens' k, turned as q is, and v [S,1,K,D] go to positions[s] of `keys` and `values`, dense [S,K,M,D]; q
-// and out [S,1,H,D]. With one part it writes `out`, else `workspace`. With Config::page_tokens keys and
+// The first kernel, in blocks of kDecodeThreads. `shape`.tokens is a sequence's capacity. The new tokens' k,
+// rotated like q, and v [S,1,K,D] are stored at positions[s] of `keys` and `values`, dense [S,K,M,D]; q and
+// out are [S,1,H,D]. With one part it writes `out`, else `workspace`. With Config::page_tokens keys and
 // values are dense pages, [Pages,K,page_tokens,D]: token t of sequence s is in page pages[s, t /
-// page_tokens]. A new token whose page is negative is kept nowhere.
+// page_tokens]. A new token whose page is negative is not stored.
 template <class Config>
 __device__ void attention_decode(const SequenceShape& shape, Heads<const typename Config::T> q,
                                  Heads<const typename Config::T> k, Heads<const typename Config::T> v,

@@ -1,6 +1,6 @@
-// Barriers between warps of a block or a cluster that do different work (sm_90), and what arrives at them:
-// one small function for each PTX instruction. Those in shared memory ("mbarrier" in the PTX manual) are
-// known by their address there, of 32 bits, the block's own ("bar") by a number.
+// Barriers between warps of a block or a cluster that do different work (sm_90): one small function for each
+// PTX instruction. An mbarrier is known by its 32-bit address in shared memory, a block's named barrier
+// ("bar") by a number.
 #pragma once
 #include "cuda/types.cuh"
 
@@ -13,8 +13,8 @@ __device__ __forceinline__ void init(std::uint32_t barrier, int count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
-// Makes barriers that this thread created visible to the cluster and the copy engine, behind cluster_sync or
-// __syncthreads.
+// Makes barriers that this thread initialized visible to the cluster and to TMA; cluster_sync or
+// __syncthreads must follow.
 __device__ __forceinline__ void publish() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -47,8 +47,8 @@ __device__ __forceinline__ void arrive_with_copy(std::uint32_t barrier, std::uin
       : "memory");
 }
 
-// Returns when the phase of that number has ended. They count from 0, the waiter is never two behind, and -1
-// has ended from the start.
+// Returns when the phase of that number has ended. Phases count from 0, the waiter is never two behind, and
+// -1 has ended from the start.
 __device__ __forceinline__ void wait(std::uint32_t barrier, int phase) {
   asm volatile(
       "{\n.reg .pred ended;\n"
@@ -61,8 +61,8 @@ __device__ __forceinline__ void wait(std::uint32_t barrier, int phase) {
 // Nanoseconds that a waiting thread may sleep before it looks again by itself.
 constexpr int kPatience = 10'000'000;
 
-// The same for the phase of this parity; of a new barrier, the phase before the first (1) has ended. For
-// waits that take long.
+// The same for the phase of this parity; for a new barrier, the phase before the first (parity 1) has ended.
+// For long waits.
 __device__ __forceinline__ void wait_patiently(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nwaiting:\n"
@@ -72,8 +72,8 @@ __device__ __forceinline__ void wait_patiently(std::uint32_t barrier, std::uint3
       : "memory");
 }
 
-// PTX bar.sync and bar.arrive: the block's named barriers, 1 to 15. `threads`, whole warps, take part; those
-// that only arrive do not wait.
+// PTX bar.sync and bar.arrive on the block's named barriers, 1 to 15. `threads`, whole warps, take part;
+// threads that only arrive do not wait.
 template <int threads>
 __device__ __forceinline__ void block_sync(int name) {
   asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");

@@ -9,10 +9,10 @@ namespace hydrac::cuda {
 
 inline constexpr int kCacheAppendThreads = 256, kCacheAppendColumns = 8;
 
-// k and v [A,T,K,D] become tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D]; of
-// a negative row nothing is kept. A thread moves eight columns of both. With `pages_of_sequence` the cache
-// is pages of M tokens, [Pages,K,M,D]: token t of a sequence is in page pages[row, t / M], and of a negative
-// page nothing is kept.
+// Stores k and v [A,T,K,D] as tokens 0 to T - 1 of sequences rows[a] of `keys` and `values`, dense [S,K,M,D];
+// a negative row is not stored. A thread moves eight columns of both. With `pages_of_sequence` the cache is
+// pages of M tokens, [Pages,K,M,D]: token t of a sequence is in page pages[row, t / M], and tokens of a
+// negative page are not stored.
 template <typename T, int prompts, int tokens, int kv_heads, int context, int head_dim,
           int pages_of_sequence = 0>
 __device__ void cache_append(Heads<const T> k, Heads<const T> v, const std::int32_t* rows, T* keys, T* values,

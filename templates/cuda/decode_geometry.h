@@ -40,7 +40,7 @@ constexpr DecodeLaunch decode_launch(const DecodeProblem& p) {
   return {heads, keys, parts, whole * parts};
 }
 
-// Results of the first kernel for the second: for each query head and part the sums of its values, the
+// Results of the first kernel for the second: for each query head and part the weighted sums of values, the
 // largest score, and the sum of exp(score - largest).
 constexpr std::int64_t decode_workspace_bytes(const DecodeProblem& p) {
   const std::int64_t parts = decode_launch(p).parts;

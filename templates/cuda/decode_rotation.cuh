@@ -1,5 +1,5 @@
-// Rope of a new token's query and key, in the registers of attention_decode.cuh: with the bits of rope's own
-// kernel.
+// Rope of a new token's query and key, in the registers of attention_decode.cuh, with the same bits as rope's
+// own kernel.
 #pragma once
 #include "cuda/vector.cuh"
 
@@ -25,7 +25,7 @@ __device__ Vector<typename Config::T, Config::columns> columns_of(const typename
   return columns;
 }
 
-// A lane's columns of heads of one new token, turned by the token's angles and rounded as memory would round
+// A lane's columns of heads of one new token, rotated by the token's angles and rounded as memory would round
 // them.
 template <class Config>
 class DecodeRotation {

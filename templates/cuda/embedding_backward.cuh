@@ -68,8 +68,8 @@ struct EmbeddingPartials {
   static constexpr int chunks = EmbeddingConfig<g>::tile.chunks;
   float* workspace;
 
-  // Sums, float32 [width], of the run that came from the chunk before, and of the one that begins here and
-  // goes on.
+  // float32 [width]: sums of the run that continues from the previous chunk, and of the one that begins here
+  // and continues in the next.
   __device__ float* head(int chunk) const { return workspace + static_cast<std::int64_t>(chunk) * g.width; }
   __device__ float* tail(int chunk) const { return head(chunks + chunk); }
   __device__ int* first_ids() const { return reinterpret_cast<int*>(head(2 * chunks)); }
@@ -113,9 +113,9 @@ __device__ void clear_absent_embedding_rows(const int* ids, const int* order, in
   }
 }
 
-// ids int32 [tokens] in [0, vocabulary), order int32 [tokens]: positions sorted by id, those of one id
-// ascending. d_y T [tokens, width], d_table U [vocabulary, width]; dense, aligned to 16 bytes. Launched as
-// embedding_runs_launch(g) says; embedding_gradient_borders follows.
+// ids int32 [tokens] in [0, vocabulary), order int32 [tokens]: positions sorted by id, ascending for equal
+// ids. d_y T [tokens, width], d_table U [vocabulary, width]; dense, aligned to 16 bytes.
+// embedding_runs_launch(g) gives the launch; embedding_gradient_borders follows.
 template <typename T, typename U, EmbeddingGradient g>
 __device__ void embedding_gradient_runs(const int* ids, const int* order, const T* d_y,
                                         U* __restrict__ d_table, float* __restrict__ workspace) {
@@ -195,8 +195,8 @@ __device__ void embedding_gradient_runs(const int* ids, const int* order, const 
   }
 }
 
-// Adds the partial sums of the runs that cross borders of chunks. The block that finds where a run begins
-// owns it: each warp sums every eighth part of it, then the warps' sums are added in order.
+// Adds the partial sums of the runs that cross borders of chunks. The block in which a run begins owns it:
+// each warp sums every eighth part of it, then the warps' sums are added in order.
 template <typename U, EmbeddingGradient g>
 __device__ void embedding_gradient_borders(float* workspace, U* __restrict__ d_table) {
   constexpr EmbeddingTile tile = EmbeddingConfig<g>::tile;

@@ -6,7 +6,7 @@
 namespace hydrac::cuda {
 
 // d_table[ids[r], :] += d_y[r, :] for `tokens` rows r of `width` columns, into `vocabulary` rows. Without
-// `accumulate` what d_table held is forgotten, and rows without tokens become zero.
+// `accumulate` d_table is overwritten, and rows without tokens become zero.
 struct EmbeddingGradient {
   int tokens;
   int width;
@@ -67,8 +67,8 @@ constexpr EmbeddingLaunch embedding_runs_launch(const EmbeddingGradient& g) {
   return {tile.blocks() + clearing, tile.threads(), resident < 16 ? resident : 16};
 }
 
-// The second kernel looks at this many chunks a block, for runs of one id that go on in the next chunk. A
-// warp's lanes stand on columns; the warps share the partial sums.
+// The second kernel checks this many chunks a block for runs of one id that continue in the next chunk. A
+// warp's lanes are columns; the warps divide the partial sums.
 constexpr int kEmbeddingBorderChunks = 4;
 constexpr int kEmbeddingBorderWarps = 8;
 

@@ -1,5 +1,5 @@
-// The PTX instructions that attention and matmuls use, one small function each; barriers and the matmuls of
-// warpgroups have files of their own.
+// The PTX instructions of attention and matmuls, one small function each; barriers and wgmma have files of
+// their own.
 #pragma once
 #include "cuda/types.cuh"
 
@@ -109,7 +109,7 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std:
                : "memory");
 }
 
-// An 8x8 matrix of 16-bit elements, transposed: lane l has two neighbours of row l / 4, from column l % 4 * 2
+// Transposes an 8x8 matrix of 16-bit elements: lane l has two neighbours of row l / 4, from column l % 4 * 2
 // on.
 __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t x) {
   std::uint32_t result;
@@ -125,8 +125,8 @@ __device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const
                : "memory");
 }
 
-// Stores 16 bytes to device memory, aligned, in one access. A Vector whose elements the compiler has held
-// apart it may store one by one.
+// Stores 16 aligned bytes to device memory in one access. The compiler may store a Vector one by one if it
+// has held its elements apart.
 __device__ __forceinline__ void store_to_memory(void* to, const std::uint32_t (&x)[4]) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
                "r"(x[3])
@@ -146,8 +146,8 @@ __device__ __forceinline__ void add_to_memory(float* to, const float (&x)[2]) {
                : "memory");
 }
 
-// Messages between blocks of threads through device memory. Writes of a thread, and of those it has
-// synchronized with, before a release are seen by others after the acquire that reads its value.
+// Messages between blocks through device memory. Writes of a thread, and of threads it has synchronized with,
+// before a release are visible to others after the acquire that reads its value.
 __device__ __forceinline__ void store_release(unsigned* to, unsigned x) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
 }
@@ -177,7 +177,7 @@ __device__ __forceinline__ void grow_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// True in one thread of a warp, which is all there.
+// True in one thread of the warp; all of its threads must call it.
 __device__ __forceinline__ bool elect() {
   std::uint32_t chosen;
   asm volatile("{\n.reg .pred chosen;\nelect.sync _|chosen, 0xFFFFFFFF;\nselp.b32 %0, 1, 0, chosen;\n}"

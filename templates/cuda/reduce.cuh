@@ -63,7 +63,7 @@ class RowLanes {
     reduce<Larger>(minus_infinity(), values...);
   }
 
-  // Behind this, another lane may write what a lane read before.
+  // After this, another lane may overwrite what a lane has read before.
   __device__ void sync() const {
     if constexpr (kLanes > 32) {
       row_barrier();
@@ -95,8 +95,8 @@ class RowLanes {
     return x;
   }
 
-  // Warps meet in shared memory, behind one barrier: the next call but one is the first to write there again,
-  // and its threads have met at the next call's barrier.
+  // Warps exchange in shared memory with one barrier a call. That suffices: the next call but one is the
+  // first to write the same places, and its threads have passed the next call's barrier.
   template <typename Op, typename... Floats>
   __device__ void reduce([[maybe_unused]] float neutral, Floats&... values) {
     ((values = butterfly<(kLanes < 32 ? kLanes : 32), Op>(values)), ...);
@@ -118,8 +118,8 @@ class RowLanes {
   int turn_ = 0;
 };
 
-// Adds up what the rows of a block have summed, column by column; the lanes of row 0 hold the result. Every
-// thread of the block calls it. `sums` are floats and arrays of floats.
+// Adds up the rows' sums of a block, column by column; the lanes of row 0 hold the result. Every thread of
+// the block calls it. `sums` are floats and arrays of floats.
 template <int kLanes, int kRows, typename... Sums>
 __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, Sums&... sums) {
   if constexpr (kRows > 1) {
@@ -148,7 +148,7 @@ __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, Sums&... sums) {
 }
 
 // The sum of column `column` over kPartials rows of `width` floats. Every thread of the block (256) calls it:
-// thread t with the column t % kColumns of the block's; the result is right where t < kColumns.
+// thread t with column t % kColumns of the block; the result is valid for t < kColumns.
 template <int kColumns, int kPartials>
 __device__ float sum_of_partials(const float* workspace, int column, int width) {
   constexpr int kParts = 256 / kColumns, kMine = (kPartials + kParts - 1) / kParts, kAtOnce = 16;
@@ -177,9 +177,9 @@ __device__ float sum_of_partials(const float* workspace, int column, int width) 
   return total;
 }
 
-// A thread's part in raising *largest to the largest of itself and of what all threads see, none of it
-// negative: floats compare as their bits do then, and the order of the threads changes nothing. L2 answers
-// one request a clock for an address, so few should ask.
+// A thread's part in raising *largest to the maximum over all threads. All numbers are >= 0, so their bits
+// compare as the floats do, and the order of threads does not matter. L2 serves one request a clock for an
+// address, so few threads should ask.
 class RunningLargest {
  public:
   __device__ explicit RunningLargest(float* largest) : largest_(reinterpret_cast<int*>(largest)) {}
@@ -197,7 +197,7 @@ class RunningLargest {
 #endif
   }
 
-  // By the block, all of whose threads, whole warps, call this together.
+  // Raises it once for the block. All threads of the block, whole warps, call this together.
   __device__ void raise_by_block() const {
 #if (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800) || defined(HYDRAC_CUDA_EMULATION)
     constexpr unsigned all = 0xFFFFFFFFu;

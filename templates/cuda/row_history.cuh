@@ -8,8 +8,9 @@
 
 namespace hydrac::cuda {
 
-// A history is dense [S,rows,heads,width]: of each sequence the row of the token at position p is at
-// p % rows. `batch`: prompts, or sequences that have a new token. A thread moves one access of one row.
+// A history is dense [S,rows,heads,width]: a ring for each sequence, in which the row of the token at
+// position p is at p % rows. `batch`: prompts, or sequences with a new token. A thread moves one access of
+// one row.
 template <typename Element, int batch_, int rows_, int heads_, int width_>
 struct HistoryShape {
   using T = Element;
@@ -40,8 +41,8 @@ struct HistoryWork {
   }
 };
 
-// The last rows of prompts x [A,T,heads,width], up to token ends[a], become those of sequences[a]; nothing is
-// kept of a negative sequence.
+// Stores the last rows of prompts x [A,T,heads,width], up to token ends[a], in sequences[a]; nothing for a
+// negative sequence.
 template <typename Shape, typename T = typename Shape::T>
 __device__ void history_append(Heads<const T> x, const std::int32_t* sequences, const std::int32_t* ends,
                                T* history) {
@@ -53,9 +54,9 @@ __device__ void history_append(Heads<const T> x, const std::int32_t* sequences, 
         load<Shape::access>(x.at(work.batch, token, work.head) + work.column));
 }
 
-// x [S,1,heads,width], of a token of each sequence, number positions[s], goes into the history. `window`,
-// dense [S,rows,heads,width]: that row is the last, behind those of the tokens before it, zeros where there
-// are none. Threads write no row that others read: the positions of a window are at different places.
+// Stores x [S,1,heads,width], one token of each sequence at positions[s], in the history. `window`, dense
+// [S,rows,heads,width], gets that row last, after those of the earlier tokens, with zeros where there are
+// none. No thread writes a row that others read: the positions of a window are at different places.
 template <typename Shape, typename T = typename Shape::T>
 __device__ void history_window(Heads<const T> x, const std::int32_t* positions, T* history, T* window) {
   const HistoryWork<Shape> work;

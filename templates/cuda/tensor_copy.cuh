@@ -1,6 +1,6 @@
-// The copy engine (sm_90), which brings boxes of a matrix to the shared memory of one block or several of a
-// cluster, where it arrives at barriers of cuda/barrier.cuh, and back. Addresses are shared memory's own, of
-// 32 bits. See "cp.async.bulk.tensor" and "barrier.cluster" in the PTX manual.
+// TMA (sm_90): copies boxes of a matrix to the shared memory of one block, or of several of a cluster, where
+// they complete on barriers of cuda/barrier.cuh, and back. Addresses are 32-bit shared memory addresses. See
+// "cp.async.bulk.tensor" and "barrier.cluster" in the PTX manual.
 #pragma once
 #include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
@@ -11,8 +11,7 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// The two halves of the above, for those who only say that they have come so far: what they wrote is not made
-// visible.
+// The two halves of the above, without memory ordering: for threads that only signal their arrival.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -43,8 +42,8 @@ __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Copies the map's box at element (x, y), x along the contiguous dimension; what lies outside of the matrix
-// arrives as zeros.
+// Copies the map's box at element (x, y), x along the contiguous dimension; elements outside of the matrix
+// become zeros.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y,
                                          std::uint32_t barrier) {
   asm volatile(
@@ -54,8 +53,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
-// The same of what no block reads again soon: loaded with the evict-first hint, it leaves L2 before what is
-// still to be read.
+// The same with the evict-first hint, for data that no block reads again soon: it leaves L2 before data that
+// is still needed.
 __device__ __forceinline__ void copy_box_once(std::uint32_t to, const TensorMap& map, int x, int y,
                                               std::uint32_t barrier) {
   std::uint64_t policy;
@@ -67,8 +66,8 @@ __device__ __forceinline__ void copy_box_once(std::uint32_t to, const TensorMap&
       : "memory");
 }
 
-// The same as copy_box to this place, and for this barrier, of every block of the cluster whose bit is set in
-// `blocks`.
+// Multicast: like copy_box to the same place, and on the same barrier, of every block of the cluster whose
+// bit is set in `blocks`.
 __device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
                                             int x, int y, std::uint32_t barrier) {
   asm volatile(

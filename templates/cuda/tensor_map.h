@@ -1,5 +1,5 @@
-// A tensor map of the CUDA driver (CUtensorMap): how the copy engine finds a matrix in global memory. Opaque;
-// the host encodes it and a kernel takes it as a `const __grid_constant__` parameter. Plain C++; no CUDA.
+// A tensor map of the CUDA driver (CUtensorMap): describes a matrix in global memory to TMA. Opaque; the host
+// encodes it and a kernel takes it as a `const __grid_constant__` parameter. Plain C++; no CUDA.
 #pragma once
 #include <cstdint>
 

@@ -1,7 +1,7 @@
-// The kTop largest logits of each row in their order, equal ones by their column; the sum of the exponentials
-// of all; and a column drawn by them. The first kernel reads the logits once and leaves the largest of each
-// group of columns. The kTop largest logits lie in the kTop groups with the largest maxima, and those in the
-// kTop spans of groups with the largest: the second kernel narrows a row down to them, one key a thread.
+// The kTop largest logits of each row in order, equal ones by column; the sum of all exponentials; and a
+// sampled column. The first kernel reads the logits once and keeps the largest of each group of columns. The
+// kTop largest logits lie in the kTop groups with the largest maxima, and those in the kTop spans of groups
+// with the largest maxima: the second kernel narrows a row down to them, one key a thread.
 #pragma once
 #include <cstdint>
 
@@ -26,8 +26,8 @@ __device__ inline int top_column(std::uint64_t key) {
   return static_cast<int>(~static_cast<std::uint32_t>(key));
 }
 
-// Combines the results of all threads of the block of kTopThreads in a tree of one form; `scratch` of as
-// many.
+// Combines the results of all threads of the block of kTopThreads in a tree of fixed form; `scratch` has room
+// for as many.
 template <typename Combine>
 __device__ float combine_block(float value, float* scratch, Combine combine) {
   __syncthreads();  // all have read what was in `scratch`
@@ -48,8 +48,8 @@ struct SelectShared {
   double sums[kSelectThreads], groups[kSelectThreads / 32], parts[kMostTopParts];
 };
 
-// Leaves in shared.keys the kTop largest of the block's keys, one a thread, which differ where they are not
-// 0. The largest number that kTop of them reach is found bit by bit.
+// Leaves in shared.keys the kTop largest of the block's keys, one a thread; keys differ unless they are 0.
+// The threshold, the largest number that kTop keys reach, is found bit by bit.
 __device__ inline void choose_top(std::uint64_t key, SelectShared& shared) {
   std::uint64_t threshold = 0;
   for (int bit = 63; bit >= 0; --bit) {
@@ -70,8 +70,8 @@ __device__ inline void choose_top(std::uint64_t key, SelectShared& shared) {
   __syncthreads();  // all chosen keys are there
 }
 
-// The index of the weight that `left` falls into, which is less by those before it then. Where rounding puts
-// it behind all of them it is the last one that is not 0, of which `left` is the end.
+// The index of the weight that `left` falls into; `left` is reduced by the weights before it. If rounding
+// puts it past the end, the last weight that is not 0, and `left` is its end.
 __device__ inline int fall_into(const double* weights, int count, double& left) {
   int last = 0;
   for (int i = 0; i < count; ++i) {
@@ -84,8 +84,8 @@ __device__ inline int fall_into(const double* weights, int count, double& left) 
   return last;
 }
 
-// The column of the row into whose share of the row's sum `uniform` in [0, 1) falls, columns in their order:
-// first the part, then within it. For thread 0. `largest`: of the row; `statistics`: of its parts.
+// The column into whose share of the row's sum `uniform` in [0, 1) falls, in the order of columns: first the
+// part, then the column in it. For thread 0. `largest`: of the row; `statistics`: of its parts.
 template <int columns>
 __device__ int draw_column(const float* row, int end, const float* statistics, float largest,
                            float inverse_temperature, double uniform, SelectShared& shared) {
@@ -126,9 +126,9 @@ __device__ int draw_column(const float* row, int end, const float* statistics, f
 
 }  // namespace detail
 
-// The first kernel, blocks of kTopThreads: one for each part of each row of logits [rows, columns], of which
-// the first `vocabulary` count. Leaves the largest logit of each group of columns, and the part's largest
-// logit and its sum, in `workspace`.
+// The first kernel, in blocks of kTopThreads, one for each part of each row of logits [rows, columns], of
+// which the first `vocabulary` columns count. Writes the largest logit of each group of columns, and the
+// part's largest logit and its sum, to `workspace`.
 template <int columns>
 __device__ void top_logits_parts(const float* logits, const float* inverse_temperature,
                                  const std::int32_t* vocabulary, float* workspace) {

@@ -20,10 +20,9 @@ __device__ inline void transpose_bytes(std::uint32_t (&words)[4]) {
   words[3] = upper.at[1] >> 16 | (lower.at[1] & 0xFFFF0000u);
 }
 
-// y[columns, rows] = x[rows, columns]^T. A thread turns four rows of 16 columns, and the block's tile meets
-// in shared memory: a word is four rows of a column. Words of 16 columns lie 4 words further round than those
-// of the 16 before them, so that neither the threads that write them nor those that read rows of them share a
-// bank.
+// y[columns, rows] = x[rows, columns]^T. A thread reads four rows of 16 columns, and the block's tile is
+// exchanged in shared memory: a word is four rows of a column. Each 16 columns are shifted by 4 words from
+// the previous 16, so neither the writes nor the reads of rows have bank conflicts.
 template <int rows, int columns>
 __device__ void transpose(const std::uint8_t* x, std::uint8_t* y) {
   constexpr int kTile = kTransposeTile, kWords = kTile / 4;  // of a column

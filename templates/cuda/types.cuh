@@ -77,7 +77,7 @@ HYDRAC_FN f16 from_float<f16>(float x) {
 #endif
 }
 
-// 8 bits: sign, exponent, mantissa. What is larger than the largest number becomes that, infinities too; NaN
+// 8 bits: sign, exponent, mantissa. Numbers beyond the largest, infinities included, become the largest; NaN
 // stays NaN.
 namespace detail {
 
@@ -163,8 +163,8 @@ HYDRAC_FN float round_to(float x) {
   return to_float(from_float<T>(x));
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-// In the upper half of a word a bf16 is a float already. Rounding a pair takes one instruction of the
-// arithmetic units, a single number one of a unit with an eighth of their rate. Seen on an H200; for sm_86
+// In the upper half of a word a bf16 is a float already. Rounding a pair is one instruction of the arithmetic
+// units; rounding a single number is one of a unit with an eighth of their rate. Seen on an H200; for sm_86
 // and sm_89 the assembler then spills registers of norms with dropout.
 template <>
 HYDRAC_FN float round_to<bf16>(float x) {

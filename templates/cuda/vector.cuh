@@ -92,7 +92,7 @@ HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes, int wid
   return result;
 }
 
-// Element i as a float. Of 16 bits the compiler sees words and takes each half in one instruction.
+// Element i as a float. For 16-bit types the compiler sees words and extracts each half in one instruction.
 template <typename T, int N>
 HYDRAC_FN float element(const Vector<T, N>& columns, int i) {
 #if defined(__CUDA_ARCH__)
@@ -220,8 +220,8 @@ __device__ inline void prefetch([[maybe_unused]] const void* from) {
 #endif
 }
 
-// e^x for an x that comes from 16-bit numbers: off by |x| * 2^-23 of the result at most, which is far less
-// than x is, in two instructions instead of hydrac::exp's seven.
+// e^x for an x that comes from 16-bit numbers, in two instructions instead of hydrac::exp's seven. The result
+// is off by at most |x| * 2^-23 of itself, far less than the error of x.
 HYDRAC_FN float exp_of_16_bits(float x) {
 #if defined(__CUDA_ARCH__)
   return detail::exp2_approximately(x * 1.442695041f);

@@ -7,9 +7,9 @@
 namespace hydrac::wgmma {
 
 // Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
+// is the distance to the next 64 columns; only wider operands that are read across rows (transposed) use it.
 // `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
+// not overlap.
 __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
                                                     std::uint32_t offset) {
   constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
@@ -17,8 +17,7 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
   return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
 }
 
-// The same for an operand that is not read across rows, whose rows have 64 or 128 bytes and are swizzled over
-// as many.
+// The same for an operand that is not read across rows, with rows of 64 or 128 bytes and a swizzle as wide.
 template <int row_bytes>
 __device__ __forceinline__ std::uint64_t row_descriptor(std::uint32_t address) {
   static_assert(row_bytes == 64 || row_bytes == 128);
@@ -46,8 +45,8 @@ __device__ __forceinline__ std::uint64_t row_descriptor(std::uint32_t address) {
 #define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_FOUR_SUMS(8), HYDRAC_WGMMA_FOUR_SUMS(12)
 #define HYDRAC_WGMMA_SUMS_96 HYDRAC_WGMMA_SUMS_64, HYDRAC_WGMMA_FOUR_SUMS(16), HYDRAC_WGMMA_FOUR_SUMS(20)
 
-// c = (add ? c : 0) + a . b: both in shared memory. Of N columns a thread has COUNT sums; A to B_ROWS number
-// the operands behind these.
+// c = (add ? c : 0) + a . b, both in shared memory. A thread has COUNT of the N columns' sums; A to B_ROWS
+// are the numbers of the asm operands after these.
 #define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD, A_ROWS, B_ROWS)                                   \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
                "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT                               \
@@ -151,7 +150,7 @@ __device__ __forceinline__ void multiply_f8(float (&c)[N / 8][4], const std::uin
   }
 }
 
-// Matmuls run on their own once begun. Orders accesses to registers and shared memory before those that
+// wgmma is asynchronous. Orders earlier accesses to registers and shared memory before the wgmmas that
 // follow.
 __device__ __forceinline__ void fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

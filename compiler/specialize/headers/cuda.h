@@ -1,5 +1,5 @@
-// Declarations that nvcc and NVRTC make by themselves, as far as hydrac's templates and emitted programs use
-// them, for parsing with Clang in its CUDA mode. Included before the first line of every CUDA source.
+// Declarations that nvcc and NVRTC predefine, as far as hydrac's templates and emitted programs use them, for
+// Clang's CUDA mode. Included before the first line of every CUDA source.
 #pragma once
 
 #define __CUDACC__ 1

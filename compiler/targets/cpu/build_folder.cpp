@@ -25,8 +25,8 @@ int open_folder(const fs::path& dir) {
   return ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-// Whoever holds the cache's own lock may make and remove build folders: between the making of one and its
-// lock nobody else looks.
+// The lock of the whole cache. Its holder may make and remove build folders, so nobody else sees a folder
+// between its creation and its own lock.
 class CacheLock {
  public:
   explicit CacheLock(const fs::path& cache_dir) : fd_(open_folder(cache_dir)) {

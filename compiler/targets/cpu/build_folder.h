@@ -4,9 +4,9 @@
 
 namespace hydrac::targets {
 
-// Made and locked by the constructor, removed by the destructor. The lock is the kernel's and ends with the
-// process, however that ends; so the constructor also removes the folders of processes that are gone.
-// RunError when the cache cannot be written.
+// Made and locked by the constructor, removed by the destructor. The kernel holds the lock and drops it when
+// the process ends in any way, so the constructor also removes folders of dead processes. RunError if the
+// cache cannot be written.
 class BuildFolder {
  public:
   explicit BuildFolder(const std::filesystem::path& cache_dir);

@@ -41,8 +41,7 @@ std::string shown(const CxxCompiler& compiler) {
   return fmt::format("{}", fmt::join(compiler.command, " "));
 }
 
-// The first line with an error, or else the first line: that of the mistake, not of those that follow from
-// it.
+// The first line with an error, else the first line: it names the mistake, the next ones its consequences.
 std::string first_error(const std::string& said) {
   std::istringstream lines(said);
   std::string line, first;
@@ -67,8 +66,8 @@ Ended compile(const CxxCompiler& compiler, Effort effort, const fs::path& source
   std::vector<std::string> arguments = flags_of(effort);
   for (const fs::path& include : includes) arguments.push_back("-I" + include.string());
   arguments.insert(arguments.end(), {source.string(), "-o", library.string()});
-  // Past ccache, which takes one machine's -march=native for another's; what is compiled here is cached by
-  // hydrac.
+  // Bypasses ccache, which ignores that -march=native differs between machines; hydrac caches the result
+  // itself.
   std::vector<std::string> command = {"env", "CCACHE_DISABLE=1"};
   command.insert(command.end(), compiler.command.begin(), compiler.command.end());
   return run_with(command, arguments);
@@ -79,7 +78,8 @@ bool is_written(const fs::path& library) {
   return fs::file_size(library, error) > 0 && !error;
 }
 
-// By which signal; "" when it ended by itself. Where a part of g++ or clang++ is killed, the whole says so.
+// The signal that killed it; "" if it ended by itself. If only a part of g++ or clang++ is killed, the
+// driver's output says so.
 std::string killed(const Ended& ended) {
   if (ended.signal != 0) return fmt::format("signal {} ({})", ended.signal, strsignal(ended.signal));
   for (const char* words : {"signal terminated program", "unable to execute command: Killed"}) {
@@ -88,7 +88,7 @@ std::string killed(const Ended& ended) {
   return "";
 }
 
-// What keeps the compiler from compiling anything at all; "" when it compiles a line of C++.
+// The reason why the compiler compiles nothing at all; "" if it compiles a line of C++.
 std::string general_failure(const CxxCompiler& compiler, const fs::path& folder) {
   const fs::path source = folder / "probe.cpp", library = folder / "probe.so";
   std::ofstream(source)

@@ -21,8 +21,8 @@ enum class Effort { usual, careful };
 // Flags that decide what code comes out.
 std::string cxx_flags(Effort effort);
 
-// Compiles `source` to `library`; files of its own go beside `source`. A copy of `source` stays at `kept`,
-// which the error names when the compiler refuses it. Errors as compile_kernels() of jit.h.
+// Compiles `source` to `library`; temporary files go beside `source`. A copy of `source` stays at `kept`, and
+// the error names it if the compiler refuses it. Errors as compile_kernels() of jit.h.
 void compile_library(const CxxCompiler& compiler, Effort effort, const std::filesystem::path& source,
                      const std::vector<std::filesystem::path>& includes, const std::filesystem::path& library,
                      const std::filesystem::path& kept);

@@ -35,8 +35,8 @@ runtime::Gemm matmul_of(const program::GemmShape& shape) {
   return gemm;
 }
 
-// The matmuls of one training step, each shape once: recomputation repeats shapes and must not change which
-// library is chosen for them, or it would change results.
+// The matmuls of one training step, each shape once. Recomputation repeats shapes; it must not change which
+// library is chosen for them, because that would change results.
 std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
   std::vector<runtime::Gemm> shapes;
   for_each_matmul(program, program::Matmuls::step,

@@ -1,5 +1,5 @@
-// Runs a compiled Program on this machine's processors: every call's pointers resolved once, then called in
-// order. Nothing is allocated and nothing is decided while it runs.
+// Runs a compiled Program on this machine's processors: every call's pointers are resolved once, then the
+// calls run in order. Nothing is allocated or decided during a run.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -37,7 +37,7 @@ class CpuProgram final : public Executable, public runtime::CpuStepProgram {
   void execute(runtime::Function function) override;
 
   void resolve();
-  // What runs a call of an iteration of its section, whose tensors are at these addresses.
+  // A function that runs a call of one iteration of its section, with its tensors at these addresses.
   std::function<void()> resolved(const program::Call& call, const std::vector<void*>& addresses,
                                  int iteration, int layer) const;
 

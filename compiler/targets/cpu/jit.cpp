@@ -38,7 +38,7 @@ bool is_cuda(const TemplateFile& file) {
   return std::string_view(file.path).starts_with("cuda/");
 }
 
-// What -march=native looks at.
+// The properties of the processor that -march=native depends on.
 std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   std::string line, text;
@@ -60,7 +60,7 @@ void write_file(const fs::path& path, const std::string& text) {
                     path.string()));
 }
 
-// Where code is kept: all compilers' of the same source begin with the same name.
+// The file of compiled code. The names for all compilers of the same source begin alike.
 struct Entry {
   std::string of_source, of_compiler;
   fs::path in(const fs::path& cache_dir) const { return cache_dir / (of_source + of_compiler + ".so"); }
@@ -131,7 +131,7 @@ std::string compile_in(const fs::path& folder, const CxxCompiler& compiler, Effo
                   folder.string()));
 }
 
-// Whether it takes a file of the size of a library.
+// True if the folder takes a file of the size of a library.
 bool can_be_written(const fs::path& folder) {
   const fs::path probe = folder / fmt::format("probe-{}", ::getpid());
   const bool written = runtime::write_whole(probe, std::string(size_t{4} << 20, ' '), /*durable=*/false);
@@ -173,8 +173,8 @@ std::optional<Code> code_of_any_compiler(const fs::path& cache_dir, const std::s
   return std::nullopt;
 }
 
-// Loads the copy that was checked: the file may be damaged while it is mapped, which would end the process.
-// Two libraries must not share a name, and the descriptor is part of it, so it stays open.
+// Loads the checked copy: the file could be damaged while it is mapped, which would kill the process. Two
+// libraries must not share a name, and the name contains the descriptor, so it stays open.
 void* load(const Code& code) {
   const int fd = ::memfd_create("hydrac-kernels", MFD_CLOEXEC);
   std::string_view rest = code.bytes;
@@ -186,7 +186,7 @@ void* load(const Code& code) {
   }
   const std::string name = fmt::format("/proc/self/fd/{}", fd);
   void* handle = fd >= 0 && rest.empty() ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-  // Where the system forbids code in memory, or so much of it (ulimit -f), or has no /proc.
+  // If the system forbids code in memory, or so much of it (ulimit -f), or has no /proc.
   if (!handle) handle = dlopen(code.file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* reason = dlerror();

@@ -1,5 +1,5 @@
-// Generated C++ to code in this process: the system's compiler, a cache of its results, dlopen, and a trial
-// before anything else runs it.
+// From generated C++ to code in this process: the system's compiler, a cache of its results, dlopen, and a
+// trial run before first use.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -17,7 +17,7 @@ struct KernelLibrary {
   std::string note;      // of a compiler that was wrong at first
 };
 
-// What trying a library's kernels found.
+// The outcome of trying a library's kernels.
 struct Tried {
   std::string summary;
   std::string wrong;  // the first kernel that is not what it should be, and how; "" where all are

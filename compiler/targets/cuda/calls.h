@@ -29,7 +29,7 @@ struct ResolvedCall {
 
 class ResolvedCalls {
  public:
-  // What the program does for its ranks: CudaStepProgram's functions of these names.
+  // Operations of the program on its ranks: CudaStepProgram's functions of these names.
   struct Ranks {
     std::function<void(const runtime::Collective&, std::span<const runtime::cuda::Elements>,
                        const runtime::cuda::Stream&)>
@@ -45,19 +45,19 @@ class ResolvedCalls {
   ResolvedCalls(const ResolvedCalls&) = delete;
   ResolvedCalls& operator=(const ResolvedCalls&) = delete;
 
-  // Of a function, in the order in which they run.
+  // The calls of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }
 
   // Puts one on a stream.
   void enqueue(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  // Puts a function's calls on a stream for each queue: the others fork from the main one where they begin,
-  // and end joined to it.
+  // Enqueues a function's calls on a stream for each queue. The side streams fork from the main one at the
+  // start and join it at the end.
   using Streams = std::array<const runtime::cuda::Stream*, program::kQueues>;
   void enqueue(const std::string& function, const Streams& streams) const;
 
  private:
   using Enqueue = std::function<void(const runtime::cuda::Stream&)>;
-  // Of a call whose tensors are at `accesses` of the arena.
+  // Resolves a call whose tensors are at `accesses` of the arena.
   Enqueue resolve(const ResolvedCall& call, runtime::cuda::DeviceRange arena,
                   const runtime::cuda::Stream& stream) const;
   Enqueue launch(const program::Launch& launch, std::vector<void*> arguments, int layer) const;

@@ -71,7 +71,7 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
   return times;
 }
 
-// Whose sums they are decides their bits.
+// The library that computes sums over ranks decides their bits.
 runtime::RecordedChoices CudaProgram::choices() const {
   runtime::RecordedChoices choices = machine_.choices();
   if (const int64_t ranks = spec::rank_count(compiled().spec); ranks > 1 && !sums_by().empty())

@@ -26,7 +26,7 @@ std::string_view without_memory(std::string_view name) {
   return name.ends_with("gb") ? name.substr(0, name.rfind('-')) : name;
 }
 
-// Drivers keep a little for themselves, and of some GPUs there are some with a quarter more.
+// Drivers keep a little memory, and some GPUs also exist with a quarter more.
 bool is_its_memory(const Target& target, double gib) {
   return gib > 0.9 * target.memory_gib && gib < 1.3 * target.memory_gib;
 }

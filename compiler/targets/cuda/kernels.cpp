@@ -23,8 +23,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Runs work(0), ..., work(count - 1) on `most` threads, this one among them; the first exception is thrown
-// again.
+// Runs work(0), ..., work(count - 1) on `most` threads, including this one; rethrows the first exception.
 void in_parallel(size_t count, unsigned most, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;

@@ -12,13 +12,13 @@
 
 namespace hydrac::targets {
 
-// What device code may include, (path, text): the CUDA templates, and substitutes for the few standard
+// Headers that device code may include, (path, text): the CUDA templates, and substitutes for a few standard
 // headers under their usual names.
 std::vector<std::pair<std::string, std::string>> device_headers();
 
-// The code of each kernel, by position in Program::kernels, compiled in parallel; each is a translation unit
-// of its own, so that what did not change comes from the cache. Needs NVRTC, but no GPU. `capability`: 90 for
-// sm_90. `kind`: PTX runs on newer GPUs too. Throws device_code::CompileError: our own bug.
+// The code of each kernel, by position in Program::kernels, compiled in parallel. Each is a translation unit
+// of its own, so unchanged kernels come from the cache. Needs NVRTC, but no GPU. `capability`: 90 for sm_90.
+// `kind`: PTX runs on newer GPUs too. Throws device_code::CompileError: our own bug.
 std::vector<device_code::DeviceCode> compile_kernels(const program::Program& program, int capability,
                                                      device_code::CodeKind kind,
                                                      const std::filesystem::path& cache_dir);
@@ -27,8 +27,8 @@ std::vector<device_code::DeviceCode> compile_kernels(const program::Program& pro
 // them.
 std::string kernel_table(const program::Program& program, const std::vector<device_code::DeviceCode>& code);
 
-// compile_kernels() on threads of its own, which leave one of this machine's processors to the caller.
-// `program` must stay as it is meanwhile.
+// compile_kernels() on background threads, which leave one of this machine's processors to the caller.
+// `program` must not change meanwhile.
 struct CompiledKernels {
   std::vector<device_code::DeviceCode> code;
   double seconds = 0;  // that compiling took

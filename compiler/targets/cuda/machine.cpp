@@ -54,8 +54,8 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionShape& call)
   return problem;
 }
 
-// The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads
-// float32 sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
+// The deterministic backward pass keeps one number a query row for the scores' gradient, float32 sums for
+// grouped heads, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
 int64_t usual_workspace(const program::AttentionShape& call) {
   using runtime::cuda::aligned;
   if (!call.backward) return runtime::cuda::kAlignment;

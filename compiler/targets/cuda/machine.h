@@ -1,5 +1,5 @@
-// One GPU with the libraries that programs on it use. It is there before a spec is compiled: what cuDNN
-// supports and how much workspace it takes is part of the plan.
+// One GPU with the libraries that programs on it use. It is opened before a spec is compiled, because the
+// plan depends on what cuDNN supports and on its workspaces.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace hydrac::targets {
 
-// This machine's GPU as a target's name, or nothing where there is no GPU: what `target: auto` means. Looked
-// for once.
+// This machine's GPU as a target's name, or nullopt without a GPU: the meaning of `target: auto`. Detected
+// once.
 const std::optional<std::string>& detected_gpu();
 
 // InputError when this machine has no GPU, or one that cannot run code for `target`.
@@ -26,9 +26,9 @@ driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std
 
 class CudaMachine {
  public:
-  // Opens the driver, the GPU, and cuBLASLt. InputError that says what is missing, or that this GPU cannot
-  // run code for `target`. cuDNN is opened when a spec first asks for it. `recorded`: choices to repeat.
-  // `gpu`: which one, as CUDA counts them.
+  // Opens the driver, the GPU, and cuBLASLt. InputError if something is missing, or if this GPU cannot run
+  // code for `target`. cuDNN is opened when a spec first asks for it. `recorded`: choices to repeat. `gpu`:
+  // the CUDA device number.
   CudaMachine(const Target& target, const std::filesystem::path& cache_dir,
               const runtime::RecordedChoices& recorded = {}, int gpu = 0);
 
@@ -37,15 +37,14 @@ class CudaMachine {
   const runtime::cuda::Context& context() const { return context_; }
   runtime::cuda::GemmLibrary& gemms() { return gemms_; }
   const std::filesystem::path& cache_dir() const { return cache_dir_; }
-  // Of all matmuls and attention planned so far.
+  // The choices of all matmuls and attention planned so far.
   runtime::RecordedChoices choices() const;
 
   // With the answers that a plan for this machine needs; `spec` must outlive them.
   driver::CompileOptions compile_options(const spec::Spec& spec, const std::string& dump_dir);
 
   runtime::cudnn::CudnnAttention& attention();
-  // cuDNN's plan for a call; remembered. A forward pass may be measured in `scratch`, and what is in it is
-  // lost.
+  // cuDNN's plan for a call; cached. A forward pass may be measured in `scratch`, which overwrites it.
   runtime::cudnn::Plan attention_plan(const program::AttentionShape& call,
                                       const runtime::cuda::Stream& stream,
                                       runtime::cuda::DeviceRange scratch);

@@ -13,12 +13,12 @@ runtime::cuda::ElementType element_type(ir::DType dtype);
 
 class Matmuls {
  public:
-  // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` in
-  // `scratch`, whose contents are lost, where a matmul's operands fit in. `gemms` must outlive this.
+  // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` with
+  // operands in `scratch` (overwritten) if they fit there. `gemms` must outlive this.
   Matmuls(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
           const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
 
-  // Of program::shape_at(). Lives as long as this; exchange() changes what it is.
+  // The plan of a program::shape_at(). Lives as long as this; exchange() replaces its contents.
   const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
 
   // The matmul of this GemmProblem::text() takes another algorithm, as GemmLibrary::plan_as().

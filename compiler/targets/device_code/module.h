@@ -14,7 +14,7 @@ namespace hydrac::device_code {
 class Kernel {
  public:
   const std::string& name() const { return *name_; }
-  // What the compiler gave it.
+  // Resources that the compiler gave it.
   int registers() const;              // per thread
   std::int64_t local_bytes() const;   // per thread: stack and spills
   std::int64_t shared_bytes() const;  // per block, static
@@ -34,8 +34,8 @@ class Kernel {
 
 class Module {
  public:
-  // `image` is a cubin or PTX text (compile() makes both). Throws RunError with the driver's words when it
-  // does not accept it, saying which NVRTC fits the driver when that is why.
+  // `image` is a cubin or PTX text (compile() makes both). RunError with the driver's words if it rejects the
+  // image; if the cause is an older driver, the message names an NVRTC that fits.
   explicit Module(std::string_view image);
   ~Module();
   Module(Module&& other) noexcept;
@@ -60,14 +60,13 @@ struct LaunchShape {
   Dim3 grid, block;  // grid: up to 2^31-1, 65535, 65535
   std::int64_t dynamic_shared_bytes = 0;
   int cluster = 1;  // blocks of grid.x that form one cluster (capability 90 and newer); divides grid.x
-  // The kernel itself waits for its predecessor on the stream, with griddepcontrol.wait (capability 90 and
-  // newer), and may be launched while that one still runs. Done where follows_kernels() says so.
+  // The kernel may be launched while the previous one on the stream still runs, and waits for it with
+  // griddepcontrol.wait (capability 90 and newer). Set where follows_kernels() allows it.
   bool overlap_previous = false;
 };
 
-// `arguments` points to one pointer per kernel parameter, as cuLaunchKernel takes them. Throws RunError that
-// names the kernel when CUDA refuses the launch; what fails while it runs is reported by a later
-// synchronization.
+// `arguments` points to one pointer per kernel parameter, as cuLaunchKernel takes them. RunError that names
+// the kernel if CUDA refuses the launch; a failure during its run is reported by a later synchronization.
 void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments,
             const runtime::cuda::Stream& stream);
 

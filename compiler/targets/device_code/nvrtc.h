@@ -18,13 +18,13 @@ struct CompileRequest {
   std::string source;
   std::string name = "kernels.cu";  // in messages
   int capability = 0;               // 75, 80, 86, 89, 90, 100, 120
-  // What #include finds: (path as it is written there, text).
+  // Files that #include finds: (path as it is written there, text).
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::string> options;  // such as "-DHEADS=12"; beside -std=c++20 and the architecture
   CodeKind kind = CodeKind::cubin;
 };
 
-// What one kernel takes, as the assembler reports it. Bytes are per thread, but shared_bytes per block
+// Resources of one kernel, as the assembler reports them. Bytes are per thread, except shared_bytes per block
 // (static).
 struct KernelResources {
   std::string kernel;
@@ -45,8 +45,8 @@ struct DeviceCode {
   double seconds = 0;  // compiling or reading took
 };
 
-// "sm_90a", where its own instructions (wgmma, bulk copies) exist; for others the plain "sm_80"; for PTX
-// "compute_75".
+// "sm_90a" where architecture-specific instructions exist (wgmma, bulk copies), else the plain "sm_80"; for
+// PTX "compute_75".
 std::string architecture(int capability, CodeKind kind = CodeKind::cubin);
 
 // "13.0". Throws InputError that says what to install when NVRTC is not there.
@@ -58,13 +58,13 @@ std::vector<int> nvrtc_capabilities();
 // capability, CompileError when it refuses the source.
 DeviceCode compile(const CompileRequest& request);
 
-// The same, but what `cache_dir` remembers is not compiled again. Kept there under a hash of all of the
-// request and of NVRTC's version: the code (.cubin or .ptx), the source and the log. A damaged entry is made
-// anew. Safe for several threads and processes. Throws RunError when the folder cannot be written.
+// The same with a cache in `cache_dir`. The key is a hash of the whole request and of NVRTC's version; an
+// entry has the code (.cubin or .ptx), the source and the log. A damaged entry is made again. Safe for
+// several threads and processes. RunError if the folder cannot be written.
 DeviceCode compile_cached(const CompileRequest& request, const std::filesystem::path& cache_dir);
 
-// what() is the source's name, the architecture and the compile log: lines "kernels.cu(12): error: ...", each
-// followed by the line of source that it means.
+// what() has the source's name, the architecture and the compile log: lines "kernels.cu(12): error: ...",
+// each followed by the source line.
 struct CompileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

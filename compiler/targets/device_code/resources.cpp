@@ -20,7 +20,7 @@ std::optional<std::int64_t> number_before(std::string_view line, std::string_vie
   return number;
 }
 
-// What stands between the first pair of single quotes.
+// The text between the first pair of single quotes.
 std::string_view quoted(std::string_view line) {
   const std::size_t start = line.find('\'');
   if (start == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// What each kernel takes of a multiprocessor, read from the assembler's report.
+// The resources of a multiprocessor that each kernel takes, read from the assembler's report.
 #pragma once
 #include <string>
 #include <string_view>

@@ -15,7 +15,7 @@ namespace hydrac::targets {
 
 namespace {
 
-// Of a section, where the first of its keys that the user wrote stands.
+// The location of a key; for a section, that of its first key that the user wrote.
 diag::Location where(const spec::Spec& spec, const std::string& key) {
   if (spec::find_key(key)) return spec.where(key);
   for (const spec::KeyRow& row : spec::key_rows()) {
@@ -24,14 +24,14 @@ diag::Location where(const spec::Spec& spec, const std::string& key) {
   return {};
 }
 
-// What a line of the table, and a raw string around it, can hold.
+// `words` without characters that a line of the table, or a raw string around it, cannot hold.
 std::string in_line(const std::string& words) {
   std::string text;
   for (const char c : words) text += c < ' ' || c == '"' || c == 127 ? '?' : c;
   return text;
 }
 
-// As CallTable names the types that can be infinite; empty for the others.
+// CallTable's names of the types that can be infinite; empty for the others.
 std::string_view type_name(ir::DType dtype) {
   const bool is_float = dtype == ir::DType::f32 || is_narrow_float(dtype);
   return is_float && !is_f8(dtype) ? dtype_name(stored_type(dtype)) : "";  // 8 bits are written saturated

@@ -1,5 +1,5 @@
-// Text that runtime::CallTable reads: for each call of a program, its inputs and outputs, and the key of the
-// spec that asked for it. A program traces a failure to its call with it, whether JIT-compiled or emitted.
+// The text of a runtime::CallTable: the inputs and outputs of each call of a program, and the spec's key that
+// asked for it. JIT-compiled and emitted programs trace failures to their call with it.
 #pragma once
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace hydrac::targets {
 
-// Where in what the user wrote a key of a spec, or one of a section's keys, stands:
-// "model.norm, spec.yaml:12", "model.norm on the command line", "model.norm, by default".
+// The place where the user wrote a key of a spec, or one of a section's keys: "model.norm, spec.yaml:12",
+// "model.norm on the command line", "model.norm, by default".
 std::string place_of(const spec::Spec& spec, const std::string& key);
 
-// How a call's origin is named: by key, file and line, or by key alone, which stays the same when lines are
+// How a call's origin is named: by key, file and line; or by key alone, which does not change when lines are
 // added to the spec.
 enum class SpecPlaces { lines, keys };
 

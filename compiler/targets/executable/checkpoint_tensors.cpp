@@ -72,8 +72,8 @@ bool is_pack_of_parts(const driver::Compiled& compiled, const ir::Value& state) 
 
 namespace {
 
-// The element's place in the rows without padding between those that ranks divide (Stretch::place), `before`
-// of which other groups have.
+// The element's index as one process counts it, without the padding of stretches (Stretch::place). `before`:
+// rows of earlier groups.
 int64_t place_of(const models::Pack& pack, const models::ParameterGroup& group, int64_t before,
                  int64_t element) {
   if (group.stretches.empty()) return element;

@@ -10,21 +10,21 @@ namespace hydrac::targets {
 
 runtime::SafetensorsDtype stored_type(ir::DType dtype);
 
-// Whether the parameter is the model's own beside adapters, and in no checkpoint.
+// True if the parameter belongs to the base model of an adapter, and is in no checkpoint.
 bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
 
-// Where the parts of a slot lie that is kept as 4-bit codes (ParameterInfo::nf4).
+// The places of the parts of a slot that is kept as 4-bit codes (ParameterInfo::nf4).
 std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
                                           int slot);
 
-// Where ranks share layers (ParameterInfo::split): what a rank has of a parameter, and of `rows` of the
-// whole.
+// For ranks that share layers (ParameterInfo::split): a rank's part of a parameter, and its part of `rows` of
+// the whole parameter.
 runtime::SplitParameter split_of(const ir::Value& parameter);
 std::vector<runtime::TensorPiece> pieces_of(const driver::Compiled& compiled, const ir::Value& parameter,
                                             int slot, ir::RowRange rows);
 
-// And whether the state is packed as the parameters are, which lie so. Moments are; other state is a few
-// scalars, which all ranks have.
+// True if the state is packed as the parameters are. Moments are; other state is a few scalars, which all
+// ranks have.
 bool is_pack_of_parts(const driver::Compiled& compiled, const ir::Value& state);
 std::vector<runtime::PackedParameter> packed_parameters(const driver::Compiled& compiled);
 

@@ -114,7 +114,7 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
 
 namespace {
 
-// Whether the replies of a rank leave no place of its micro-batches empty: all ranks' are then those of one
+// True if a rank's replies fill its micro-batches: then all ranks together have the micro-batches of one
 // process.
 bool replies_fill_micro_batches(const spec::Spec& spec) {
   const auto& o = spec.objective;

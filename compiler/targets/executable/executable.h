@@ -1,6 +1,6 @@
-// A compiled program on the machine that runs it, as the compiler's own verbs need it beside the training
-// loop: its tensors by value, its calls one by one. What a target adds is how calls run; memory, steps and
-// checkpoints are the runtime's (runtime/program), as in a program that was emitted.
+// A compiled program on the machine that runs it, with what the compiler's verbs need besides the training
+// loop: its tensors by value, its calls one by one. A target adds only how calls run; memory, steps and
+// checkpoints are the runtime's (runtime/program), as in an emitted program.
 #pragma once
 #include <optional>
 #include <span>
@@ -41,24 +41,22 @@ class Executable {
   // The same program as the training loop knows it.
   virtual runtime::LaidOutProgram& steps() = 0;
 
-  // One slot of a value, dense and as f32 whatever its storage type; of a matrix that is kept as 4-bit codes,
-  // what they stand for, and what is written becomes codes. For checks and reports. Nothing may be
-  // running.
+  // One slot of a value, dense and as f32 in every storage type. A matrix that is kept as 4-bit codes is
+  // dequantized when read and quantized when written. For checks and reports. Nothing may be running.
   std::vector<float> read(ir::ValueId value, int slot);
   void write(ir::ValueId value, int slot, std::span<const float> data);
 
   // Runs one function with a clock around every call.
   virtual std::vector<CallTime> timed(const std::string& function) = 0;
-  // Milliseconds that each optimizer step took since the last call, where the target has a clock of its own
-  // for them.
+  // Milliseconds of each optimizer step since the last call, if the target times them itself.
   virtual std::vector<double> take_step_times() { return {}; }
   // Memory that was really taken for the arena, where that can be measured.
   virtual std::optional<int64_t> measured_bytes() const { return std::nullopt; }
   // Joules that the machine has used so far and watts that it is limited to, where it counts them.
   virtual std::optional<double> energy_joules() const { return std::nullopt; }
   virtual std::optional<double> power_limit_watts() const { return std::nullopt; }
-  // The library's calls of a training step, those with most work first, with up to `most` other algorithms
-  // for each, which it measures. What is in the program's memory is lost.
+  // The library's calls of a training step, the largest first, each with up to `most` other algorithms, which
+  // it measures. Overwrites the program's memory.
   virtual std::vector<Exchangeable> exchangeable(int most) {
     static_cast<void>(most);
     return {};
@@ -67,7 +65,7 @@ class Executable {
   virtual void exchange(const std::string& section, const std::string& key, const std::string& algorithm) {
     throw std::logic_error("no algorithm of " + section + " " + key + " can be exchanged for " + algorithm);
   }
-  // What the target computes a matmul with at best, flop a second, for the program's precision; 0 = unknown.
+  // The target's best flop a second for a matmul in the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
  private:
@@ -78,10 +76,10 @@ class Executable {
   driver::Compiled compiled_;
 };
 
-// How the micro-batches of a step are added up where that is not the order of one process that accumulates
-// them, as RecordedChoices records it: "2 ranks of 4". One micro-batch a rank sums as one process does; of
-// several each rank makes a sum of its own first. One of replies and one of data sum as one process does
-// where replies fill theirs. "" otherwise.
+// How a step's micro-batches are summed, if that is not the order of one process that accumulates them;
+// RecordedChoices records it: "2 ranks of 4". With one micro-batch a rank the order is the same; with several
+// each rank sums its own first. One micro-batch of replies and one of data count as one if the replies fill
+// theirs. "" if the order is the same.
 std::string sums_of_ranks(const spec::Spec& spec);
 
 }  // namespace hydrac::targets

@@ -137,7 +137,7 @@ bool TrialMemory::expects_only_finite() const {
   });
 }
 
-// Of the tensor's root mean square. What rounds to few bits may round the other way.
+// A share of the tensor's root mean square. A number that is rounded to few bits may round the other way.
 double TrialMemory::tolerance(const Tensor& tensor) const {
   const bool rounds = std::ranges::any_of(body_.exprs, [](const ir::Expr& expr) {
     return expr.op == ir::ExprOp::round_to || expr.op == ir::ExprOp::round_stochastically;
@@ -157,8 +157,8 @@ std::string TrialMemory::difference() const {
     for (const auto& [offset, wanted] : tensor.results) {
       const double found = get(tensor.dtype, tensor.pages->first() + offset * size_of(tensor.dtype));
       const double expected = is_float ? wanted : as_held(tensor.dtype, wanted);
-      // A number that is none says that the invented inputs are none that a run has, such as a class beyond
-      // the last.
+      // A NaN means that the invented inputs are impossible in a run, such as a class beyond the last, so any
+      // result is right.
       const double bound = all + 1e-3 * std::abs(expected) * is_float;
       const bool is_right = std::isnan(expected) ||
                             (std::isinf(expected) ? found == expected : std::abs(found - expected) <= bound);

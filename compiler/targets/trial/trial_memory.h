@@ -12,13 +12,13 @@
 
 namespace hydrac::targets {
 
-// Inputs of a trial. `both_signs`: floats of both signs, integers 0 and 1. `positive`: the same, but floats
-// are positive, for formulas without a result for negative ones. `ascending`: positive floats, and integers
-// 0, 1, 2, .., as a list of places has them.
+// Inputs of a trial. `both_signs`: floats of both signs, integers 0 and 1. `positive`: the same with positive
+// floats, for formulas that are undefined for negative ones. `ascending`: positive floats, and integers 0, 1,
+// 2, ..., as in a list of positions.
 enum class Numbers { both_signs, positive, ascending };
 
-// The interpreter reads numbers that it invents, and leaves them where the kernel reads them too; what it
-// writes is kept apart, to be found where the kernel has written.
+// Memory of a trial. It invents the numbers that the interpreter reads, and puts them where the kernel reads
+// them. The interpreter's results are kept apart and compared with the kernel's.
 class TrialMemory final : public ir::RowMemory {
  public:
   TrialMemory(const ir::Graph& graph, const Trial& trial, Numbers numbers, uint32_t seed);
@@ -29,7 +29,7 @@ class TrialMemory final : public ir::RowMemory {
 
   // An offset for each dimension of each operand.
   const std::vector<std::vector<int64_t>>& strides() const { return strides_; }
-  // Of the call, in its order.
+  // The call's arguments, in order.
   const std::vector<void*>& arguments() const { return arguments_; }
 
   // True if the kernel reads only memory that the trial has: invented indices may point anywhere.
@@ -39,7 +39,7 @@ class TrialMemory final : public ir::RowMemory {
   std::string difference() const;
 
  private:
-  // Of zeros, where nothing was written.
+  // Memory that is 0 until it is written.
   class Pages {
    public:
     explicit Pages(int64_t bytes);

@@ -22,8 +22,8 @@ struct Trials {
   std::vector<std::string> untried;  // kernels without a body (templates), and those of too many columns
 };
 
-// Of a program whose calls are its graph's nodes, one for one, as those for the cpu are. `graph` and
-// `program` must live as long as the result.
+// For a program whose calls are its graph's nodes, one for one, as the cpu's are. `graph` and `program` must
+// outlive the result.
 Trials trials_of(const ir::Graph& graph, const program::Program& program);
 
 }  // namespace hydrac::targets

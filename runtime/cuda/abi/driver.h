@@ -4,8 +4,8 @@
 #pragma once
 #include <cstddef>
 
-// The toolkit's CUstream and cudaStream_t, CUevent and cudaEvent_t are pointers to these, so that its handles
-// and ours are one type.
+// The toolkit's CUstream and cudaStream_t, and CUevent and cudaEvent_t, are pointers to these, so its handles
+// and ours have the same types.
 struct CUstream_st;
 struct CUevent_st;
 
@@ -67,8 +67,8 @@ struct CUipcMemHandle {
   char reserved[64];
 };
 
-// Operations on words of 32 bits in the order of a stream. A write comes after all that the stream was given
-// before it, for whoever reads memory, this GPU or another.
+// Operations on 32-bit words in stream order. A write comes after all earlier work of the stream, as seen by
+// this and other GPUs.
 constexpr int kMemoryWait32 = 1, kMemoryWrite32 = 2;
 constexpr unsigned kWaitForEqual = 1, kWriteAfterAll = 0;
 union CUstreamBatchMemOpParams {

@@ -11,11 +11,11 @@
 //   attention_forward<Config>(shape, q, k, v, out, lse, dropout);
 //
 // Blocks have Config::threads threads and __launch_bounds__(threads, blocks_per_sm);
-// attention_launch(problem, kernel) gives the launch. The hopper family compiles for sm_90a only, not sm_90. The forward
-// pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles
-// (stream.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands between
-// two matmuls. These and the other headers whose namespace is hydrac take numbers, types and functions
-// only: they are the library that specialized kernels include.
+// attention_launch(problem, kernel) gives the launch. The hopper family compiles for sm_90a only, not sm_90.
+// The forward pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory,
+// stream_tiles (stream.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands
+// between two matmuls. These and the other headers whose namespace is hydrac take numbers, types and
+// functions only: they are the library that specialized kernels include.
 #pragma once
 #include "cuda/attention/forward.cuh"
 #include "cuda/attention/fp8_forward.cuh"

@@ -2,7 +2,7 @@
 // tree quantization (Dettmers et al.: 8-bit Optimizers via Block-wise Quantization, ICLR 2022). The codes are
 // those of bitsandbytes' create_dynamic_map: seven decades from 1e-7 to 1, each with evenly spaced values in
 // the middle of its buckets, twice as many as in the decade below; 0; and 1. Arithmetic replaces the table of
-// 256 numbers. Value j of the decade with n values, a power of two, has the code n + j. In
+// 256 numbers. Value j of the decade with n values, a power of two, has the number n + j. In
 //   n + j + 1/2 = n w,  value = (0.9 w - 0.8) / 10^k
 // w lies between 1 and 2 in every decade, and k is the decade. Branch-free, as in hydrac/math.h: the
 // conditions below make products that an instruction does or does not do.
@@ -15,9 +15,9 @@ namespace hydrac {
 
 namespace detail {
 
-// The number of the value nearest to y >= 0; 2 kFinest for 1, kFinest being how many values the decade from
-// 0.1 to 1 has. Not below half the smallest value, where the result is less than that value's number or it.
-// Bucket 0 of a decade and the last of the decade below meet 0.2 buckets above the border between the two.
+// The number of the value nearest to y >= 0; 2 kFinest for 1, where kFinest is the count of values in the
+// decade from 0.1 to 1. Below half the smallest value the result is that value's number or less. Bucket 0 of
+// a decade and the last one of the decade below meet 0.2 buckets above the border between the two.
 template <int kFinest>
 HYDRAC_FN std::int32_t dynamic_number(float y) {
   float n = kFinest;
@@ -43,8 +43,8 @@ HYDRAC_FN float dynamic_value(float number, float unit) {
 
 }  // namespace detail
 
-// Code of y between -1 and 1: 127 for 0, below it for negative numbers, above it for positive ones. Nearest,
-// but -1 has no code of its own. Of NaN, some code.
+// Code of y between -1 and 1: 127 for 0, less for negative numbers, more for positive ones. The nearest
+// value, but -1 has no code of its own. NaN gives an arbitrary code.
 HYDRAC_FN std::uint32_t signed_dynamic_code(float y) {
   const float size = abs(y);
   std::int32_t number = detail::dynamic_number<64>(size);

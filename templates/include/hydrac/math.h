@@ -21,8 +21,8 @@ HYDRAC_FN float float_from_bits(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
-// a * b + c, rounded once. Where the processor has no such instruction the matmul is exact in double and
-// only the sum is rounded there first: still vectorized, and within a hair of the same result.
+// a * b + c, rounded once. Without an fma instruction the product is exact in double, and only the sum is
+// rounded there first: still vectorized, and almost always the same result.
 HYDRAC_FN float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return ::fmaf(a, b, c);
@@ -48,8 +48,8 @@ HYDRAC_FN float copy_sign(float magnitude, float sign) {
 
 namespace detail {
 
-// Adding 1.5 * 2^23 rounds a float of magnitude below 2^22 to an integer, which the low bits of the sum then
-// hold.
+// Adding 1.5 * 2^23 rounds a float of magnitude below 2^22 to an integer, which is then in the low bits of
+// the sum.
 constexpr float kRounder = 12582912.0f;
 constexpr std::int32_t kRounderBits = 0x4B400000;
 
@@ -83,8 +83,8 @@ __device__ inline float reciprocal_approximately(float x) {
 // e^x; 0 below -103.98, +inf above 88.73. 1.1 ulp; on a GPU 3 ulp, and 0 below -87.33.
 HYDRAC_FN float exp(float x) {
 #if defined(__CUDA_ARCH__)
-  // 2^y with y = x log2(e) rounded, and a factor 1 + r for what the rounding lost, r = x - y ln 2. Where 2^y
-  // is 0 or infinite there is nothing to mend.
+  // 2^y with y = x log2(e) rounded, times a factor 1 + r for what the rounding lost, r = x - y ln 2. If 2^y
+  // is 0 or infinite, nothing needs correcting.
   const float y = x * 1.442695041f;
   float r = fma(y, -0x1.62e430p-1f, x);  // ln 2 in two parts
   r = fma(y, 0x1.05c610p-29f, r);
@@ -92,8 +92,8 @@ HYDRAC_FN float exp(float x) {
   const float power = detail::exp2_approximately(y);
   return fma(power, r, power);
 #else
-  // Far out on the left 0 is selected, not computed: underflow traps to microcode, a hundred times slower,
-  // and masked scores come here as -inf. On the right the bound keeps k in the range of the two-step scaling
+  // For very negative x, 0 is selected, not computed: underflow traps to microcode, a hundred times slower,
+  // and masked scores are -inf here. For large x the bound keeps k in the range of the two-step scaling
   // below.
   const bool vanishes = x < -104.0f;
   x = vanishes ? 0.0f : x;
@@ -108,7 +108,7 @@ HYDRAC_FN float exp(float x) {
   p = fma(p, r, 0x1.55548ap-3f);
   p = fma(p, r, 0x1.fffffcp-2f);
   p = fma(p * r, r, r) + 1.0f;
-  // 2^k in two factors: k reaches 128 and -150, and a denormal result is rounded by the last matmul only.
+  // 2^k in two factors: k reaches 128 and -150, and only the last product rounds a denormal result.
   const std::int32_t k_int = static_cast<std::int32_t>(float_bits(shifted)) - detail::kRounderBits;
   const std::int32_t half = k_int >> 1;
   const float result = p * detail::power_of_two(half) * detail::power_of_two(k_int - half);
@@ -145,8 +145,8 @@ HYDRAC_FN float log(float x) {
   return x == 0.0f ? -infinity : result;
 }
 
-// e^x - 1 without the loss of digits near 0; -1 below -17.4, +inf above 88.73. 2.5 ulp. With u = e^x rounded,
-// (u - 1) / log(u) is what (e^x - 1) / x would be at log(u), which lies next to x (Kahan).
+// e^x - 1 without cancellation near 0; -1 below -17.4, +inf above 88.73. 2.5 ulp. With u = e^x rounded, (u -
+// 1) / log(u) is (e^x - 1) / x at log(u) instead of x, which is close to x (Kahan).
 HYDRAC_FN float expm1(float x) {
   const float u = exp(x);
   const float difference = u - 1.0f;
@@ -155,8 +155,8 @@ HYDRAC_FN float expm1(float x) {
   return u == 1.0f ? x : is_far ? difference : inside;
 }
 
-// log(1 + x) without the loss of digits near 0; -inf at -1, NaN below. 2.5 ulp. As above: what was lost in
-// u = 1 + x is made good by x / (u - 1).
+// log(1 + x) without cancellation near 0; -inf at -1, NaN below. 2.5 ulp. The factor x / (u - 1) corrects the
+// rounding of u = 1 + x, as above.
 HYDRAC_FN float log1p(float x) {
   const float u = 1.0f + x;
   const float logarithm = log(u);

@@ -1,5 +1,5 @@
-// 4-bit NormalFloat (Dettmers et al.: QLoRA, 2023): 16 numbers between -1 and 1 that are equally likely of
-// normally distributed weights, the codebook of bitsandbytes. A byte holds two codes.
+// 4-bit NormalFloat (Dettmers et al.: QLoRA, 2023), with the codebook of bitsandbytes: 16 numbers between -1
+// and 1 that are equally likely for normally distributed weights. A byte holds two codes.
 #pragma once
 #include <cstdint>
 

@@ -29,9 +29,9 @@ HYDRAC_FN std::uint32_t random_key(std::uint32_t seed, std::uint32_t step, std::
   return philox2x32(step, site, seed).x;
 }
 
-// 16 uniform bits for element `i`, counted from `first` rounded down to a multiple of 4, of the tensor that
-// `key` stands for. Four neighbours share one run of the generator, which a kernel that holds them in one
-// thread computes once: where `i` is a constant, the compiler sees that the runs are the same.
+// 16 uniform bits for element `i`, counted from `first` rounded down to a multiple of 4, of the random tensor
+// with key `key`. Four neighbours share one run of the generator. A kernel that holds them in one thread runs
+// it once: if `i` is a constant, the compiler sees that the runs are the same.
 HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t first, std::uint32_t i) {
   const std::uint64_t run = (first >> 2) + (i >> 2);
   const Philox2x32 bits =
@@ -45,10 +45,10 @@ HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t index) {
   return random_16_bits(key, index, static_cast<std::uint32_t>(index & 3));
 }
 
-// The index that random_16_bits takes for a score of attention. `head` counts the heads of all sequences:
-// b * H + h; a head's indices follow on that of its query 0 and key 0. In each block of 16 x 16 scores the
-// four whose queries and keys are equal or 8 apart share a run of the generator: whether a matrix unit's rows
-// are queries or keys, they are in one thread's registers. Of more than 2^17 tokens some share one by chance.
+// The index that random_16_bits takes for a score of attention. `head` counts the heads of all sequences: b *
+// H + h; a head's indices follow that of its query 0 and key 0. In each block of 16 x 16 scores, the four
+// whose queries and keys are equal or 8 apart share a run of the generator: they are in one thread's
+// registers whether a matrix unit's rows are queries or keys. Beyond 2^17 tokens some scores share an index.
 HYDRAC_FN std::uint64_t score_index(std::int64_t head, std::int64_t tokens, std::int64_t query,
                                     std::int64_t key) {
   const auto i = static_cast<std::uint32_t>(query), j = static_cast<std::uint32_t>(key);
