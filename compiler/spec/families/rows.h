@@ -54,18 +54,13 @@ Rows joined(std::initializer_list<Rows> parts);
 Rows plain_rows(bool has_head_bias = false);
 // Norms of a branch's input alone.
 Rows input_norm_rows();
-// Branches' outputs and logits as they are: no factor.
-Rows unscaled_rows();
-// Attention scores as they are: no factor; and no softcap of them or of logits.
-Rows score_rows();
-// Both.
-Rows plain_score_rows();
 // All layers have rope, of one base.
 Rows same_rope_rows();
 // Dynamic rope scaling begins behind this length.
 FamilyRow longest_row(std::string_view if_absent);
-// Those, and norms' weights and embeddings as they are: no offset or factor.
-Rows plain_stream_rows();
+// Norms' weights, embeddings, scores, branches and logits as they are: no offset, factor or softcap. `other`:
+// keys that the family has rows of its own for.
+Rows plain_stream_rows(std::initializer_list<std::string_view> other = {});
 // All heads are together as wide as the stream.
 FamilyRow heads_fill_width();
 // A key that is one over ours.
@@ -94,8 +89,8 @@ struct RopeFamily {
   std::string_view partial_key = "partial_rotary_factor";
   bool interleaves = false;                          // rope
   bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
-  std::string_view block = "sequential";  // "": use_parallel_residual says
-  std::string_view packed = "none";       // packed_weights
+  std::string_view block = "sequential";             // "": use_parallel_residual says
+  std::string_view packed = "none";                  // packed_weights
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but
