@@ -23,9 +23,9 @@ void place(ir::Graph& graph, ir::Use packed, const std::vector<ir::Use>& parts, 
     value.view->strides.push_back(1);
     const int64_t columns =
         by_head ? value.shape[3].size : ir::element_count({value.shape.begin() + 2, value.shape.end()});
-    log.push_back({"layout", fmt::format("{} is columns {} to {} of {}{}", value.name, offset,
-                                         offset + columns - 1, by_head ? "each head of " : "",
-                                         graph.value(packed).name)});
+    log.push_back(
+        {"layout", fmt::format("{} is columns {} to {} of {}{}", value.name, offset, offset + columns - 1,
+                               by_head ? "each head of " : "", graph.value(packed).name)});
     offset += columns;
   }
 }

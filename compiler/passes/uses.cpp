@@ -60,7 +60,8 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
   const ir::Value &u = graph.value(a), &v = graph.value(b);
   if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
-  // Both may be column ranges of the same tokens, such as queries and keys in one tensor, or of the same heads.
+  // Both may be column ranges of the same tokens, such as queries and keys in one tensor, or of the same
+  // heads.
   constexpr size_t kTokens = 2, kHeads = 3;
   return !are_apart(u, x, v, y, kTokens) && !are_apart(u, x, v, y, kHeads);
 }

@@ -198,7 +198,8 @@ void HfKeys::rope_scaling(const Node& parameters, const Entry& type, const RopeK
 }
 
 void HfKeys::warn_beyond_trained_length() {
-  const Entry *asked = written_.find("max_position_embeddings"), *trained = model_.find("max_position_embeddings");
+  const Entry *asked = written_.find("max_position_embeddings"),
+              *trained = model_.find("max_position_embeddings");
   const Node* position = so_far("position");
   if (asked == nullptr || trained == nullptr || position == nullptr || position->text != "rope" ||
       so_far("rope_scaling") != nullptr)

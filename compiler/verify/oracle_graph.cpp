@@ -148,8 +148,8 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     if (attributes.contains("factor") || attributes.contains("pair_factors")) {
       Json scaling;
       for (const char* key :
-           {"factor", "pair_factors", "is_linear", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow",
-            "truncate", "attention_factor", "original_max_position_embeddings"}) {
+           {"factor", "pair_factors", "is_linear", "low_freq_factor", "high_freq_factor", "beta_fast",
+            "beta_slow", "truncate", "attention_factor", "original_max_position_embeddings"}) {
         if (!attributes.contains(key)) continue;
         scaling[key] = attributes[key];
         attributes.erase(key);

@@ -55,8 +55,7 @@ bool is_scaled(const OpCall& call) {
 double scaled_frequency(const OpCall& call, std::int64_t pair, std::int64_t width, double frequency) {
   const double own = call.attr(fmt::format("scaling.pair_factors.{}", pair), 0);
   if (own != 0) return frequency / own;  // LongRoPE
-  const double share =
-      scaled_share(call, static_cast<double>(pair), static_cast<double>(width), frequency);
+  const double share = scaled_share(call, static_cast<double>(pair), static_cast<double>(width), frequency);
   return share * frequency / call.attr("scaling.factor") + (1 - share) * frequency;
 }
 

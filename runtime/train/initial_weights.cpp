@@ -34,9 +34,8 @@ constexpr auto kTextParts = std::to_array<std::string_view>({"language_model.", 
 constexpr std::string_view kEncoderPrefix = "bert.";
 
 bool is_of_text_part(std::string_view name) {
-  return std::ranges::any_of(kTextParts, [&](std::string_view part) {
-    return name.find(part) != std::string_view::npos;
-  });
+  return std::ranges::any_of(
+      kTextParts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 // Buffers of transformers' modules that older versions saved: attention's mask, what it fills in, rope.
@@ -161,8 +160,8 @@ void WeightFiles::check(const std::vector<NamedTensor>& parameters) const {
     used.insert(found.tensor);
     if (std::string why = misfit(*found.tensor, parameter); !why.empty()) misfits.push_back(std::move(why));
   }
-  const bool has_other_parts = std::ranges::any_of(
-      used, [](const TensorEntry* tensor) { return is_of_text_part(tensor->name); });
+  const bool has_other_parts =
+      std::ranges::any_of(used, [](const TensorEntry* tensor) { return is_of_text_part(tensor->name); });
   std::string hint;
   if (std::ranges::find(missing, in_quotes(kHead)) != missing.end())
     hint = "\nwith model.tie_word_embeddings: true, the head is the token embedding";

@@ -1,4 +1,4 @@
-"""Writes what tests/e2e/family_test.cpp expects of every family: for each model of PUBLISHED in hugging_face.py a file of
+"""Writes what tests/e2e/family_test.cpp expects of every family: for each model of PUBLISHED in hugging_face.py, and of IMAGES, a file of
 tests/cases/families with its config.json, its tensors' names and shapes, and transformers' loss, gradients and logits in float64.
 
 usage: family_fixtures.py [NAME ...]
@@ -21,6 +21,12 @@ import hugging_face
 
 CASES = pathlib.Path(__file__).parents[1] / "cases/families"
 TEXT = b"it's the quick brown fox, 0123"  # hydrac's byte tokenizer: ids are bytes
+# Models that read images too: their text parts.
+IMAGES = {"from-gemma3-images": ("gemma3", {
+    "text_config": {"vocab_size": 256, "hidden_size": 72, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1,
+                    "head_dim": 24, "intermediate_size": 40, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"]},
+    "vision_config": {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28,
+                      "patch_size": 14}, "mm_tokens_per_image": 4})}
 SMALLER = {"intermediate_size": 40, "n_inner": 40, "ffn_hidden_size": 40}
 
 
@@ -52,9 +58,12 @@ def numbers(tensor):
 
 
 def fixture(name):
-    model_type, keys, _, _ = hugging_face.PUBLISHED[name]
-    keys = {key: SMALLER.get(key, value) for key, value in keys.items()}
-    config = transformers.AutoConfig.for_model(model_type, vocab_size=256, **keys)
+    if name in IMAGES:
+        config = transformers.AutoConfig.for_model(IMAGES[name][0], **IMAGES[name][1])
+    else:
+        model_type, keys, _, _ = hugging_face.PUBLISHED[name]
+        keys = {key: SMALLER.get(key, value) for key, value in keys.items()}
+        config = transformers.AutoConfig.for_model(model_type, vocab_size=256, **keys)
     with tempfile.TemporaryDirectory() as folder:
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
         file = pathlib.Path(folder, "model.safetensors")
@@ -67,7 +76,11 @@ def fixture(name):
     out.loss.backward()
     gradients = {}
     for key, parameter in model.named_parameters():
-        stored = key if key in shapes else "embed_out.weight"  # GPT-NeoX's head, which transformers renames
+        if parameter.grad is None:
+            continue
+        # What transformers renames: GPT-NeoX's head, and text parts.
+        names = key, "embed_out.weight", key.replace("model.language_model.", "language_model.model.")
+        stored = next(name for name in names if name in shapes)
         along = torch.from_numpy(elements(stored, parameter.numel())).double().reshape(parameter.shape)
         gradients[stored] = numbers(torch.stack([parameter.grad.norm(), (parameter.grad * along).sum()]))
     with torch.no_grad():
@@ -92,7 +105,7 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     CASES.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or hugging_face.PUBLISHED:
+    for name in sys.argv[1:] or [*hugging_face.PUBLISHED, *IMAGES]:
         (CASES / f"{name.removeprefix('from-')}.json").write_text(text_of(fixture(name)))
         print(name, flush=True)
 

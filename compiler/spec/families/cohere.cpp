@@ -11,9 +11,8 @@ Rows shared_rows(std::string_view model_type, std::string_view architectures, st
   return joined(
       {plain_rows(),
        input_norm_rows(),
-       score_rows(),
-       {only("model.norm_offset", "0.0"), only("model.embedding_scale", "1.0", "1"),
-        only("model.residual_scale", "1.0", "1"), only("model.rope_local_theta", "0.0", "one base of rope")},
+       plain_stream_rows({"model.logit_scale"}),
+       {only("model.rope_local_theta", "0.0", "one base of rope")},
        rope_rows({.model_type = model_type,
                   .architectures = architectures,
                   .key_value_heads = "",

@@ -18,7 +18,7 @@ Family gemma() {
           .name = "Gemma",
           .rows = joined({plain_rows(),
                           input_norm_rows(),
-                          plain_score_rows(),
+                          plain_stream_rows({"model.norm_offset", "model.embedding_scale"}),
                           same_rope_rows(),
                           rope_rows({.model_type = R"("gemma")",
                                      .architectures = R"(["GemmaForCausalLM"])",

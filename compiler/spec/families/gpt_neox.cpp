@@ -1,5 +1,5 @@
-// Layernorm with biases, rope of a quarter of a head, attention and mlp side by side, and each head's query, key
-// and value together in files (Pythia).
+// Layernorm with biases, rope of a quarter of a head, attention and mlp side by side, and each head's query,
+// key and value together in files (Pythia).
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 

@@ -1,4 +1,5 @@
-// Attention and mlp read one layernorm, rope turns neighbours of a head's first elements, biases of mlp and head.
+// Attention and mlp read one layernorm, rope turns neighbours of a head's first elements, biases of mlp and
+// head.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 #include "spec/hf_keys.h"
@@ -11,11 +12,15 @@ namespace {
 FamilyRow rotary_dim() {
   const auto read = [](HfKeys& keys, const FamilyRow& row) {
     const Entry* turned = keys.take(row.theirs);
-    const double count = turned != nullptr ? number_of(turned->value).value_or(0) : std::stod(row.value.data());
-    const double width = keys.number("hidden_size").value_or(1) / keys.number("num_attention_heads").value_or(1);
+    const double count =
+        turned != nullptr ? number_of(turned->value).value_or(0) : std::stod(row.value.data());
+    const double width =
+        keys.number("hidden_size").value_or(1) / keys.number("num_attention_heads").value_or(1);
     keys.constant("partial_rotary_factor", yaml_number(count / width));
   };
-  const auto write = [](const Spec& spec, const FamilyRow&) { return std::to_string(rope_width(spec.model)); };
+  const auto write = [](const Spec& spec, const FamilyRow&) {
+    return std::to_string(rope_width(spec.model));
+  };
   return {"rotary_dim", "model.partial_rotary_factor", "64", read, write};
 }
 

@@ -6,11 +6,8 @@ namespace hydrac::spec {
 
 Family granite() {
   const Rows own = {
-      only("model.norm_offset", "0.0"),
       only("model.qk_norm", "false"),
       only("model.sliding_window", "0"),
-      only("model.attention_softcap", "0.0"),
-      only("model.logit_softcap", "0.0"),
       attention_biases(),
       optional("mlp_bias", "model.mlp_bias", "false"),
       optional("embedding_multiplier", "model.embedding_scale", "1.0"),
@@ -21,6 +18,8 @@ Family granite() {
   return {.model_type = "granite",
           .name = "Granite",
           .rows = joined({plain_rows(), input_norm_rows(), same_rope_rows(),
+                          plain_stream_rows({"model.embedding_scale", "model.attention_scale",
+                                             "model.residual_scale", "model.logit_scale"}),
                           rope_rows({.model_type = R"("granite")",
                                      .architectures = R"(["GraniteForCausalLM"])",
                                      .key_value_heads = ""}),

@@ -7,7 +7,6 @@ namespace hydrac::spec {
 Family nemotron() {
   const Rows own = {
       fixed("model.norm_offset", "1.0", "1"),
-      only("model.embedding_scale", "1.0", "1"),
       only("model.qk_norm", "false"),
       only("model.sliding_window", "0"),
       attention_biases(),
@@ -15,7 +14,8 @@ Family nemotron() {
   };
   return {.model_type = "nemotron",
           .name = "Nemotron",
-          .rows = joined({plain_rows(), input_norm_rows(), plain_score_rows(), same_rope_rows(),
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows({"model.norm_offset"}),
+                          same_rope_rows(),
                           rope_rows({.model_type = R"("nemotron")",
                                      .architectures = R"(["NemotronForCausalLM"])",
                                      .key_value_heads = "",

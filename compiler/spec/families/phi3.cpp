@@ -29,8 +29,8 @@ Rows scaling_rows() {
                    static_cast<double>(usual.original_max_position_embeddings);
     constexpr double kRounding = 1e-9;
     if (std::abs(usual.attention_factor - usual_attention_factor(usual)) > kRounding)
-      text += fmt::format(R"(, "attention_factor": {})",
-                          key_json(spec, "model.rope_scaling.attention_factor"));
+      text +=
+          fmt::format(R"(, "attention_factor": {})", key_json(spec, "model.rope_scaling.attention_factor"));
     return text + "}";
   };
   const auto holds = [](const Spec& spec, const FamilyRow&) {

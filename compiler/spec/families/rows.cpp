@@ -152,9 +152,7 @@ FamilyRow linear_biases(std::string_view theirs, std::string_view if_absent) {
     return s.model.attention_output_bias == s.model.attention_bias &&
            s.model.mlp_bias == s.model.attention_bias;
   };
-  return {theirs,     "model.attention_bias", if_absent,
-          read,       write_ours,             are_equal,
-          "all biases or none"};
+  return {theirs, "model.attention_bias", if_absent, read, write_ours, are_equal, "all biases or none"};
 }
 
 FamilyRow packed(std::string_view word) {

@@ -58,18 +58,13 @@ struct PlainFamily {
 Rows plain_rows(const PlainFamily& family = {});
 // Norms of a branch's input alone.
 Rows input_norm_rows();
-// Branches' outputs and logits as they are: no factor.
-Rows unscaled_rows();
-// Attention scores as they are: no factor; and no softcap of them or of logits.
-Rows score_rows();
-// Both.
-Rows plain_score_rows();
 // All layers have rope, of one base.
 Rows same_rope_rows();
 // Dynamic rope scaling begins behind this length.
 FamilyRow longest_row(std::string_view if_absent);
-// Those, and norms' weights and embeddings as they are: no offset or factor.
-Rows plain_stream_rows();
+// Norms' weights, embeddings, scores, branches and logits as they are: no offset, factor or softcap. `other`:
+// keys that the family has rows of its own for.
+Rows plain_stream_rows(std::initializer_list<std::string_view> other = {});
 // All heads are together as wide as the stream.
 FamilyRow heads_fill_width();
 // A key that is one over ours.

@@ -47,12 +47,14 @@ FamilyRow part_of_head(std::string_view theirs, std::string_view if_absent) {
 }
 
 FamilyRow block_row(std::string_view block) {
-  if (block == "sequential") return only("model.block", block, "attention first, and then the mlp of the sum");
+  if (block == "sequential")
+    return only("model.block", block, "attention first, and then the mlp of the sum");
   if (block == "parallel_one_norm")
     return fixed("model.block", block, "attention and an mlp that read one norm");
   const auto read = [](HfKeys& keys, const FamilyRow& row) {
     const Entry* parallel = keys.take(row.theirs);
-    keys.constant("block", parallel != nullptr && parallel->value.text == "false" ? "sequential" : "parallel");
+    keys.constant("block",
+                  parallel != nullptr && parallel->value.text == "false" ? "sequential" : "parallel");
   };
   const auto write = [](const Spec& spec, const FamilyRow&) -> std::string {
     return spec.model.block == BlockKind::parallel ? "true" : "false";
@@ -60,7 +62,13 @@ FamilyRow block_row(std::string_view block) {
   const auto holds = [](const Spec& spec, const FamilyRow&) {
     return spec.model.block != BlockKind::parallel_one_norm;
   };
-  return {"use_parallel_residual", "model.block", "", read, write, holds, "attention and an mlp with a norm each"};
+  return {"use_parallel_residual",
+          "model.block",
+          "",
+          read,
+          write,
+          holds,
+          "attention and an mlp with a norm each"};
 }
 
 bool has_several_mlps(const Spec& spec, const FamilyRow&) {
@@ -103,30 +111,25 @@ FamilyRow root_of_width() {
   return {"", "model.embedding_scale", "", read, nullptr, holds, "sqrt(hidden_size)"};
 }
 
-Rows unscaled_rows() {
-  return {only("model.residual_scale", "1.0", "1"), only("model.logit_scale", "1.0", "1")};
-}
-
-Rows score_rows() {
-  const auto is_usual = [](const Spec& s, const FamilyRow&) {
-    return s.model.attention_scale == 1 / std::sqrt(static_cast<double>(s.model.head_dim));
-  };
-  return {rule("model.attention_scale", "1 / sqrt(head_dim)", is_usual),
-          only("model.attention_softcap", "0.0"), only("model.logit_softcap", "0.0")};
-}
-
-Rows plain_score_rows() {
-  return joined({unscaled_rows(), score_rows()});
-}
-
 Rows same_rope_rows() {
   return {only("model.no_rope_pattern", "0", "rope in all layers"),
           only("model.rope_local_theta", "0.0", "one base of rope")};
 }
 
-Rows plain_stream_rows() {
-  return joined(
-      {{only("model.norm_offset", "0.0"), only("model.embedding_scale", "1.0", "1")}, plain_score_rows()});
+Rows plain_stream_rows(std::initializer_list<std::string_view> other) {
+  const auto is_usual = [](const Spec& s, const FamilyRow&) {
+    return s.model.attention_scale == 1 / std::sqrt(static_cast<double>(s.model.head_dim));
+  };
+  Rows rows = {only("model.norm_offset", "0.0"),
+               only("model.embedding_scale", "1.0", "1"),
+               only("model.residual_scale", "1.0", "1"),
+               only("model.logit_scale", "1.0", "1"),
+               rule("model.attention_scale", "1 / sqrt(head_dim)", is_usual),
+               only("model.attention_softcap", "0.0"),
+               only("model.logit_softcap", "0.0")};
+  std::erase_if(rows,
+                [&](const FamilyRow& row) { return std::ranges::find(other, row.ours) != other.end(); });
+  return rows;
 }
 
 FamilyRow longest_row(std::string_view if_absent) {

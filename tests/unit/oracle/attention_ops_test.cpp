@@ -125,8 +125,8 @@ TEST_F(OneOp, RopeScalesAsLongRopeDoes) {
   const json scaling = {{"pair_factors", {{"0", 2.0}, {"1", 5.0}}}, {"attention_factor", 3.0}};
   const Numbers out =
       value("rope", {{"theta", 1e4}, {"scaling", scaling}}, {x, kLeftOut, kLeftOut}, {1, 2, 1, 4});
-  const Numbers expected = {3, 3, 0, 0, 3 * std::cos(0.5), 3 * std::cos(0.002), 3 * std::sin(0.5),
-                            3 * std::sin(0.002)};
+  const Numbers expected = {
+      3, 3, 0, 0, 3 * std::cos(0.5), 3 * std::cos(0.002), 3 * std::sin(0.5), 3 * std::sin(0.002)};
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(out[i], expected[i], 1e-12);
 }
 

@@ -151,14 +151,16 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
        "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
        "rope_theta: 77"},
       {"gpt_neox",
-       "norm: layernorm, block: parallel, packed_weights: qkv_by_head, partial_rotary_factor: 0.75, hidden_act: "
+       "norm: layernorm, block: parallel, packed_weights: qkv_by_head, partial_rotary_factor: 0.75, "
+       "hidden_act: "
        "relu2, rope_theta: 77, dropout: 0.5, rope_scaling: {rope_type: dynamic, factor: 3, "
        "original_max_position_embeddings: 77}"},
       {"phi", rope_without_gate +
                   ", norm: layernorm, block: parallel_one_norm, partial_rotary_factor: 0.75, dropout: 0.5, "
                   "head_bias: true"},
       {"gptj",
-       "norm: layernorm, block: parallel_one_norm, partial_rotary_factor: 0.75, dropout: 0.5, head_bias: true, "
+       "norm: layernorm, block: parallel_one_norm, partial_rotary_factor: 0.75, dropout: 0.5, head_bias: "
+       "true, "
        "rope_interleave: true, hidden_act: relu2, attention_bias: false, attention_output_bias: false"},
       {"starcoder2", rope_without_gate + window + ", norm: layernorm, dropout: 0.5"},
       {"ernie4_5",
