@@ -107,7 +107,7 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
   }
 }
 
-// What a template never names would be dropped in silence. Thoughts have three names, as in transformers.
+// A template drops in silence what it never names. Thoughts have three names, as in transformers.
 bool ItemEncoder::reads(const std::string& name) const {
   const auto is_named = [&](std::string_view word) {
     return format_.jinja->source.find(word) != std::string::npos ||

@@ -31,7 +31,7 @@ class JinjaRenderer {
         false;          // `replies` are the template's {% generation %} blocks, whichever were asked for
     std::string error;  // instead, why there is no text
   };
-  // What became of the oldest list that was sent. InputError where the template cannot be compiled, or there
+  // The texts of the oldest list that was sent. InputError where the template cannot be compiled, or there
   // is no python3 with jinja2 ($HYDRAC_PYTHON names another one).
   std::vector<Text> receive();
 

@@ -27,7 +27,7 @@ except ImportError as error:
 class OutOfTime(BaseException):
     pass
 
-# What hydrac cannot tell of a conversation, though the template renders it.
+# The template renders the conversation, and its replies cannot be told from the rest.
 class Unclear(Exception):
     pass
 
@@ -118,8 +118,8 @@ def write(row, messages, prompt=False):
         written += len(piece)
     return "".join(pieces)
 
-# Where the reply that begins `text` ends, by what is written of the conversation up to it. That may end with a token that
-# later turns take away, or begin with thoughts that they do.
+# The end of the reply that begins `text`. `alone`: the reply as it is written where the conversation ends with it. There it may
+# end with a token that is missing before later turns, or begin with thoughts that are.
 def end_of_reply(text, alone, message):
     eos = settings["variables"].get("eos_token")
     said = message.get("content")

@@ -39,7 +39,7 @@ TEST(ChatRecords, OfEveryShapeBecomeMessages) {
           R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})")
           .messages.dump(),
       kMessages);
-  // What the prompt's assistant says is not learned.
+  // Replies of the prompt are not learned.
   EXPECT_EQ(
       read(
           R"({"prompt": [{"role": "assistant", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})")
@@ -90,7 +90,7 @@ TEST(ChatRecords, OfTwoShapesAreRefused) {
             "the first");
   EXPECT_EQ(read(both, {.fields = {{"messages", "messages"}}}).shape, ChatRecord::Shape::messages);
   EXPECT_EQ(read(both, {.fields = {{"prompt", "prompt"}}}).text, "b");
-  // What says nothing is not there.
+  // An empty field is not there.
   EXPECT_EQ(read(R"({"messages": [], "prompt": "a", "completion": "b"})").text, "b");
 }
 
