@@ -15,8 +15,8 @@ namespace hydrac::codegen {
 
 namespace {
 
-int64_t experts_of(const ir::Graph& graph, ir::Use offsets) {
-  return graph.value(offsets).shape[0].size - 1;
+Size experts_of(const ir::Graph& graph, ir::Use offsets) {
+  return Dimensions(graph).of({graph.value(offsets).shape[0].size - 1, "E"});
 }
 
 bool are_16_bits(const ir::Value& a, const ir::Value& b) {
@@ -47,10 +47,10 @@ CudaKernels plain_gradient(const ir::Graph& graph, const ir::Node& node, const t
   const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
                   &d_w = graph.value(node.outputs[0]);
   const Dimensions dimensions(graph);
-  const int64_t experts = experts_of(graph, node.inputs[2]);
+  const Size experts = experts_of(graph, node.inputs[2]);
   CudaKernel kernel = plain_kernel(
       "expert_gradients",
-      cuda::plain_gradient_blocks(static_cast<int>(experts), d_y.shape[1].size, x.shape[1].size), gpu);
+      cuda::plain_gradient_blocks(static_cast<int>(experts.value), d_y.shape[1].size, x.shape[1].size), gpu);
   kernel.comment = comment_of_gradient(node);
   kernel.read(graph, "d_y", node.inputs[0]);
   kernel.read(graph, "x", node.inputs[1]);
@@ -70,9 +70,9 @@ CudaKernels cuda_expert_rows(const ir::Graph& graph, const ir::Node& node, const
   const ir::Shape& chosen = graph.value(node.inputs[0]).shape;
   const ir::Value& source = graph.value(node.outputs[0]);
   const int64_t unit = node.integer("block");
+  const Size experts = experts_of(graph, node.outputs[2]);
   if (unit % cuda::kExpertRows != 0) throw std::logic_error("an expert's rows begin within a tile");
-  const cuda::ExpertChoices choices{static_cast<int>(element_count(chosen)),
-                                    static_cast<int>(experts_of(graph, node.outputs[2])),
+  const cuda::ExpertChoices choices{static_cast<int>(element_count(chosen)), static_cast<int>(experts.value),
                                     static_cast<int>(unit), static_cast<int>(source.shape[0].size)};
   const Dimensions dimensions(graph);
   const auto template_kernel = [&](const std::string& name) {
@@ -84,7 +84,7 @@ CudaKernels cuda_expert_rows(const ir::Graph& graph, const ir::Node& node, const
     Block& sizes = kernel.text.sizes;
     sizes.line(
         "constexpr cuda::ExpertChoices kChoices{{.choices = {}, .experts = {}, .unit = {}, .rows = {}}};",
-        dimensions.of(chosen), choices.experts, unit, dimensions.of(source.shape));
+        dimensions.of(chosen), experts, unit, dimensions.of(source.shape));
     sizes.line("constexpr int kBlocks = cuda::expert_blocks(kChoices);").comment = "of the grid";
     sizes.line("constexpr int kThreads = cuda::kExpertThreads;").comment = "of a block";
     kernel.text.attributes = kernel_attributes();
@@ -95,14 +95,14 @@ CudaKernels cuda_expert_rows(const ir::Graph& graph, const ir::Node& node, const
   };
   CudaKernel first = template_kernel("count_experts");
   first.comment = "How often each block's choices have chosen each expert";
-  first.text.take("int*", "workspace");
+  first.text.take("float*", "workspace");
   first.text.body.line("cuda::count_experts<kChoices>(chosen, workspace);");
   CudaKernel second = template_kernel("expert_rows");
   second.comment = "Choices in the order of their experts, a stable sort; where each is; experts' first rows";
   second.write(graph, "source", node.outputs[0]);
   second.write(graph, "place", node.outputs[1]);
   second.write(graph, "offsets", node.outputs[2]);
-  second.text.take("const int*", "workspace");
+  second.text.take("const float*", "workspace");
   second.text.body.line("cuda::place_experts<kChoices>(chosen, workspace, source, place, offsets);");
   return {{std::move(first), std::move(second)}, cuda::expert_workspace_bytes(choices), 1};
 }
@@ -136,10 +136,10 @@ CudaKernels cuda_grouped_weight_gradient(const ir::Graph& graph, const ir::Node&
                                          const targets::Target& gpu) {
   const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
                   &d_w = graph.value(node.outputs[0]);
-  const cuda::ExpertGradientsProblem problem{
-      gpu.chip(),        d_y.dtype == ir::DType::bf16,
-      d_y.shape[0].size, static_cast<int>(experts_of(graph, node.inputs[2])),
-      d_y.shape[1].size, x.shape[1].size};
+  const Size experts = experts_of(graph, node.inputs[2]);
+  const cuda::ExpertGradientsProblem problem{gpu.chip(),        d_y.dtype == ir::DType::bf16,
+                                             d_y.shape[0].size, static_cast<int>(experts.value),
+                                             d_y.shape[1].size, x.shape[1].size};
   const bool can_add = !node.flag("accumulate") || d_w.dtype == ir::DType::f32;
   if (!are_16_bits(d_y, x) || !can_add || !expert_gradients_support(problem))
     return plain_gradient(graph, node, gpu);
@@ -170,9 +170,8 @@ CudaKernels cuda_grouped_weight_gradient(const ir::Graph& graph, const ir::Node&
   kernel.text.body.line(
       "using Config = cuda::ExpertGradientsConfig<{}, {}, {}, {}, {}, /*accumulate=*/{},\n"
       "    cuda::ExpertGradientTile{{.columns = {}, .stages = {}, .cluster = {}}}>;",
-      c_type(d_y.dtype, kCudaDialect), c_type(d_w.dtype, kCudaDialect), problem.experts,
-      dimensions.of(d_y.shape[1]), dimensions.of(x.shape[1]), node.flag("accumulate"), tile.columns,
-      tile.stages, tile.cluster);
+      c_type(d_y.dtype, kCudaDialect), c_type(d_w.dtype, kCudaDialect), experts, dimensions.of(d_y.shape[1]),
+      dimensions.of(x.shape[1]), node.flag("accumulate"), tile.columns, tile.stages, tile.cluster);
   kernel.text.body.line("cuda::expert_gradients<Config>(d_y, x, offsets, d_w);");
   return {{std::move(kernel)}, 0};
 }

@@ -29,7 +29,8 @@ Block CudaBodyPrinter::matmul_sizes(int64_t blocks) const {
       tile.cluster, tile.split > 1 ? fmt::format(", .split = {}", tile.split) : "",
       problem.tail_k > 0 ? code(", /*tail_k=*/{}", dimensions_.of(graph_.value(node_.inputs[2]).shape.back()))
                          : Code(),
-      problem.experts > 0 ? fmt::format(", /*tail_k=*/0, /*experts=*/{}", problem.experts) : "");
+      problem.experts > 0 ? code(", /*tail_k=*/0, /*experts=*/{}", dimensions_.of({problem.experts, "E"}))
+                          : Code());
   sizes.line("constexpr int kBlocks = {};", blocks).comment = "of the grid";
   sizes.line("constexpr int kThreads = Config::tile.threads();").comment = "of a block";
   sizes.line("constexpr int kSharedBytes = Config::tile.shared_bytes();").comment = "of a block";

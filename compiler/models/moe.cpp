@@ -1,5 +1,6 @@
 #include "models/moe.h"
 
+#include "cuda/matmul/problem.h"
 #include "models/blocks.h"
 #include "models/declarer.h"
 #include "models/mlp.h"
@@ -33,11 +34,9 @@ MoeParameters declare_moe(Declarer& d, const spec::Model& m, double residual_dev
 
 namespace {
 
-// Rows of a tile of a GPU's grouped matmuls: each expert begins at a multiple.
-constexpr int64_t kTileRows = 128;
-
+// Each expert's rows begin at a multiple, so that a tile of a GPU's matmuls has one expert.
 int64_t block_rows(const spec::Spec& spec) {
-  return targets::find(spec.target)->is_cpu() ? 1 : kTileRows;
+  return targets::find(spec.target)->is_cpu() ? 1 : cuda::kExpertRows;
 }
 
 struct Routing {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "spec/check.h"
-#include "targets/target.h"
 
 namespace hydrac::spec {
 namespace {
@@ -44,8 +43,7 @@ std::vector<RefusedWithExperts> refused_with_experts(const Spec& spec) {
       {spec.optimizations.precision == Precision::fp8, "optimizations.precision",
        "experts' matmuls have no 8-bit form", "write precision: bf16"},
       {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
-       "experts are not kept as 4-bit codes", "write base: compute"},
-      {!targets::find(spec.target)->is_cpu(), "target", "experts run on the cpu alone", "write target: cpu"}};
+       "experts are not kept as 4-bit codes", "write base: compute"}};
 }
 
 }  // namespace

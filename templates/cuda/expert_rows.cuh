@@ -24,13 +24,13 @@ __device__ inline void count_slices(const int* chosen, int (&counts)[rows][c.exp
   __syncthreads();  // all choices are counted
 }
 
-// counts [expert_blocks(c), experts].
+// workspace i32 [expert_blocks(c), experts]: the counts.
 template <ExpertChoices c>
-__device__ void count_experts(const int* chosen, int* counts) {
+__device__ void count_experts(const int* chosen, float* workspace) {
   __shared__ int of_block[1][c.experts];
   count_slices<c>(chosen, of_block);
   for (int e = static_cast<int>(threadIdx.x); e < c.experts; e += kExpertThreads)
-    counts[static_cast<int>(blockIdx.x) * c.experts + e] = of_block[0][e];
+    reinterpret_cast<int*>(workspace)[static_cast<int>(blockIdx.x) * c.experts + e] = of_block[0][e];
 }
 
 // begins[e], by one warp: the rows of all experts before e, each rounded up to whole units; totals[e] are
@@ -57,7 +57,9 @@ __device__ inline void find_beginnings(const int (&totals)[c.experts], int (&beg
 // source [rows]: the choice that stands in a row, -1 in rows that pad an expert's and behind all; place
 // [choices]: its inverse; offsets [experts + 1]: where each expert's rows begin.
 template <ExpertChoices c>
-__device__ void place_experts(const int* chosen, const int* counts, int* source, int* place, int* offsets) {
+__device__ void place_experts(const int* chosen, const float* workspace, int* source, int* place,
+                              int* offsets) {
+  const int* const counts = reinterpret_cast<const int*>(workspace);
   constexpr int blocks = expert_blocks(c), slice = expert_slice(c);
   __shared__ int next[kExpertWarps][c.experts];  // first the slice's counts, then where its next row goes
   __shared__ int totals[c.experts], before[c.experts], begins[c.experts + 1];

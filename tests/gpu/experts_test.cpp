@@ -393,9 +393,9 @@ class GpuExpertRows : public GpuExperts {
     return fmt::format(
         "#include \"cuda/expert_rows.cuh\"\n"
         "constexpr hydrac::cuda::ExpertChoices c{{{}, {}, {}, {}}};\n"
-        "extern \"C\" __global__ void count(const int* chosen, int* counts) {{\n"
+        "extern \"C\" __global__ void count(const int* chosen, float* counts) {{\n"
         "  hydrac::cuda::count_experts<c>(chosen, counts);\n}}\n"
-        "extern \"C\" __global__ void place(const int* chosen, const int* counts, int* source, int* place,\n"
+        "extern \"C\" __global__ void place(const int* chosen, const float* counts, int* source, int* place,\n"
         "                                   int* offsets) {{\n"
         "  hydrac::cuda::place_experts<c>(chosen, counts, source, place, offsets);\n}}\n",
         c.choices, c.experts, c.unit, c.rows);

@@ -287,9 +287,9 @@ void check_rows(int choices, int experts, const std::function<int(int)>& choose)
   const std::string source_text = fmt::format(
       "#include \"cuda/expert_rows.cuh\"\n"
       "constexpr hydrac::cuda::ExpertChoices c{{{}, {}, {}, {}}};\n"
-      "extern \"C\" __global__ void count(const int* chosen, int* counts) {{\n"
+      "extern \"C\" __global__ void count(const int* chosen, float* counts) {{\n"
       "  hydrac::cuda::count_experts<c>(chosen, counts);\n}}\n"
-      "extern \"C\" __global__ void place_rows(const int* chosen, const int* counts, int* source, int* "
+      "extern \"C\" __global__ void place_rows(const int* chosen, const float* counts, int* source, int* "
       "place,\n"
       "                                       int* offsets) {{\n"
       "  hydrac::cuda::place_experts<c>(chosen, counts, source, place, offsets);\n}}\n",

@@ -241,11 +241,12 @@ inline std::vector<std::pair<const char*, std::string>> cuda_expert_entries() {
        "    const float* x, float* d_w, const int* offsets) {\n"
        "  hydrac::cuda::plain_expert_gradients<float, float, 64, 1536, 2048, true, false>(d_y, x, offsets, "
        "d_w);\n}\n\n"
-       "extern \"C\" __global__ void __launch_bounds__(256) count_experts(const int* chosen, int* workspace) "
+       "extern \"C\" __global__ void __launch_bounds__(256) count_experts(const int* chosen, float* "
+       "workspace) "
        "{\n  hydrac::cuda::count_experts<hydrac::cuda::ExpertChoices{32768, 64, 128, 40960}>(chosen, "
        "workspace);\n}\n\n"
        "extern \"C\" __global__ void __launch_bounds__(256) expert_rows(const int* chosen, int* source,\n"
-       "    int* place, int* offsets, const int* workspace) {\n"
+       "    int* place, int* offsets, const float* workspace) {\n"
        "  hydrac::cuda::place_experts<hydrac::cuda::ExpertChoices{32768, 64, 128, 40960}>(chosen, workspace, "
        "source, place, offsets);\n}\n"}};
 }
