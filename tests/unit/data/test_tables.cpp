@@ -18,14 +18,19 @@ class NamedPython {
     ::setenv("PYTHONPATH", (test::source_dir() + "/.cache/pyarrow").c_str(), 1);
   }
   ~NamedPython() {
-    ::unsetenv("PYTHONPATH");
-    before_.empty() ? ::unsetenv("HYDRAC_PYTHON") : ::setenv("HYDRAC_PYTHON", before_.c_str(), 1);
+    restore("PYTHONPATH", packages_before_);
+    restore("HYDRAC_PYTHON", before_);
   }
   NamedPython(const NamedPython&) = delete;
   NamedPython& operator=(const NamedPython&) = delete;
 
  private:
-  const std::string before_ = std::getenv("HYDRAC_PYTHON") ? std::getenv("HYDRAC_PYTHON") : "";
+  static std::string value(const char* name) { return std::getenv(name) ? std::getenv(name) : ""; }
+  static void restore(const char* name, const std::string& before) {
+    before.empty() ? ::unsetenv(name) : ::setenv(name, before.c_str(), 1);
+  }
+
+  const std::string before_ = value("HYDRAC_PYTHON"), packages_before_ = value("PYTHONPATH");
 };
 
 using RowTexts = std::vector<std::pair<std::string, int64_t>>;
