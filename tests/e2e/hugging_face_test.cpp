@@ -34,8 +34,7 @@ TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
       "checkpoints have model_type hydrac, which transformers cannot load, because of model.position: Qwen3, "
       "Qwen2, Llama, Mistral, OLMo 2, Gemma, Gemma 2, Arcee, Granite, SmolLM3, OLMo 3, EXAONE 4, Ministral, "
       "Gemma 3, Phi-3, StableLM, Helium, GLM-4, GLM-4 0414, Nemotron, Cohere, Cohere 2, Falcon, GPT-NeoX, "
-      "Phi, "
-      "GPT-J, StarCoder2 and ERNIE 4.5 have rope";
+      "Phi, GPT-J, StarCoder2 and ERNIE 4.5 have rope";
   const Outcome checked = place.run({"check", "base.yaml", "model.norm=rmsnorm", "model.position=learned"});
   ASSERT_EQ(checked.code, 0) << checked.err;
   EXPECT_NE(checked.out.find("\n" + why + "\n"), std::string::npos) << checked.out;
@@ -49,6 +48,27 @@ TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
   EXPECT_NE(known.out.find("\ncheckpoints are Hugging Face's llama: transformers loads them\n"),
             std::string::npos)
       << known.out;
+}
+
+// transformers chooses by the length of each text.
+TEST(HuggingFace, CheckSaysWhatRopeScalingMakesOfTheLength) {
+  const Workplace place;
+  const auto said = [&](const Words& scaling) {
+    return place
+        .run(with({"check", "base.yaml", "model.rope_scaling.original_max_position_embeddings=15"}, scaling))
+        .out;
+  };
+  const std::string factors = "_factor=[1, 2, 3, 4, 5, 6, 7, 8]";
+  const Words longrope = {"model.rope_scaling.rope_type=longrope", "model.rope_scaling.short" + factors,
+                          "model.rope_scaling.long" + factors};
+  EXPECT_NE(said(longrope).find("\nrope has its long_factor: 16 tokens are more than 15\n"),
+            std::string::npos);
+  EXPECT_NE(said(with(longrope, {"model.rope_scaling.original_max_position_embeddings=16"}))
+                .find("\nrope has its short_factor: 16 tokens are not more than 16\n"),
+            std::string::npos);
+  EXPECT_NE(said({"model.rope_scaling.rope_type=dynamic", "model.rope_scaling.factor=4"})
+                .find("\nrope's base is 13101.7 for 16 tokens\n"),
+            std::string::npos);
 }
 
 }  // namespace
