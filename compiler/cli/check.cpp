@@ -49,7 +49,7 @@ std::string step_text(const driver::Compiled& c) {
   return text + "\n";
 }
 
-// What rope scaling makes of the sequences' length.
+// Says how rope scaling depends on the sequences' length.
 std::string rope_text(const spec::Spec& spec) {
   const spec::Model& m = spec.model;
   const int64_t length = spec.train.sequence_len, trained = m.rope_scaling.original_max_position_embeddings;

@@ -32,7 +32,7 @@ Range whole_range(const ir::Value& value, const ir::View& view) {
   return {view.offset, last};
 }
 
-// Of a view [B,T,...]: where in each row of `width` elements its dimensions from `first` on lie.
+// A view's place in each row of `width` elements, which is its dimensions from `first` on.
 Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width, size_t first) {
   Range range{view.offset % width, view.offset % width + 1};
   for (size_t d = first; d < view.strides.size(); ++d)
