@@ -60,6 +60,19 @@ std::string step_text(const driver::Compiled& c) {
   return text + "\n";
 }
 
+// Says how rope scaling depends on the sequences' length.
+std::string rope_text(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  const int64_t length = spec.train.sequence_len, trained = m.rope_scaling.original_max_position_embeddings;
+  if (spec::scales_rope(m, spec::RopeType::longrope))
+    return fmt::format("rope has its {}: {} tokens are {} than {}\n",
+                       length > trained ? "long_factor" : "short_factor", length,
+                       length > trained ? "more" : "not more", trained);
+  if (spec::scales_rope(m, spec::RopeType::dynamic))
+    return fmt::format("rope's base is {:.6g} for {} tokens\n", spec::rope_base(spec), length);
+  return "";
+}
+
 // The end of an answer about training.
 std::string training_text(const driver::Compiled& c) {
   const spec::Spec& spec = c.spec;
@@ -68,6 +81,7 @@ std::string training_text(const driver::Compiled& c) {
     text += fmt::format(
         "a run begins with a range test of up to {} steps, which finds train.optimizer.learning_rate\n",
         kRangeSteps);
+  text += rope_text(spec);
   if (spec.model.input == spec::Input::tokens)
     text += describe(spec::hugging_face_model(spec), models::has_adapters(spec)) + "\n";
   return text;

@@ -21,7 +21,7 @@ std::span<const Family> families() {
       gpt2(),     qwen3(),   qwen2(),   llama(), mistral(),  olmo2(),     gemma(),   gemma2(),
       arcee(),    granite(), smollm3(), olmo3(), exaone4(),  ministral(), gemma3(),  phi3(),
       stablelm(), helium(),  glm(),     glm4(),  nemotron(), cohere(),    cohere2(), falcon(),
-      gpt_neox(), phi(), gptj(), starcoder2(), ernie4_5(), mixtral(), qwen3_moe(), olmoe()};
+      gpt_bigcode(), gpt_neox(), phi(), gptj(), starcoder2(), ernie4_5(), mixtral(), qwen3_moe(), olmoe()};
   return all;
 }
 

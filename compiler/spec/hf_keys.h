@@ -75,7 +75,7 @@ class HfKeys {
   void unsupported(const diag::Location& where, std::string message, std::string suggestion = "");
   // Warns of every key that nothing took, but for irrelevant ones.
   void report_unknown();
-  // Where the spec writes more positions than the model was trained with, and no rope_scaling.
+  // Warns if the spec writes more positions than the model was trained with, and no rope_scaling.
   void warn_beyond_trained_length();
   // The number that one of our keys has so far.
   std::optional<double> number(std::string_view ours) const;

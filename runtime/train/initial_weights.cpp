@@ -29,7 +29,7 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr auto kEmbeddings =
     std::to_array<std::string_view>({"model.embed_tokens.weight", "transformer.wte.weight"});
 constexpr auto kPrefixes = std::to_array<std::string_view>({"model.", "transformer."});
-// Of the text part of models that read images too.
+// Text parts of models that read images too.
 constexpr auto kTextParts = std::to_array<std::string_view>({"language_model.", "text_model."});
 constexpr std::string_view kEncoderPrefix = "bert.";
 

@@ -78,7 +78,7 @@ def fixture(name):
     for key, parameter in model.named_parameters():
         if parameter.grad is None:
             continue
-        # What transformers renames: GPT-NeoX's head, and text parts.
+        # transformers renames GPT-NeoX's head and text parts.
         names = key, "embed_out.weight", key.replace("model.language_model.", "language_model.model.")
         stored = next(name for name in names if name in shapes)
         along = torch.from_numpy(elements(stored, parameter.numel())).double().reshape(parameter.shape)

@@ -58,5 +58,26 @@ TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
       << known.out;
 }
 
+// transformers chooses by the length of each text.
+TEST(HuggingFace, CheckSaysWhatRopeScalingMakesOfTheLength) {
+  const Workplace place;
+  const auto said = [&](const Words& scaling) {
+    return place
+        .run(with({"check", "base.yaml", "model.rope_scaling.original_max_position_embeddings=15"}, scaling))
+        .out;
+  };
+  const std::string factors = "_factor=[1, 2, 3, 4, 5, 6, 7, 8]";
+  const Words longrope = {"model.rope_scaling.rope_type=longrope", "model.rope_scaling.short" + factors,
+                          "model.rope_scaling.long" + factors};
+  EXPECT_NE(said(longrope).find("\nrope has its long_factor: 16 tokens are more than 15\n"),
+            std::string::npos);
+  EXPECT_NE(said(with(longrope, {"model.rope_scaling.original_max_position_embeddings=16"}))
+                .find("\nrope has its short_factor: 16 tokens are not more than 16\n"),
+            std::string::npos);
+  EXPECT_NE(said({"model.rope_scaling.rope_type=dynamic", "model.rope_scaling.factor=4"})
+                .find("\nrope's base is 13101.7 for 16 tokens\n"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

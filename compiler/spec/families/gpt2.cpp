@@ -1,12 +1,15 @@
+// GPT-2, and GPT-BigCode (StarCoder): with one head of keys and values, and linear layers as PyTorch stores
+// them.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 
 namespace hydrac::spec {
 
-Family gpt2() {
+namespace {
+
+// `heads`: the rows about heads of keys and values.
+Family learned_positions(std::string_view model_type, std::string_view name, const Rows& heads) {
   const Rows own = {
-      written("architectures", R"(["GPT2LMHeadModel"])"),
-      written("model_type", R"("gpt2")"),
       only("model.block", "sequential", "attention first, and then the mlp of the sum"),
       fixed("model.norm", "layernorm"),
       zeros_if_missing("model.norm_bias", "true"),
@@ -17,7 +20,6 @@ Family gpt2() {
       rule("model.position", "learned positions, which may be zeros, and no rope",
            [](const Spec& s, const FamilyRow&) { return s.model.position != Position::rope; }),
       only("model.qk_norm", "false"),
-      all_heads_have_keys(),
       queries_together(),
       heads_fill_width(),
       only("model.sliding_window", "0"),
@@ -42,9 +44,9 @@ Family gpt2() {
                      "scaling attention by the layer's index is not supported"),
       refused_unless("add_cross_attention", "false", "cross-attention is not supported"),
   };
-  return {.model_type = "gpt2",
-          .name = "GPT-2",
-          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), own}),
+  return {.model_type = model_type,
+          .name = name,
+          .rows = joined({plain_rows(), input_norm_rows(), plain_stream_rows(), heads, own}),
           .modules = {{"token_embedding", "transformer.wte"},
                       {"position_embedding", "transformer.wpe"},
                       {"attn_norm", "transformer.h.{}.ln_1"},
@@ -57,8 +59,28 @@ Family gpt2() {
                       {"mlp.down", "transformer.h.{}.mlp.c_proj"},
                       {"final_norm", "transformer.ln_f"},
                       {"head", "lm_head"}},
-          .biases = StoredBiases::always,
-          .stores_in_out = true};
+          .biases = StoredBiases::always};
+}
+
+}  // namespace
+
+Family gpt2() {
+  Family family = learned_positions("gpt2", "GPT-2",
+                                    {written("architectures", R"(["GPT2LMHeadModel"])"),
+                                     written("model_type", R"("gpt2")"), all_heads_have_keys()});
+  family.stores_in_out = true;
+  return family;
+}
+
+Family gpt_bigcode() {
+  return learned_positions(
+      "gpt_bigcode", "GPT-BigCode",
+      {written("architectures", R"(["GPTBigCodeForCausalLM"])"), written("model_type", R"("gpt_bigcode")"),
+       fixed("model.num_key_value_heads", "1", "one head of keys and values"),
+       refused_unless("multi_query", "true",
+                      "GPT-BigCode's packed heads of keys and values are not supported"),
+       written("multi_query", "true"), ignored("attention_softmax_in_fp32"),
+       ignored("scale_attention_softmax_in_fp32")});
 }
 
 }  // namespace hydrac::spec

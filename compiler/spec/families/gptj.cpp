@@ -1,5 +1,7 @@
 // Attention and mlp read one layernorm, rope turns neighbours of a head's first elements, biases of mlp and
 // head.
+#include <cmath>
+
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
 #include "spec/hf_keys.h"
@@ -16,7 +18,9 @@ FamilyRow rotary_dim() {
         turned != nullptr ? number_of(turned->value).value_or(0) : std::stod(row.value.data());
     const double width =
         keys.number("hidden_size").value_or(1) / keys.number("num_attention_heads").value_or(1);
-    keys.constant("partial_rotary_factor", yaml_number(count / width));
+    double factor = count / width;
+    if (std::floor(factor * width) < count) factor = std::nextafter(factor, 1);  // rope_width() rounds down
+    keys.constant("partial_rotary_factor", yaml_number(factor));
   };
   const auto write = [](const Spec& spec, const FamilyRow&) {
     return std::to_string(rope_width(spec.model));

@@ -29,6 +29,7 @@ Family nemotron();
 Family cohere();
 Family cohere2();
 Family falcon();
+Family gpt_bigcode();
 Family gpt_neox();
 Family phi();
 Family gptj();

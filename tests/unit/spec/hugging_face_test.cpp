@@ -150,6 +150,8 @@ TEST(HuggingFace, EveryFamilyReadsWhatItWrites) {
       {"falcon",
        "norm: layernorm, block: parallel_one_norm, num_key_value_heads: 1, hidden_act: relu2, "
        "rope_theta: 77"},
+      {"gpt_bigcode",
+       "norm: layernorm, position: learned, num_key_value_heads: 1, hidden_act: relu2, dropout: 0.5"},
       {"gpt_neox",
        "norm: layernorm, block: parallel, packed_weights: qkv_by_head, partial_rotary_factor: 0.75, "
        "hidden_act: "
