@@ -35,6 +35,7 @@ program::Gemm gemm_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.optional_flag("tail")) throw std::logic_error("a library's matmul has no tail");
   program::Gemm gemm{matmul_shape(graph, node)};
   gemm.shape.accumulate = node.optional_flag("accumulate");
+  gemm.shape.row_by_row = node.optional_flag("row_by_row");
   if (is_grouped(node)) return gemm;
   gemm.shape.first_overwrites = node.optional_flag("first_overwrites");
   gemm.shape.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;

@@ -109,7 +109,9 @@ std::string CallText::gemm(const Section& section, const Call& call, const progr
   if (g.bias) options.push_back(".bias = " + text(operands.bias));
   if (const std::string adds = accumulation(section, g); !adds.empty())
     options.push_back(".accumulate = " + adds);
-  if (g.groups > 0) options.push_back(fmt::format(".groups = {{{}, {}}}", g.groups, text(operands.offsets)));
+  if (g.groups > 0)
+    options.push_back(fmt::format(".groups = {{{}, {}{}}}", g.groups, text(operands.offsets),
+                                  g.row_by_row ? ", true" : ""));
   if (g.batch > 1) options.push_back(fmt::format(".batch = {}", g.batch));
   if (g.is_f8()) {
     options.push_back(".a_scale = " + text(operands.a_scale));

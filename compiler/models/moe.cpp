@@ -91,11 +91,13 @@ Use moe_block(ops::RegionBuilder& b, const Build& build, Use x, const std::strin
   b.enter("mlp", "model.moe.intermediate_size");
   const Use inputs = ops::expert_inputs(b, x, rows, name + ".rows");
   const ir::Dim up_columns = spec::is_gated(m.hidden_act) ? ir::Dim{2 * I.size, "2I"} : I;
-  const Use up = ops::grouped_matmul(b, inputs, build.layer(p.up_weight), rows, up_columns, name + ".up");
+  const Use up = ops::grouped_matmul(b, inputs, build.layer(p.up_weight), rows, up_columns, build.generates(),
+                                     name + ".up");
   b.enter("act", "model.hidden_act");
   const Use act = activate(b, m.hidden_act, up, name + ".act");
   b.enter("mlp_out", "model.moe.top_k");
-  const Use down = ops::grouped_matmul(b, act, build.layer(p.down_weight), rows, C, name + ".rows_out");
+  const Use down =
+      ops::grouped_matmul(b, act, build.layer(p.down_weight), rows, C, build.generates(), name + ".rows_out");
   const Use out = ops::combined_rows(b, down, rows, routing.weights, name + ".out");
   return branch_output(b, build, out, build.model.parameters.norms.mlp_output, kMlpResidualSite, name);
 }

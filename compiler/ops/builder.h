@@ -159,7 +159,9 @@ Use expert_inputs(RegionBuilder&, Use x, const ExpertRows&, const std::string& n
 // and x [M,C] -> the sum of each token's rows, times its weights [..,k], in order: [..,C].
 Use combined_rows(RegionBuilder&, Use x, const ExpertRows&, Use weights, const std::string& name);
 // x [M,K], weights [E*N,K] -> [M,N]: the rows of each expert times its matrix. See ops/grouped_matmul.cpp.
-Use grouped_matmul(RegionBuilder&, Use x, Use weights, const ExpertRows&, ir::Dim columns,
+// `row_by_row`: a row's bits must not depend on the other rows, as those of texts that are generated
+// together.
+Use grouped_matmul(RegionBuilder&, Use x, Use weights, const ExpertRows&, ir::Dim columns, bool row_by_row,
                    const std::string& name);
 // into += factor * sum of rows, f32 [..]: for logs.
 void statistic(RegionBuilder&, Use rows, double factor, Use into, bool accumulate);

@@ -10,9 +10,11 @@
 namespace hydrac::ops {
 
 Use grouped_matmul(RegionBuilder& b, Use x, Use weights, const ExpertRows& rows, ir::Dim columns,
-                   const std::string& name) {
+                   bool row_by_row, const std::string& name) {
+  ir::Attributes attributes = {{"transpose_b", true}};
+  if (row_by_row) attributes["row_by_row"] = true;
   return b.emit(ir::Op::grouped_matmul, {x, weights, rows.offsets}, name, {b.shape(x)[0], std::move(columns)},
-                {{"transpose_b", true}});
+                std::move(attributes));
 }
 
 namespace {
@@ -84,7 +86,7 @@ void grouped_weight_gradient_reference(const ir::Node& node, const std::vector<T
 }  // namespace
 
 // Inputs: x [rows,K], weights, offsets i32 [E + 1]. Attribute transpose_b: the weights are [E*N,K], else
-// [E*K,N].
+// [E*K,N]. Attribute row_by_row: for libraries, whose results of a row depend on how many there are.
 extern const OpInfo kGroupedMatmul{.op = ir::Op::grouped_matmul,
                                    .formula = "y = x W^T, W the matrix of the row's expert",
                                    .gradient = grouped_matmul_gradient,

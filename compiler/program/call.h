@@ -30,6 +30,7 @@ struct GemmShape {
   // Matmuls of so many groups of rows, whose sum m is, or k where A is transposed: rows offsets[g] to
   // offsets[g + 1] of A with matrix g of B, or of A and B into matrix g of C. 0: one matmul. On the cpu.
   int64_t groups = 0;
+  bool row_by_row = false;  // of groups: a row's bits do not depend on the other rows
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;        // adds to what C holds
   bool first_overwrites = false;  // but not in the first iteration of the call's section

@@ -164,7 +164,12 @@ void Blas::run_groups(const Gemm& matmul, const float* a, const float* b, float*
       own_b += g * p.n * p.k;
       own_c += first * p.ldc;
     }
-    if (rows > 0) run(p, own_a, own_b, own_c);
+    if (groups.row_by_row && !p.trans_a) {
+      p.m = 1;
+      for (std::int64_t r = 0; r < rows; ++r) run(p, own_a + r * p.lda, own_b, own_c + r * p.ldc);
+    } else if (rows > 0) {
+      run(p, own_a, own_b, own_c);
+    }
   }
 }
 

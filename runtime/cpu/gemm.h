@@ -32,6 +32,7 @@ struct Gemm {
 struct Groups {
   std::int64_t count = 0;  // 0: one matmul of all rows
   const std::int32_t* offsets = nullptr;
+  bool row_by_row = false;  // a matmul for each row of A: its bits do not depend on the other rows
 };
 
 struct BlasOptions {

@@ -1,7 +1,8 @@
-// Mixtures of recursions and of depths as a user trains them: the shipped spec made small, runs that go on
-// after an end, and ranks.
+// Mixtures of experts, of recursions and of depths as a user trains them: the shipped spec made small, runs
+// that go on after an end, and ranks.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -20,6 +21,10 @@ const Words kRecursions = {"base.yaml", "model.mor.recursions=3", "model.mor.aux
 // An eighth of a sequence's tokens go through every second layer.
 const Words kDepths = {"base.yaml", "model.num_hidden_layers=2", "model.mod.capacity=0.125",
                        "model.initializer_range=0.1", "sample.max_new_tokens=8"};
+
+// Two of five experts.
+const Words kExperts = {"base.yaml", "model.moe.experts=5", "model.moe.z_loss_coef=0.01",
+                        "model.initializer_range=0.1", "sample.max_new_tokens=8"};
 
 std::vector<nlohmann::json> metric_records(const fs::path& run) {
   std::vector<nlohmann::json> all;
@@ -69,14 +74,43 @@ TEST(Recursions, TheShippedSpecMadeSmallTrains) {
   }
 }
 
-TEST(Recursions, ARunGoesOnBitForBit) {
+void expect_to_go_on_bit_for_bit(const Words& spec) {
   const Workplace place;
-  const Words words = with(kRecursions, {"train.lr_scheduler.name=constant"});
+  const Words words = with(spec, {"train.lr_scheduler.name=constant"});
   run_well(place, with(words, {"output.dir=runs/whole"}));
   run_well(place, with(words, {"train.max_steps=4", "output.dir=runs/half"}));
   run_well(place, with(words, {"output.dir=runs/half", "--resume"}));
   EXPECT_EQ(metrics_of(place / "runs/half"), metrics_of(place / "runs/whole"));
   EXPECT_NE(metrics_of(place / "runs/half").find("\"aux_loss\":"), std::string::npos);
+}
+
+TEST(Recursions, ARunGoesOnBitForBit) {
+  expect_to_go_on_bit_for_bit(kRecursions);
+}
+
+TEST(Experts, ARunGoesOnBitForBit) {
+  expect_to_go_on_bit_for_bit(kExperts);
+}
+
+// With equal loads aux_loss is 0.01 times top_k, and the busiest expert has the mean load.
+TEST(Experts, TheShippedSpecTrains) {
+  const Workplace place;
+  const std::string spec = hydrac::test::source_dir() + "/specs/moe-small.yaml";
+  const Outcome outcome =
+      place.run({spec, "train.max_steps=40", "train.log_steps=1", "optimizations.threads=1",
+                 "train.eval_steps=0", "sample.max_new_tokens=8", "output.dir=runs/small"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("  load "), std::string::npos) << outcome.out;
+  const auto steps = metric_records(place / "runs/small");
+  EXPECT_LT(steps.back()["loss"], 0.8 * static_cast<double>(steps.front()["loss"]));
+  for (const auto& step : steps) {
+    EXPECT_GT(step["aux_loss"], 0.0199);
+    EXPECT_LT(step["aux_loss"], 0.04);
+    EXPECT_GE(step["expert_load"], 1.0);
+    EXPECT_LE(step["expert_load"], 4.0);
+    EXPECT_GT(step["router_entropy"], 0.5);
+    EXPECT_LE(step["router_entropy"], std::log(8.0) + 1e-4);
+  }
 }
 
 // Also what routers report, which is summed over ranks beside the loss.
@@ -94,6 +128,10 @@ void expect_ranks_to_train_as_one_process(const Words& spec, const std::string& 
 
 TEST(Recursions, TwoRanksTrainAsOneProcessThatAccumulates) {
   expect_ranks_to_train_as_one_process(kRecursions, "mean_depth");
+}
+
+TEST(Experts, TwoRanksTrainAsOneProcessThatAccumulates) {
+  expect_ranks_to_train_as_one_process(kExperts, "router_entropy");
 }
 
 TEST(Depths, TwoRanksTrainAsOneProcessThatAccumulates) {
@@ -116,18 +154,25 @@ TEST(Depths, TheModelOfAnAdaptersRunGeneratesAsTheRunDoes) {
   EXPECT_EQ(text_of("merged"), text_of("runs/lora"));
 }
 
-TEST(Recursions, EveryChoiceOfRecomputationTrainsTheSame) {
+void expect_recomputation_to_change_nothing(const Words& spec) {
   const Workplace place;
   std::string expected;
   int number = 0;
   for (const char* what : {"none", "block", "[norm, act]", "[attn, mlp]"}) {
     const std::string folder = "runs/" + std::to_string(number++);
-    run_well(place,
-             with(kRecursions, {std::string("optimizations.recompute=") + what, "output.dir=" + folder}));
+    run_well(place, with(spec, {std::string("optimizations.recompute=") + what, "output.dir=" + folder}));
     const std::string metrics = metrics_of(place / folder);
     if (expected.empty()) expected = metrics;
     EXPECT_EQ(metrics, expected) << what;
   }
+}
+
+TEST(Recursions, EveryChoiceOfRecomputationTrainsTheSame) {
+  expect_recomputation_to_change_nothing(kRecursions);
+}
+
+TEST(Experts, EveryChoiceOfRecomputationTrainsTheSame) {
+  expect_recomputation_to_change_nothing(kExperts);
 }
 
 }  // namespace

@@ -127,7 +127,8 @@ std::function<void()> CpuProgram::resolved(const Call& call, const std::vector<v
       [&](const program::Gemm& work) -> Run {
         const auto operands = work.operands(addresses);
         return [this, gemm = matmul_of(shape_at(work.shape, iteration)),
-                groups = runtime::Groups{work.shape.groups, static_cast<const int32_t*>(operands.offsets)},
+                groups = runtime::Groups{work.shape.groups, static_cast<const int32_t*>(operands.offsets),
+                                         work.shape.row_by_row},
                 a = static_cast<const float*>(operands.a), b = static_cast<const float*>(operands.b),
                 c = static_cast<float*>(operands.c)] { blas_->gemm(gemm, a, b, c, groups); };
       },

@@ -89,7 +89,7 @@ void add_matmuls(std::vector<OpCase>& cases) {
   cases.push_back({"grouped_matmul",
                    {x({12, 5}), parameter({4 * 3, 5}), ids({5}, {0, 3, 8, 12, 12})},
                    [](RegionBuilder& b, const Uses& in) {
-                     ops::grouped_matmul(b, in[0], in[1], {{}, {}, in[2]}, {3, ""}, "y");
+                     ops::grouped_matmul(b, in[0], in[1], {{}, {}, in[2]}, {3, ""}, false, "y");
                    }});
 }
 

@@ -148,6 +148,15 @@ TEST_P(BlasLibraries, GroupsOfRowsHaveAMatrixEach) {
     blas_->gemm({.m = offsets[g + 1] - offsets[g], .n = n, .k = k, .trans_b = true}, &x[offsets[g] * k],
                 &weights[g * n * k], &wanted[offsets[g] * n]);
   EXPECT_EQ(y, wanted);
+  std::vector<float> row_by_row(rows * n, 7.0f);
+  blas_->gemm({.m = rows, .n = n, .k = k, .trans_b = true}, x.data(), weights.data(), row_by_row.data(),
+              {3, offsets.data(), true});
+  std::vector<float> one(n);
+  for (std::int64_t row = 0; row < 6; ++row) {
+    blas_->gemm({.m = 1, .n = n, .k = k, .trans_b = true}, &x[row * k], &weights[(row < 2 ? 0 : 2) * n * k],
+                one.data());
+    EXPECT_TRUE(std::equal(one.begin(), one.end(), &row_by_row[row * n])) << "row " << row;
+  }
   for (const float beta : {0.0f, 1.0f}) {
     std::vector<float> dw(3 * n * k, beta == 0 ? kPoison : 1.0f), wanted_dw(3 * n * k, beta);
     const Gemm gemm{.m = n, .n = k, .k = rows, .trans_a = true, .beta = beta};

@@ -411,7 +411,6 @@ INSTANTIATE_TEST_SUITE_P(
                            "norm: layernorm, position: learned, hidden_act: gelu_tanh, attention_bias: true, "
                            "attention_output_bias: true, mlp_bias: true, norm_bias: true"},
                     Family{"recursions", "num_key_value_heads: 2, mor: {recursions: 4}"},
-                    Family{"experts", "moe: {experts: 4, top_k: 2, intermediate_size: 40}"},
                     Family{"ccgqa", kCompressed}, Family{"windows", "sliding_window: 7"}),
     [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Families, NoCache, testing::Values(Family{"llama", "num_key_value_heads: 2"}),
