@@ -40,9 +40,8 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
 // depends on the row alone.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
 
-// The "fused_matmul" that does what the gemm `matmul`, which has no bias, or the grouped one, and then
-// `reader`, whose shape
-// is `epilogue`, do. `is_kept`: it stores the matmul too.
+// The "fused_matmul" that does what the gemm `matmul`, which has no bias, or a grouped one, and then
+// `reader`, whose shape is `epilogue`, do. `is_kept`: it stores the matmul too.
 ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
                       cuda::MatmulSchedule schedule, bool is_kept);
 

@@ -12,7 +12,7 @@
 
 namespace hydrac::targets {
 
-// What device code may include, (path, text): the CUDA templates, and substitutes for the few standard
+// Headers for device code, (path, text): the CUDA templates, and substitutes for the few standard
 // headers under their usual names.
 std::vector<std::pair<std::string, std::string>> device_headers();
 
