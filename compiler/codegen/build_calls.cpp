@@ -24,7 +24,8 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
                            .b = b.dtype,
                            .c = c.dtype};
   if (node.attributes.contains("batch")) shape.batch = node.integer("batch");
-  if (is_grouped(node) || node.optional_flag("experts")) shape.groups = graph.value(node.inputs[2]).shape[0].size - 1;
+  if (is_grouped(node) || node.optional_flag("experts"))
+    shape.groups = graph.value(node.inputs[2]).shape[0].size - 1;
   shape.n = c.shape.back().size;
   shape.m = element_count(c.shape) / shape.n / shape.batch / (sums_rows ? shape.groups : 1);
   shape.k = shape.transpose_a ? element_count(a.shape) / columns / shape.batch : columns;

@@ -30,20 +30,19 @@ struct RefusedWithExperts {
 
 std::vector<RefusedWithExperts> refused_with_experts(const Spec& spec) {
   const auto& m = spec.model;
-  return {
-      {routes_tokens(spec), "model.mod.capacity",
-       "a layer routes tokens to experts (model.moe) or past itself (model.mod), not both",
-       "write capacity: 0"},
-      {has_recursions(spec), "model.mor.recursions",
-       "tokens take passes through one mlp (model.mor) or several mlps (model.moe), not both",
-       "write recursions: 1"},
-      {m.mlp_bias, "model.mlp_bias", "experts have no biases", "write mlp_bias: false"},
-      {spec.parallel.tensor > 1, "parallel.tensor",
-       "ranks that share layers (parallel.tensor) cannot divide experts", "write tensor: 1"},
-      {spec.optimizations.precision == Precision::fp8, "optimizations.precision",
-       "experts' matmuls have no 8-bit form", "write precision: bf16"},
-      {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
-       "experts are not kept as 4-bit codes", "write base: compute"}};
+  return {{routes_tokens(spec), "model.mod.capacity",
+           "a layer routes tokens to experts (model.moe) or past itself (model.mod), not both",
+           "write capacity: 0"},
+          {has_recursions(spec), "model.mor.recursions",
+           "tokens take passes through one mlp (model.mor) or several mlps (model.moe), not both",
+           "write recursions: 1"},
+          {m.mlp_bias, "model.mlp_bias", "experts have no biases", "write mlp_bias: false"},
+          {spec.parallel.tensor > 1, "parallel.tensor",
+           "ranks that share layers (parallel.tensor) cannot divide experts", "write tensor: 1"},
+          {spec.optimizations.precision == Precision::fp8, "optimizations.precision",
+           "experts' matmuls have no 8-bit form", "write precision: bf16"},
+          {spec.adapter.type != AdapterType::none && spec.adapter.base == AdapterBase::nf4, "adapter.base",
+           "experts are not kept as 4-bit codes", "write base: compute"}};
 }
 
 }  // namespace

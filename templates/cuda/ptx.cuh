@@ -133,6 +133,15 @@ __device__ __forceinline__ void store_to_memory(void* to, const std::uint32_t (&
                : "memory");
 }
 
+// Stores what no block reads again soon: with the evict-first hint it leaves L2 before what is still to be
+// read.
+__device__ __forceinline__ void store_once(void* to, std::uint32_t x) {
+  asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+__device__ __forceinline__ void store_once(void* to, const float (&x)[2]) {
+  asm volatile("st.global.cs.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
+}
+
 // Adds to four numbers in device memory, 16-byte aligned, without waiting.
 __device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]),

@@ -64,7 +64,7 @@ std::vector<T> random_numbers(std::int64_t count, unsigned seed, float scale = 1
   return values;
 }
 
-// Not what a kernel writes: a NaN in every type.
+// True of memory that no kernel has written.
 template <typename T>
 bool is_poison(const T& x) {
   T poison;
@@ -312,7 +312,7 @@ Source plain_gradient_source(const cuda::ExpertGradientsProblem& p, const std::s
 
 class GpuExpertGradients : public GpuExperts {
  protected:
-  // Of experts with rows among the first and last few: a float64 reference of all would take long.
+  // Every seventh row of each gradient: a float64 reference of all would take long.
   template <typename T, typename G>
   static double error_of(const cuda::ExpertGradientsProblem& p, const std::vector<int>& offsets,
                          const std::vector<T>& d_y, const std::vector<T>& x, const std::vector<G>& before,
@@ -395,7 +395,8 @@ class GpuExpertRows : public GpuExperts {
         "constexpr hydrac::cuda::ExpertChoices c{{{}, {}, {}, {}}};\n"
         "extern \"C\" __global__ void count(const int* chosen, float* counts) {{\n"
         "  hydrac::cuda::count_experts<c>(chosen, counts);\n}}\n"
-        "extern \"C\" __global__ void place(const int* chosen, const float* counts, int* source, int* place,\n"
+        "extern \"C\" __global__ void place(const int* chosen, const float* counts, int* source, int* "
+        "place,\n"
         "                                   int* offsets) {{\n"
         "  hydrac::cuda::place_experts<c>(chosen, counts, source, place, offsets);\n}}\n",
         c.choices, c.experts, c.unit, c.rows);

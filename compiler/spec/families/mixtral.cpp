@@ -10,7 +10,7 @@ Family mixtral() {
       fixed("model.attention_bias", "false"),
       fixed("model.attention_output_bias", "false"),
       fixed("model.mlp_bias", "false"),
-      window_row(""),
+      window_row("0"),
       rule("model.sliding_window_pattern", "windows in all layers or in none", has_alike_windows),
       only("model.moe.normalize_top_k", "true"),
       experts_of_mlp_width(),

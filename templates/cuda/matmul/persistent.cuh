@@ -1,5 +1,5 @@
-// A matmul whose blocks stay: two consumer warpgroups take turns in the mainloop. Of experts only the device
-// knows how many rows there are: the grid is fixed, and blocks end where the rows do.
+// A matmul whose blocks stay: two consumer warpgroups take turns in the mainloop. Only the device knows how
+// many rows experts have: the grid is fixed, and blocks end where the rows do.
 #pragma once
 #include "cuda/matmul/epilogue.cuh"
 #include "cuda/matmul/mainloop.cuh"

@@ -4,10 +4,10 @@
 
 namespace hydrac::cuda {
 
-// A tile's first row, and its first column of the epilogue's; and where its b begins, of experts.
+// A tile's first row, and its first column of the epilogue's.
 struct MatmulPlace {
   int row, column;
-  int b_row = 0;
+  int b_row = 0;  // where the matrix of the tile's expert begins in the map of b
 };
 
 // The expert that has row `row`: the last one whose rows begin there or before.

@@ -11,7 +11,7 @@
 
 namespace hydrac::test {
 
-// What a "fused_matmul" multiplies, as a "gemm" or a "grouped_matmul".
+// The matmul of a "fused_matmul", as a "gemm" or a "grouped_matmul".
 ir::Node matmul_of(const ir::Node& fused_matmul);
 // The matmuls of a "weight_gradients", each as a "gemm".
 std::vector<ir::Node> matmuls_of(const ir::Node& weight_gradients);

@@ -110,6 +110,10 @@ inline void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&fro
 inline void store_to_memory(void* to, const std::uint32_t (&x)[4]) {
   std::memcpy(to, x, sizeof x);
 }
+template <class Words>
+void store_once(void* to, const Words& x) {
+  std::memcpy(to, &x, sizeof x);
+}
 template <int count>
 void add_to_memory(float* to, const float (&x)[count]) {
   for (int i = 0; i < count; ++i) to[i] += x[i];
