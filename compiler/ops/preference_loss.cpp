@@ -221,8 +221,8 @@ std::string formula(const ir::Node& node) {
 
 std::string formula_of(const ir::Node& node) {
   const bool has_reference = node.inputs[4].value != ir::kNoValue;
-  return formula(node) + "; c, r: " +
-         (has_reference ? "log-probabilities less the reference's" : "log-probabilities") +
+  return formula(node) +
+         "; c, r: " + (has_reference ? "log-probabilities less the reference's" : "log-probabilities") +
          (is_mean(rule_of(node)) ? ", per token" : "");
 }
 

@@ -1,5 +1,5 @@
-// A logged number of a layer, which changes nothing that is computed: statistic += factor * sum of rows, times
-// a scale of the step where there is one.
+// A logged number of a layer, which changes nothing that is computed: statistic += factor * sum of rows,
+// times a scale of the step where there is one.
 #include "ops/builder.h"
 #include "ops/op.h"
 
@@ -8,8 +8,7 @@ namespace hydrac::ops {
 void statistic(RegionBuilder& b, Use rows, double factor, Use into, bool accumulate, Use scale) {
   std::vector<Use> inputs = {rows};
   if (scale.value != ir::kNoValue) inputs.push_back(scale);
-  b.emit_node(ir::Op::statistic, std::move(inputs), {into},
-              {{"factor", factor}, {"accumulate", accumulate}});
+  b.emit_node(ir::Op::statistic, std::move(inputs), {into}, {{"factor", factor}, {"accumulate", accumulate}});
 }
 
 namespace {

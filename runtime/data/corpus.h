@@ -59,8 +59,8 @@ struct DataSettings {
   std::string chat_template = "none";
   std::string template_hint;  // what an error about messages without a template says beside
   bool replies_only = true;
-  bool cut_long_items = false;     // false: they are dropped
-  int64_t pairs = 0;  // P: items are pairs of texts, so many in a sequence at most; 0: single texts
+  bool cut_long_items = false;  // false: they are dropped
+  int64_t pairs = 0;            // P: items are pairs of texts, so many in a sequence at most; 0: single texts
   int64_t most_prompt_tokens = 0;  // above 0: every item begins with a prompt, of so many at most
 
   std::vector<std::string> target, features;  // series: columns

@@ -209,8 +209,8 @@ void ItemEncoder::encode_pair(const json& record, std::vector<MarkedToken>& out)
   for (const char* key : {"chosen", "rejected"}) {
     const json& text = json_field(record, key);
     if (text.is_null())
-      throw InputError(fmt::format("objective.name wants pairs, and there is no \"{}\" but {}", key,
-                                   json_keys(record)));
+      throw InputError(
+          fmt::format("objective.name wants pairs, and there is no \"{}\" but {}", key, json_keys(record)));
     if (!text.is_string() && !text.is_array())
       throw InputError(
           fmt::format("\"{}\" is neither a string nor a list of messages but {}", key, text.type_name()));

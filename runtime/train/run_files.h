@@ -4,8 +4,8 @@
 //   rank-<n>.log                      of the ranks other than 0, where there are several
 //   trace.json                        where steps were traced
 //   range_test.json                   where a range test found the learning rate
-//   reference.bin                     scores of pairs by the first weights, where an objective has a reference
-//   checkpoint-<step>/                with a manifest.json; and those being written or removed
+//   reference.bin                     scores of pairs by the first weights, where an objective has a
+//   reference checkpoint-<step>/                with a manifest.json; and those being written or removed
 //   checkpoint-best                   a link to one of them
 #pragma once
 #include <filesystem>

@@ -168,8 +168,8 @@ void add_recursion(std::vector<OpCase>& cases) {
                    false});
 }
 
-// Two pairs in the first row, whose texts are interleaved, one in the second. The second pair of that is none,
-// and one token belongs to nobody.
+// Two pairs in the first row, whose texts are interleaved, one in the second. The second pair of that is
+// none, and one token belongs to nobody.
 void add_pairs(std::vector<OpCase>& cases) {
   OpCase sums{"pair_sums",
               {x({2, 7}), ids({2, 7}, {0, 1, 2, 0, 3, 1, 0, -1, 0, 1, 1, 1, -1, 0})},
