@@ -27,12 +27,18 @@ void statistic_reference(const ir::Node& node, const std::vector<Tensor64>& in, 
   out[0].data[0] = node.number("factor") * (in.size() > 1 ? in[1].data[0] : 1) * sum;
 }
 
+std::string statistic_formula(const ir::Node& node) {
+  return node.inputs.size() > 1 ? "statistic += factor * scale * sum of rows"
+                                : "statistic += factor * sum of rows";
+}
+
 }  // namespace
 
 extern const OpInfo kStatistic{.op = ir::Op::statistic,
-                               .formula = "statistic += factor * scale * sum of rows",
+                               .formula = "statistic += factor * sum of rows",
                                .inputs = {"rows", "scale"},
                                .outputs = {"statistic"},
+                               .formula_of = statistic_formula,
                                .body = statistic_body,
                                .reference = statistic_reference};
 

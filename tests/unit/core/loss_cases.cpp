@@ -187,7 +187,7 @@ void add_pairs(std::vector<OpCase>& cases) {
   for (const bool has_reference : {true, false}) {
     for (const char* rule : {"dpo", "ipo", "simpo", "orpo", "apo_zero", "apo_down"}) {
       if (has_reference == (std::string_view(rule) == "simpo" || std::string_view(rule) == "orpo")) continue;
-      cases.push_back({std::string("preference_loss") + rule,
+      cases.push_back({std::string("preference_loss_") + rule,
                        {chosen, rejected, tokens, others, has_reference ? chosen_reference : absent(),
                         has_reference ? rejected_reference : absent()},
                        [rule](RegionBuilder& b, const Uses& in) {
