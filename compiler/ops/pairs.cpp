@@ -1,7 +1,6 @@
 // Sums over the two texts of a pair, whose tokens stand anywhere in one row: token t belongs to text
-// segments[t], chosen texts are even and the rejected one of a pair is the next. Of the losses -log p that is
-// a text's log-probability.
-#include <array>
+// segments[t], chosen texts are even and the rejected one of a pair is the next. A text's log-probability is
+// minus the sum of its losses -log p.
 #include <cmath>
 
 #include "ops/builder.h"
