@@ -235,8 +235,9 @@ struct AuxiliaryWeight {
 // loss += weight * sum of rows, f32 [..], into the given scalar. `gradient_scale`: as of mean_loss().
 void auxiliary_loss(RegionBuilder&, Use rows, const AuxiliaryWeight& weight, Use loss,
                     Use gradient_scale = {});
-// Sums losses f32 [B,T] to the log-probabilities of P pairs of texts a row, and counts their tokens: f32 [B,P]
-// all. segments i32 [B,T]: a token's text, 2p if it is the chosen one of pair p, 2p + 1 if rejected, or -1.
+// Sums losses f32 [B,T] to the log-probabilities of P pairs of texts a row, and counts their tokens: f32
+// [B,P] all. segments i32 [B,T]: a token's text, 2p if it is the chosen one of pair p, 2p + 1 if rejected, or
+// -1.
 struct PairSums {
   Use chosen, rejected, chosen_tokens, rejected_tokens;
 };
