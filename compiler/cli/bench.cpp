@@ -186,7 +186,8 @@ int bench_verb(const Arguments& arguments) {
   if (const auto generation = generation_option(arguments, *spec))
     return bench_generate(arguments, *spec, *generation);
   if (arguments.has("--peer"))
-    require_no_objective(*spec, "bench --peer", "compares steps with LibTorch's, which learn next tokens alone");
+    require_no_objective(*spec, "bench --peer",
+                         "compares steps with LibTorch's, which learn next tokens alone");
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = arguments.count("--steps", 1);
   Json result;

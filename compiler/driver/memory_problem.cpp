@@ -129,8 +129,7 @@ class Remedies {
   }
 
   bool can_chunk() const {
-    return spec_.optimizations.loss == spec::LossKernel::materialized &&
-           spec::can_divide_head(spec_);
+    return spec_.optimizations.loss == spec::LossKernel::materialized && spec::can_divide_head(spec_);
   }
   spec::Spec chunked() const {
     spec::Spec spec = spec_;

@@ -97,7 +97,8 @@ void auxiliary_loss(ops::RegionBuilder&, const Build&, Use rows, double weight, 
 // the values that layers add to. Nothing where the function does not train; at most once a layer.
 void layer_statistic(ops::RegionBuilder&, const Build&, Use rows, double factor, const std::string& sums,
                      const runtime::MetricText& metric);
-// The same with inv_count as a row's share, of the head's rows: the metric is the mean of what the loss counts.
+// The same with inv_count as a row's share, of the head's rows: the metric is the mean of what the loss
+// counts.
 void loss_statistic(ops::RegionBuilder&, const Build&, Use rows, const std::string& sums,
                     const runtime::MetricText& metric);
 

@@ -64,8 +64,7 @@ void pair_loss(ops::RegionBuilder& b, const Build& build, Use losses, ir::ValueI
   const ir::InputPorts& inputs = graph.inputs;
   const spec::Spec& spec = build.model.spec;
   b.enter("objective", "objective.name");
-  const ops::PairSums sums =
-      ops::pair_sums(b, losses, build.fixed(inputs.segments), pairs_of(spec), "pair");
+  const ops::PairSums sums = ops::pair_sums(b, losses, build.fixed(inputs.segments), pairs_of(spec), "pair");
   const ops::PreferenceRows rows = ops::preference_loss(
       b, sums, build.fixed(inputs.chosen_reference), build.fixed(inputs.rejected_reference),
       {std::string(to_string(spec.objective.name)), spec.objective.beta, spec.objective.gamma,

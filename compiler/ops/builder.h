@@ -275,8 +275,9 @@ struct AuxiliaryWeight {
 // loss += weight * sum of rows, f32 [..], into the given scalar. `gradient_scale`: as of mean_loss().
 void auxiliary_loss(RegionBuilder&, Use rows, const AuxiliaryWeight& weight, Use loss,
                     Use gradient_scale = {});
-// Pairs of texts, P a row, whose tokens segments i32 [B,T] names: 2p, 2p + 1, or -1. Of losses f32 [B,T] the
-// log-probabilities of each pair's texts, and how many tokens these are; f32 [B,P] all.
+// Sums losses f32 [B,T] to the log-probabilities of P pairs of texts a row, and counts their tokens: f32
+// [B,P] all. segments i32 [B,T]: a token's text, 2p if it is the chosen one of pair p, 2p + 1 if rejected, or
+// -1.
 struct PairSums {
   Use chosen, rejected, chosen_tokens, rejected_tokens;
 };
@@ -288,7 +289,7 @@ struct PreferenceRule {
   std::string name;
   double beta = 0, gamma = 0, label_smoothing = 0;
 };
-// Of each pair f32 [B,P]; `hits`: 1 where the chosen text has the higher reward. Without a reference its
+// A number a pair, f32 [B,P]; `hits`: 1 where the chosen text has the higher reward. Without a reference its
 // log-probabilities are no values. See ops/preference_loss.cpp.
 struct PreferenceRows {
   Use losses, chosen_rewards, rejected_rewards, margins, hits;

@@ -1,7 +1,6 @@
 // Sums over the two texts of a pair, whose tokens stand anywhere in one row: token t belongs to text
-// segments[t], chosen texts are even and the rejected one of a pair is the next. Of the losses -log p that is
-// a text's log-probability.
-#include <array>
+// segments[t], chosen texts are even and the rejected one of a pair is the next. A text's log-probability is
+// minus the sum of its losses -log p.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -35,8 +34,7 @@ ir::Body pair_sums_body(const ir::Graph& graph, const ir::Node& node) {
   const Term zero = k.constant(0), one = k.constant(1);
   for (int text = 0; text < 2; ++text) {
     const ir::Affine number = k.row(1) * 2 + ir::Affine{text, {}};
-    const Term is_of_text =
-        k.named(text == 0 ? "is_chosen" : "is_rejected", segment == k.position(number));
+    const Term is_of_text = k.named(text == 0 ? "is_chosen" : "is_rejected", segment == k.position(number));
     k.store_row(text, k.sum(select(is_of_text, -loss, zero)));
     k.store_row(2 + text, k.sum(select(is_of_text, one, zero)));
   }
@@ -49,8 +47,7 @@ ir::Body pair_sums_backward_body(const ir::Graph& graph, const ir::Node& node) {
   const Term zero = k.constant(0, ExprType::i32), segment = k.named("segment", k.per_row(2));
   const Term pair = k.named("pair", max(segment, zero) / k.constant(2, ExprType::i32));
   const Term is_chosen = segment % k.constant(2, ExprType::i32) == zero;
-  const Term d_text =
-      select(is_chosen, k.gather(0, pair, {k.row(0)}, {}), k.gather(1, pair, {k.row(0)}, {}));
+  const Term d_text = select(is_chosen, k.gather(0, pair, {k.row(0)}, {}), k.gather(1, pair, {k.row(0)}, {}));
   k.store_row(0, select(segment < zero, k.constant(0), -d_text));
   return k.take();
 }

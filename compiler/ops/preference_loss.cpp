@@ -101,6 +101,10 @@ class PairTerms {
     Term z = beta_ * (c - r);
     if (rule_ == "simpo") z = z - number(node, "gamma", "kGamma");
     z = k_.named("z", z);
+    if (node.number("label_smoothing") == 0) {  // in evaluations, and mostly
+      const Term d = k_.named("d_z", beta_ * (sigmoid(z) - one()));
+      return {softplus(k_, -z), d, -d};
+    }
     const Term e = number(node, "label_smoothing", "kLabelSmoothing");
     const Term d = k_.named("d_z", beta_ * (sigmoid(z) - (one() - e)));
     return {softplus(k_, -z) + e * z, d, -d};
@@ -215,14 +219,16 @@ std::string formula(const ir::Node& node) {
   if (rule == "orpo") return "loss = -c - beta log sigmoid(odds(c) - odds(r)), odds(x) = x - log(1 - exp(x))";
   if (rule == "apo_zero") return "loss = 1 - sigmoid(beta c) + sigmoid(beta r)";
   if (rule == "apo_down") return "loss = sigmoid(beta c) + 1 - sigmoid(beta (c - r))";
-  return std::string("loss = -(1 - e) log sigmoid(z) - e log sigmoid(-z), z = beta (c - r)") +
-         (rule == "simpo" ? " - gamma" : "");
+  const std::string logistic = node.number("label_smoothing") > 0
+                                   ? "loss = -(1 - e) log sigmoid(z) - e log sigmoid(-z)"
+                                   : "loss = -log sigmoid(z)";
+  return logistic + ", z = beta (c - r)" + (rule == "simpo" ? " - gamma" : "");
 }
 
 std::string formula_of(const ir::Node& node) {
   const bool has_reference = node.inputs[4].value != ir::kNoValue;
-  return formula(node) + "; c, r: " +
-         (has_reference ? "log-probabilities less the reference's" : "log-probabilities") +
+  return formula(node) +
+         "; c, r: " + (has_reference ? "log-probabilities less the reference's" : "log-probabilities") +
          (is_mean(rule_of(node)) ? ", per token" : "");
 }
 

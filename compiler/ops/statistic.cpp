@@ -1,5 +1,5 @@
-// A logged number of a layer, which changes nothing that is computed: statistic += factor * sum of rows, times
-// a scale of the step where there is one.
+// A logged number of a layer, which changes nothing that is computed: statistic += factor * sum of rows,
+// times a scale of the step where there is one.
 #include "ops/builder.h"
 #include "ops/op.h"
 
@@ -8,8 +8,7 @@ namespace hydrac::ops {
 void statistic(RegionBuilder& b, Use rows, double factor, Use into, bool accumulate, Use scale) {
   std::vector<Use> inputs = {rows};
   if (scale.value != ir::kNoValue) inputs.push_back(scale);
-  b.emit_node(ir::Op::statistic, std::move(inputs), {into},
-              {{"factor", factor}, {"accumulate", accumulate}});
+  b.emit_node(ir::Op::statistic, std::move(inputs), {into}, {{"factor", factor}, {"accumulate", accumulate}});
 }
 
 namespace {
@@ -28,12 +27,18 @@ void statistic_reference(const ir::Node& node, const std::vector<Tensor64>& in, 
   out[0].data[0] = node.number("factor") * (in.size() > 1 ? in[1].data[0] : 1) * sum;
 }
 
+std::string statistic_formula(const ir::Node& node) {
+  return node.inputs.size() > 1 ? "statistic += factor * scale * sum of rows"
+                                : "statistic += factor * sum of rows";
+}
+
 }  // namespace
 
 extern const OpInfo kStatistic{.op = ir::Op::statistic,
-                               .formula = "statistic += factor * scale * sum of rows",
+                               .formula = "statistic += factor * sum of rows",
                                .inputs = {"rows", "scale"},
                                .outputs = {"statistic"},
+                               .formula_of = statistic_formula,
                                .body = statistic_body,
                                .reference = statistic_reference};
 

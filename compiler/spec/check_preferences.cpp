@@ -21,8 +21,7 @@ std::vector<PairRefusal> pair_refusals(const SpecKeys& spec) {
   return {
       {spec.model.head != Head::language_model, "model.head",
        fmt::format("pairs are texts, and the head is {}", to_string(spec.model.head)), "remove objective"},
-      {!is_chat, "data.format",
-       fmt::format("data of format {} has no pairs", to_string(data.format)),
+      {!is_chat, "data.format", fmt::format("data of format {} has no pairs", to_string(data.format)),
        "write data.format: chat, with JSONL of prompt, chosen and rejected"},
       {is_chat && data.train_on != TrainOn::replies, "data.train_on",
        "with train_on: all nothing says where a prompt ends", "write train_on: replies"},
@@ -39,12 +38,10 @@ std::vector<PairRefusal> pair_refusals(const SpecKeys& spec) {
        "pairs are scored once an epoch, and a curriculum draws them at random", "remove data.curriculum"},
       {t.optimizer.learning_rate.automatic, "train.optimizer.learning_rate",
        "the range test of learning_rate: auto learns from no pairs", "write a learning rate"},
-      {t.label_smoothing > 0, "train.label_smoothing",
-       "smoothed losses of tokens are no log-probabilities",
+      {t.label_smoothing > 0, "train.label_smoothing", "smoothed losses of tokens are no log-probabilities",
        "write objective.label_smoothing, or label_smoothing: 0"},
       {spec.optimizations.loss != LossKernel::materialized, "optimizations.loss",
-       "a pair's loss needs all tokens of both texts before the gradient of one",
-       "write loss: materialized"},
+       "a pair's loss needs all tokens of both texts before the gradient of one", "write loss: materialized"},
   };
 }
 

@@ -76,8 +76,8 @@ std::vector<Refusal> refusals(const SpecKeys& spec) {
        "optimizations.offload.activations: false"},
       {o.offload.optimizer_state.any(), "optimizations.offload.optimizer_state",
        "keep moments in the host's memory", "optimizations.offload.optimizer_state: false"},
-      {has_objective(spec), "objective.name",
-       samples_replies(spec) ? "sample replies" : "learn from pairs", "objective.name: none"},
+      {has_objective(spec), "objective.name", samples_replies(spec) ? "sample replies" : "learn from pairs",
+       "objective.name: none"},
       {spec.parallel.exchange == Exchange::copies, "parallel.exchange", "exchange numbers by copies",
        "parallel.exchange: nccl"},
   };

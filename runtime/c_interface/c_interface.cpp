@@ -126,7 +126,8 @@ void require_ids(const std::vector<int32_t>& tokens, int64_t count) {
 
 Batch micro_batch(const train_program& program, const train_batch& given, int64_t index) {
   if (program.settings.data.pairs > 0)
-    throw InputError("this program learns from pairs, which build/train reads and a batch of tokens does not say");
+    throw InputError(
+        "this program learns from pairs, which build/train reads and a batch of tokens does not say");
   const InputPlaces& inputs = program.program->layout().inputs;
   Batch batch;
   take("tokens", given.tokens, inputs.tokens, index, batch.tokens);

@@ -33,7 +33,7 @@ struct Batch {
   // For programs that learn from pairs of texts (docs/preferences.md), P a row: the number of each in the
   // data, or -1, and the reference's log-probabilities of its texts. Segments are then those of targets: 2p
   // in the chosen text of a row's pair p, 2p + 1 in its rejected one. Empty references: all 0.
-  std::vector<int64_t> pairs;                                // [B, P]
+  std::vector<int64_t> pairs;                               // [B, P]
   std::vector<float> chosen_reference, rejected_reference;  // [B, P]
   BatchStage stage;
   int64_t target_count = 0;  // targets, or single values of float_targets, that are not ignored

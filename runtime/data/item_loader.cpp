@@ -85,8 +85,8 @@ PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut,
   if (!range.store) return;
   std::vector<int64_t> items = choose(range, sequence_len, cut);
   if (order) sort_by_difficulty(*range.store, sequence_len, *order, items);
-  pack(*range.store, items, sequence_len,
-       most_items > 0 ? static_cast<size_t>(most_items) : items.size(), order ? kOpenSequences : items.size());
+  pack(*range.store, items, sequence_len, most_items > 0 ? static_cast<size_t>(most_items) : items.size(),
+       order ? kOpenSequences : items.size());
 }
 
 std::vector<int64_t> PackedItems::choose(const ItemRange& range, int64_t sequence_len, bool cut) {
@@ -124,7 +124,8 @@ void PackedItems::pack(const ItemStore& store, const std::vector<int64_t>& items
     const auto [room, sequence] = *fullest;
     sequences_[sequence].push_back(index);
     open.erase(fullest);
-    if (room > positions && sequences_[sequence].size() < most_items) open.emplace(room - positions, sequence);
+    if (room > positions && sequences_[sequence].size() < most_items)
+      open.emplace(room - positions, sequence);
   }
 }
 
@@ -233,15 +234,16 @@ std::string ItemLoader::description() const {
   const auto percent = [](int64_t part, int64_t whole) {
     return 100 * static_cast<double>(part) / static_cast<double>(whole);
   };
-  std::string text =
-      fmt::format("{} {} in {} sequences, {:.1f}% full, {:.1f}% of tokens learned", train.items,
-                  options_.pairs > 0 ? "pairs" : "items", train_.sequences(), percent(train.positions, train_.sequences() * options_.sequence_len),
-                  percent(train.targets, train.positions));
-  if (val.items > 0) text += fmt::format("; {} {} validate", val.items, options_.pairs > 0 ? "pairs" : "items");
+  std::string text = fmt::format("{} {} in {} sequences, {:.1f}% full, {:.1f}% of tokens learned",
+                                 train.items, options_.pairs > 0 ? "pairs" : "items", train_.sequences(),
+                                 percent(train.positions, train_.sequences() * options_.sequence_len),
+                                 percent(train.targets, train.positions));
+  if (val.items > 0)
+    text += fmt::format("; {} {} validate", val.items, options_.pairs > 0 ? "pairs" : "items");
   if (const int64_t count = train.too_long + val.too_long; count > 0)
     text += fmt::format("; {} longer than {} tokens {} {}", count,
-                        options_.sequence_len + (options_.pairs > 0 ? 2 : 1),
-                        count == 1 ? "is" : "are", options_.cut ? "cut" : "dropped");
+                        options_.sequence_len + (options_.pairs > 0 ? 2 : 1), count == 1 ? "is" : "are",
+                        options_.cut ? "cut" : "dropped");
   if (const int64_t count = train.untaught + val.untaught; count > 0)
     text += fmt::format("; {} without a token to learn {} dropped", count, count == 1 ? "is" : "are");
   return text;

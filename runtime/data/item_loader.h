@@ -42,10 +42,10 @@ struct ItemLoaderOptions {
 };
 
 // The sequences that items make. An item of n tokens takes n - 1 positions, since its last token is a target
-// only: T + 1 tokens fit. A pair is two texts one behind the other. Each item goes, in the order of the data, to the fullest sequence that has room for
-// it. With an order of their difficulty items go in that order, and only to the kOpenSequences newest
-// sequences with room, so that a sequence holds items of like difficulty; sequences are in the order of their
-// easiest.
+// only: T + 1 tokens fit. A pair is two texts one behind the other. Each item goes, in the order of the data,
+// to the fullest sequence that has room for it. With an order of their difficulty items go in that order, and
+// only to the kOpenSequences newest sequences with room, so that a sequence holds items of like difficulty;
+// sequences are in the order of their easiest.
 class PackedItems {
  public:
   static constexpr size_t kOpenSequences = 32;

@@ -1,5 +1,6 @@
 // Conversations and other training items as marked tokens: one row of ids, each of which says whether it is
-// learned and whether an item begins with it. An item is a text, or a pair: the chosen one, then the rejected.
+// learned and whether an item begins with it. An item is a text, or a pair: the chosen one, then the
+// rejected.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,8 +12,8 @@ namespace hydrac::runtime {
 
 // A token's 32 bits: its id, and three marks above it.
 struct MarkedToken {
-  static constexpr uint32_t kIsContext = uint32_t{1} << 31;  // no target: what the model reads, not says
-  static constexpr uint32_t kBegins = uint32_t{1} << 30;     // the first token of an item
+  static constexpr uint32_t kIsContext = uint32_t{1} << 31;   // no target: what the model reads, not says
+  static constexpr uint32_t kBegins = uint32_t{1} << 30;      // the first token of an item
   static constexpr uint32_t kIsRejected = uint32_t{1} << 29;  // of a pair's rejected text
   static constexpr uint32_t kIdBits = kIsRejected - 1;
 

@@ -103,10 +103,9 @@ void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) 
   ItemDataset dataset =
       val ? ItemDataset::separate(train, val) : ItemDataset::split(train, settings.val_fraction);
   const auto loader = std::make_shared<ItemLoader>(
-      std::move(dataset),
-      ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,
-                        settings.cut_long_items, settings.document_mask, settings.pairs,
-                        settings.curriculum});
+      std::move(dataset), ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed,
+                                            settings.shuffle, settings.cut_long_items, settings.document_mask,
+                                            settings.pairs, settings.curriculum});
   if (!quiet) print_text(stdout, loader->description() + "\n");
   corpus.loader = loader;
 }

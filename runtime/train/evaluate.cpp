@@ -20,7 +20,7 @@ namespace {
 struct Part {
   double loss = 0;      // of all targets of a batch
   int64_t targets = 0;  // or pairs: Batch::loss_terms()
-  int64_t hits = -1;  // of them; -1: the model predicts no classes
+  int64_t hits = -1;    // of them; -1: the model predicts no classes
 };
 
 Part evaluate_batch(StepProgram& program, const Batch& batch) {

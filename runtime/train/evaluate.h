@@ -13,8 +13,8 @@ namespace hydrac::runtime {
 class Ranks;
 
 struct Evaluation {
-  double loss = 0;                       // mean of the targets
-  std::optional<double> accuracy;        // share of the targets that the model predicts; of classes, or of pairs
+  double loss = 0;                 // mean of the targets
+  std::optional<double> accuracy;  // share of the targets that the model predicts; of classes, or of pairs
   std::map<std::string, double> losses;  // of each set; empty where there is one without a name
 };
 

@@ -1,5 +1,5 @@
-// The reference of objectives that learn from pairs (docs/preferences.md): log-probabilities of their texts by
-// the weights that a run begins with, kept in the run's folder.
+// The reference of objectives that learn from pairs (docs/preferences.md): log-probabilities of their texts
+// by the weights that a run begins with, kept in the run's folder.
 #pragma once
 #include <filesystem>
 #include <functional>

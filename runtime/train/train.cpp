@@ -18,8 +18,8 @@
 #include "runtime/train/evaluate.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/program_start.h"
-#include "runtime/train/reference.h"
 #include "runtime/train/rank_exchange.h"
+#include "runtime/train/reference.h"
 #include "runtime/train/run_files.h"
 #include "runtime/train/run_output.h"
 #include "runtime/train/run_start.h"
@@ -101,8 +101,8 @@ class Trainer {
   std::optional<double> loss_, eval_loss_;
   SaveSchedule saving_;
   std::optional<int64_t> saved_step_;  // of the newest checkpoint
-  std::string new_reference_;         // to be written into the run's folder
-  const char* stopped_in_ = nullptr;  // what comes before the first step
+  std::string new_reference_;          // to be written into the run's folder
+  const char* stopped_in_ = nullptr;   // what comes before the first step
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
@@ -128,8 +128,7 @@ TrainReport Trainer::run() {
     return report();
   }
   if (stopped_in_) {
-    console_.message(
-        fmt::format("stopped during {}: nothing is saved, start the run again", stopped_in_));
+    console_.message(fmt::format("stopped during {}: nothing is saved, start the run again", stopped_in_));
     return report();
   }
   try {
@@ -174,8 +173,7 @@ void Trainer::begin() {
     if (finished()) return;
     if (leads()) compare_choices(*checkpoint, program_, options_.exact);
   }
-  const bool is_started =
-      program_.ports().inputs.chosen_reference && find_reference(checkpoint.has_value());
+  const bool is_started = program_.ports().inputs.chosen_reference && find_reference(checkpoint.has_value());
   if (stopped_in_) return;
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * data_ranks());
   if (checkpoint || !is_started) start_program(program_, options_, checkpoint.has_value());
@@ -220,7 +218,8 @@ bool Trainer::find_reference(bool continues) {
   if (is_new) {
     const double began = monotonic_seconds();
     start_program(program_, options_, false);
-    if (!score_pairs(program_, *loader_, batches, options_.ranks, [&] { return all_go_on(); }, scores)) {
+    if (!score_pairs(
+            program_, *loader_, batches, options_.ranks, [&] { return all_go_on(); }, scores)) {
       stopped_in_ = "the scoring of the reference";
       return true;
     }

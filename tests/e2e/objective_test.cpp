@@ -141,7 +141,7 @@ TEST_F(Objective, RefusesRecordsWithoutAPromptAndPromptsThatAreTooLong) {
 
 TEST_F(Objective, IsRefusedWhereNothingSamplesReplies) {
   refused({"bench", "replies.yaml", "--peer", "libtorch"},
-          "hydrac bench --peer compares steps with LibTorch's, which sample no replies");
+          "hydrac bench --peer compares steps with LibTorch's, which learn next tokens alone");
   EXPECT_EQ(place_.run({"check", "replies.yaml"}).code, 0);
 }
 

@@ -43,7 +43,8 @@ class Preference : public testing::Test {
 
   static std::string record(int i) {
     return R"({"prompt": "after )" + std::to_string(i) + R"( comes ", "chosen": ")" + std::to_string(i + 1) +
-           R"(", "rejected": "unknown"})" "\n";
+           R"(", "rejected": "unknown"})"
+           "\n";
   }
 
   Outcome train(const Words& more) const {
@@ -88,8 +89,8 @@ TEST_F(Preference, ARunThatWasStoppedGoesOnToTheSameBitsWithItsReferenceOrANewOn
     fs::remove_all(place_ / "runs/parts/checkpoint-6");
     if (!keeps) fs::remove(place_ / "runs/parts/reference.bin");
     train({"name=parts", "train.save_steps=3", "--resume"});
-    for (const char* name : {"checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors",
-                             "reference.bin"})
+    for (const char* name :
+         {"checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors", "reference.bin"})
       EXPECT_EQ(file("parts", name), file("pairs", name)) << name;
     EXPECT_EQ(without_timing(file("parts", "metrics.jsonl")), without_timing(file("pairs", "metrics.jsonl")));
   }
@@ -121,19 +122,20 @@ TEST_F(Preference, EveryNameTrains) {
 TEST_F(Preference, RecordsThatAreNoPairsAreErrorsWithTheirPlace) {
   refused("{\"prompt\": \"a\", \"chosen\": \"b\"}\n",
           "bad.jsonl:2: objective.name wants pairs, and there is no \"rejected\" but \"chosen\", \"prompt\"");
-  refused("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"\"}\n", "bad.jsonl:2: \"rejected\" is empty");
+  refused("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"\"}\n",
+          "bad.jsonl:2: \"rejected\" is empty");
   refused("{\"chosen\": [{\"role\": \"user\", \"content\": \"c\"}], \"rejected\": []}\n",
           "bad.jsonl:2: \"rejected\" is empty");
   refused("{\"prompt\": \"\", \"chosen\": \"b\", \"rejected\": \"c\"}\n",
           "bad.jsonl:2: nothing stands before \"chosen\": a pair has a prompt");
-  refused("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": [{\"role\": \"user\", \"content\": \"c\"}]}\n",
-          "bad.jsonl:2: of prompt, chosen and rejected some are strings and others lists of messages");
+  refused(
+      "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": [{\"role\": \"user\", \"content\": \"c\"}]}\n",
+      "bad.jsonl:2: of prompt, chosen and rejected some are strings and others lists of messages");
 }
 
 TEST_F(Preference, PairsThatDoNotFitAreDroppedAndCounted) {
-  spill(place_ / "long.jsonl",
-        record(1) + record(2) + "{\"prompt\": \"" + std::string(60, 'a') +
-            "\", \"chosen\": \"b\", \"rejected\": \"c\"}\n");
+  spill(place_ / "long.jsonl", record(1) + record(2) + "{\"prompt\": \"" + std::string(60, 'a') +
+                                   "\", \"chosen\": \"b\", \"rejected\": \"c\"}\n");
   const Outcome outcome = place_.run({"pairs.yaml", "data.path=long.jsonl", "data.val_fraction=0",
                                       "train.eval_steps=0", "train.max_steps=1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -144,10 +146,10 @@ TEST_F(Preference, PairsThatDoNotFitAreDroppedAndCounted) {
 TEST(PreferencePeers, ThreeStepsAreTrls) {
   const Workplace place;
   const std::string root = test::source_dir();
-  const test::CommandOutcome script = test::run_command(
-      "HYDRAC_CACHE='" + shared_cache().string() + "' '" + test::python_with_packages() + "' '" + root +
-      "/tests/e2e/preferences.py' " HYDRAC_BUILT_PROGRAM " '" + place.path().string() + "' '" + root +
-      "/examples/lora/model/tokenizer.json' 2>&1");
+  const test::CommandOutcome script =
+      test::run_command("HYDRAC_CACHE='" + shared_cache().string() + "' '" + test::python_with_packages() +
+                        "' '" + root + "/tests/e2e/preferences.py' " HYDRAC_BUILT_PROGRAM " '" +
+                        place.path().string() + "' '" + root + "/examples/lora/model/tokenizer.json' 2>&1");
   constexpr int kPackagesMissing = 77, kNoPython = 127;
   if (script.code == kPackagesMissing || script.code == kNoPython)
     GTEST_SKIP() << "nothing was compared with TRL: " << script.output

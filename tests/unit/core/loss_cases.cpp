@@ -168,8 +168,8 @@ void add_recursion(std::vector<OpCase>& cases) {
                    false});
 }
 
-// Two pairs in the first row, whose texts are interleaved, one in the second. The second pair of that is none,
-// and one token belongs to nobody.
+// Two pairs in the first row, whose texts are interleaved, one in the second. The second pair of that is
+// none, and one token belongs to nobody.
 void add_pairs(std::vector<OpCase>& cases) {
   OpCase sums{"pair_sums",
               {x({2, 7}), ids({2, 7}, {0, 1, 2, 0, 3, 1, 0, -1, 0, 1, 1, 1, -1, 0})},
@@ -184,17 +184,16 @@ void add_pairs(std::vector<OpCase>& cases) {
   const CaseInput tokens = given({2, 2}, {3, 1, 2, 0}), others = given({2, 2}, {1, 4, 2, 0}),
                   chosen_reference = given({2, 2}, {-1, -5, -2, 0}),
                   rejected_reference = given({2, 2}, {-3, -2, -1, 0});
-  for (const bool has_reference : {true, false}) {
-    for (const char* rule : {"dpo", "ipo", "simpo", "orpo", "apo_zero", "apo_down"}) {
-      if (has_reference == (std::string_view(rule) == "simpo" || std::string_view(rule) == "orpo")) continue;
-      cases.push_back({std::string("preference_loss") + rule,
+  for (const std::string rule : {"dpo", "ipo", "simpo", "orpo", "apo_zero", "apo_down"}) {
+    const bool has_reference = rule != "simpo" && rule != "orpo";
+    for (const double smoothing : {0.0, 0.1})
+      cases.push_back({"preference_loss_" + rule + (smoothing > 0 ? "Smoothed" : ""),
                        {chosen, rejected, tokens, others, has_reference ? chosen_reference : absent(),
                         has_reference ? rejected_reference : absent()},
-                       [rule](RegionBuilder& b, const Uses& in) {
+                       [rule, smoothing](RegionBuilder& b, const Uses& in) {
                          ops::preference_loss(b, {in[0], in[1], in[2], in[3]}, in[4], in[5],
-                                              {rule, 0.7, 0.4, 0.1}, "pair");
+                                              {rule, 0.7, 0.4, smoothing}, "pair");
                        }});
-    }
   }
 }
 

@@ -151,7 +151,8 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     interpreter.write({embeddings, {}}, normals(random, count(embeddings), 1));
   }
   if (spec::learns_preferences(spec)) {
-    std::vector<double> segments = integers(random, count(inputs.segments), 2 * spec::pairs_of_sequence(spec));
+    std::vector<double> segments =
+        integers(random, count(inputs.segments), 2 * spec::pairs_of_sequence(spec));
     for (size_t i = 0; i < segments.size(); i += 5) segments[i] = -1;
     interpreter.write({inputs.segments, {}}, segments);
     for (const ir::ValueId reference : {inputs.chosen_reference, inputs.rejected_reference})

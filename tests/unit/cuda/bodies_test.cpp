@@ -21,13 +21,13 @@ struct Config {
   ir::DType activations = ir::DType::f32;
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
-  bool narrow_state = false;  // weights, gradients and moments of 16 bits
-  bool int8_state = false;    // moments of 8 bits
-  bool nf4_base = false;      // adapters beside matrices of 4 bits
-  int replies = 0;            // above 0: of an objective, and an adapter with kl
-  int ranks = 1;              // that share the update
-  bool encodes = false;       // an encoder embeds replies
-  bool documents = false;     // sequences have several
+  bool narrow_state = false;                              // weights, gradients and moments of 16 bits
+  bool int8_state = false;                                // moments of 8 bits
+  bool nf4_base = false;                                  // adapters beside matrices of 4 bits
+  int replies = 0;                                        // above 0: of an objective, and an adapter with kl
+  int ranks = 1;                                          // that share the update
+  bool encodes = false;                                   // an encoder embeds replies
+  bool documents = false;                                 // sequences have several
   spec::ObjectiveName pairs = spec::ObjectiveName::none;  // that are learned from
 };
 

@@ -153,11 +153,10 @@ TEST(ItemEncoder, ReadsPairs) {
                     before = "|<|im_start|>|us|er|\n|a|<|im_end|>|\n" + says + "|b|<|im_end|>|\n" + says,
                     end = "|<<|im_end|>>|\n";
   const std::string pair = before + "|<c>" + end + "#" + before + "|<d>" + end;
-  EXPECT_EQ(encoded_pair(*qwen, chatml,
-                         {{"prompt", {user, first}}, {"chosen", {good}}, {"rejected", {bad}}}),
+  EXPECT_EQ(encoded_pair(*qwen, chatml, {{"prompt", {user, first}}, {"chosen", {good}}, {"rejected", {bad}}}),
             pair);
-  EXPECT_EQ(
-      encoded_pair(*qwen, chatml, {{"chosen", {user, first, good}}, {"rejected", {user, first, bad}}}), pair);
+  EXPECT_EQ(encoded_pair(*qwen, chatml, {{"chosen", {user, first, good}}, {"rejected", {user, first, bad}}}),
+            pair);
   EXPECT_EQ(input_error([&] {
               encoded_pair(*qwen, chatml, {{"prompt", {user}}, {"chosen", {user}}, {"rejected", {bad}}});
             }),
@@ -301,8 +300,9 @@ TEST(ItemLoader, PacksPairsWithBothTextsInOneSequence) {
   EXPECT_EQ(batch.pairs, (std::vector<int64_t>{0, 2, 1, -1}));
   EXPECT_EQ(batch.pair_count, 3);
   EXPECT_EQ(batch.loss_terms(), 3);
-  EXPECT_EQ(loader.description(),
-            "4 pairs in 2 sequences, 83.3% full, 100.0% of tokens learned; 1 longer than 8 tokens is dropped");
+  EXPECT_EQ(
+      loader.description(),
+      "4 pairs in 2 sequences, 83.3% full, 100.0% of tokens learned; 1 longer than 8 tokens is dropped");
   options.pairs = 1;
   EXPECT_EQ(ItemLoader(ItemDataset::split(store, 0), options).samples_per_epoch(), 3);
 }
