@@ -68,14 +68,6 @@ Term BodyBuilder::gather(int input, Term at, std::vector<Affine> before, std::ve
   return {this, body_.intern(std::move(expr))};
 }
 
-Term BodyBuilder::gather(int input, const std::vector<Term>& at, std::vector<Affine> after) {
-  Expr expr{ExprOp::load, register_type(body_.operands[input].dtype)};
-  expr.operand = input;
-  for (const Term& term : at) expr.index.push_back({{}, term.id});
-  for (const Affine& affine : after) expr.index.push_back({affine, -1});
-  return {this, body_.intern(std::move(expr))};
-}
-
 Term BodyBuilder::full(int input) {
   return load(input, identity(true, true));
 }

@@ -31,9 +31,9 @@ class BodyBuilder {
   Affine column(int i) const { return Affine::of(body_.spaces[space_][i]); }
 
   Term load(int input, std::vector<Affine> index);
-  Term gather(int input, Term at, std::vector<Affine> before,
-              std::vector<Affine> after);  // input[before..., at, after...]
-  Term gather(int input, const std::vector<Term>& at, std::vector<Affine> after);  // input[at..., after...]
+  // input[before..., at, after...]. Behind zeros `at` may count on through their dimensions: [0, i, c] is row
+  // i of all rows of [B,T,C].
+  Term gather(int input, Term at, std::vector<Affine> before, std::vector<Affine> after);
   Term full(int input);        // input[rows..., columns...]
   Term per_row(int input);     // input[rows...]
   Term per_column(int input);  // input[columns...]

@@ -99,15 +99,15 @@ class Evaluation {
     const Shape& shape = body_.operands[operand].shape;
     if (index.size() != shape.size())
       throw std::logic_error(fmt::format("operand {}: an index of {} dimensions", operand, index.size()));
-    int64_t flat = 0;
+    int64_t flat = 0, before = 1;  // of dimensions that a gather counts through
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t i = at(index[d].affine);
+      const int64_t size = index[d].gather >= 0 ? before * shape[d].size : shape[d].size;
       if (index[d].gather >= 0) i += static_cast<int64_t>(value(index[d].gather));
-      if (i < 0 || i >= shape[d].size) {
-        throw std::logic_error(
-            fmt::format("operand {} dimension {}: index {} of {}", operand, d, i, shape[d].size));
-      }
+      if (i < 0 || i >= size)
+        throw std::logic_error(fmt::format("operand {} dimension {}: index {} of {}", operand, d, i, size));
       flat = flat * shape[d].size + i;
+      before = index[d] == IndexDim{} ? before * shape[d].size : 1;
     }
     return static_cast<size_t>(flat);
   }

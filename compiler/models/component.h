@@ -1,6 +1,6 @@
-// Components are the parts that layers.cpp makes a model of: embedding, norm, attention, mlp, router,
-// recursions, head. Each has a file that declares its parameters and adds its nodes; its keys' refusals are
-// the spec's (compiler/spec/check_*.cpp).
+// Components are the parts that layers.cpp makes a model of: embedding, norm, attention, mlp, experts,
+// router, recursions, head. Each has a file that declares its parameters and adds its nodes; its keys'
+// refusals are the spec's (compiler/spec/check_*.cpp).
 #pragma once
 #include <vector>
 

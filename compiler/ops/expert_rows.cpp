@@ -51,15 +51,9 @@ ir::BodyBuilder over_output(const ir::Graph& graph, const ir::Node& node) {
   return k;
 }
 
-// The index of element number `flat` in `shape`.
-std::vector<Term> unflattened(ir::BodyBuilder& k, Term flat, const ir::Shape& shape) {
-  std::vector<Term> index(shape.size());
-  for (size_t i = shape.size(); i-- > 0;) {
-    const Term size = k.constant(static_cast<double>(shape[i].size), ExprType::i32);
-    index[i] = i == 0 ? flat : flat % size;
-    flat = flat / size;
-  }
-  return index;
+// In front of a gather that counts all tokens, or all choices.
+std::vector<ir::Affine> zeros(size_t count) {
+  return std::vector<ir::Affine>(count);
 }
 
 // A factor of the row, and no choice between two columns: loops over columns are then vectorized as those
@@ -68,10 +62,12 @@ ir::Body expert_inputs_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& choices = graph.value(node.inputs[kPlace]).shape;
   ir::BodyBuilder k = over_output(graph, node);
   const Term source = k.named("source", k.per_row(kSource)), zero = k.constant(0, ExprType::i32);
-  const std::vector<Term> choice = unflattened(k, k.named("choice", max(source, zero)), choices);
+  const Term choice = k.named("choice", max(source, zero));
+  const Term token = k.named("token", choice / static_cast<double>(choices.back().size));
   Term factor = k.named("is_row", select(source < zero, k.constant(0), k.constant(1)));
-  if (takes_weights(node)) factor = k.named("weight", k.gather(kWeights, choice, {})) * factor;
-  k.store(0, k.gather(kX, {choice.begin(), choice.end() - 1}, {k.column(0)}) * factor);
+  if (takes_weights(node))
+    factor = k.named("weight", k.gather(kWeights, choice, zeros(choices.size() - 1), {})) * factor;
+  k.store(0, k.gather(kX, token, zeros(choices.size() - 2), {k.column(0)}) * factor);
   return k.take();
 }
 
@@ -84,7 +80,7 @@ ir::Body combined_rows_body(const ir::Graph& graph, const ir::Node& node) {
   std::optional<Term> sum;
   for (int64_t j = 0; j < choices.back().size; ++j) {
     choice.back().constant = j;
-    Term row = k.gather(kX, {k.load(kPlace, choice)}, {k.column(0)});
+    Term row = k.gather(kX, k.load(kPlace, choice), {}, {k.column(0)});
     if (takes_weights(node)) row = row * k.load(kWeights, choice);
     sum = sum ? *sum + row : row;
   }
@@ -100,7 +96,7 @@ ir::Body combined_rows_weight_gradient_body(const ir::Graph& graph, const ir::No
   std::vector<ir::Affine> token;
   for (size_t i = 0; i + 1 < choices.size(); ++i) token.push_back(k.row(static_cast<int>(i)));
   token.push_back(k.column(0));
-  const Term row = k.gather(1, {k.named("place", k.per_row(2))}, {k.column(0)});
+  const Term row = k.gather(1, k.named("place", k.per_row(2)), {}, {k.column(0)});
   k.store_row(0, k.sum(k.load(0, token) * row));
   return k.take();
 }
