@@ -13,49 +13,16 @@ using ir::Affine;
 using ir::kRowSpace;
 using ir::Store;
 
-namespace {
-
-// A number that an expression gives along some dimension, whose elements are `stride` apart.
-struct Gathered {
-  ir::ExprId number;
-  int64_t stride;
-};
-
-// Both together where they are the parts of one number that was split: `high` its quotient, `low` the
-// remainder.
-std::optional<Gathered> joined(const ir::Body& body, const Gathered& high, const Gathered& low) {
-  const ir::Expr &quotient = body.exprs[high.number], &remainder = body.exprs[low.number];
-  if (quotient.op != ir::ExprOp::div || remainder.op != ir::ExprOp::remainder ||
-      quotient.args != remainder.args)
-    return std::nullopt;
-  const ir::Expr& divisor = body.exprs[quotient.args[1]];
-  if (divisor.op != ir::ExprOp::constant ||
-      static_cast<double>(high.stride) != divisor.number * static_cast<double>(low.stride))
-    return std::nullopt;
-  return Gathered{quotient.args[0], low.stride};
-}
-
-}  // namespace
-
 Address BodyNames::address(int operand, const ir::Index& index, const ExpressionText& text) const {
   const ir::View view = resolved_view(graph_, use_of(operand).value);
   Affine flat;
   Address result;
-  std::vector<Gathered> gathered;
   for (size_t d = 0; d < index.size(); ++d) {
     flat = flat + index[d].affine * view.strides[d];
     if (index[d].gather < 0) continue;
-    const Gathered next{index[d].gather, view.strides[d]};
-    const auto both = gathered.empty() ? std::nullopt : joined(body_, gathered.back(), next);
-    if (both)
-      gathered.back() = *both;
-    else
-      gathered.push_back(next);
-  }
-  for (const Gathered& one : gathered) {
-    Code at = text.of(one.number);
-    if (one.stride != 1) {
-      const Size stride = size_in(operand, one.stride);  // digits are no 64-bit number
+    Code at = text.of(index[d].gather);
+    if (view.strides[d] != 1) {
+      const Size stride = size_in(operand, view.strides[d]);  // digits are no 64-bit number
       at = code("{} * {}", parenthesized(at),
                 stride.is_literal() ? code("std::int64_t{{{}}}", stride) : as_factor(stride));
     }

@@ -21,15 +21,7 @@ std::string BodyPrinter::variable_type(ExprId id) const {
 
 void BodyPrinter::define(ExprId id) {
   const Code value = definition(id);
-  const std::string name = unique(wanted_name(id));
-  const ir::ExprOp op = body_.exprs[id].op;
-  // Nobody may read the parts of a number: address() puts them together again.
-  if (body_.exprs[id].type == ir::ExprType::i32 && (op == ir::ExprOp::div || op == ir::ExprOp::remainder)) {
-    names_[id] = named(name);
-    out_.declare_where_used("const " + variable_type(id), name, value);
-    return;
-  }
-  names_[id] = name;
+  names_[id] = unique(wanted_name(id));
   out_.line("const {} {} = {};", variable_type(id), names_[id], value);
 }
 
