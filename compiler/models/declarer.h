@@ -27,7 +27,7 @@ class Declarer {
   };
   // The family's name of "attn.q.weight".
   std::string named(std::string_view ours) const { return family_.tensor(ours); }
-  // Of an expert's, whose number a * stands for.
+  // The name of an expert's tensor, where a * stands for its number.
   std::string named_of_expert(std::string_view ours, int64_t expert) const;
 
   // How ranks that share layers (parallel.tensor) divide a parameter. `rows`: outputs, those of each of its

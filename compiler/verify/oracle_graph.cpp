@@ -197,7 +197,7 @@ void append_choice(const std::string& op, const ir::Graph& graph, const ir::Regi
                             chosen.outputs[0]));
 }
 
-// What the oracle has no need of: a choice's ranks, and the order and the number of experts' rows.
+// Nodes that the oracle does without: a choice's ranks, and the order and the number of experts' rows.
 bool is_part_of_choice(const ir::Node& node) {
   return node.op == ir::Op::score_ranks || node.op == ir::Op::expert_ranks ||
          node.op == ir::Op::expert_rows || node.op == ir::Op::expert_load;
@@ -214,7 +214,7 @@ ir::Use experts_of(const ir::Region& region, const ir::Node& node) {
       ->outputs[0];
 }
 
-// Of experts' rows, which the oracle has in the order of the choices, and of a router's loss.
+// Nodes of experts' rows, which the oracle has in the order of the choices, and of a router's loss.
 bool reads_choices(const ir::Node& node) {
   return node.op == ir::Op::expert_inputs || node.op == ir::Op::grouped_matmul ||
          node.op == ir::Op::combined_rows || node.op == ir::Op::router_loss;

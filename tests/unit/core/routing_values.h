@@ -10,8 +10,8 @@
 
 namespace hydrac::test {
 
-// Of a mixture of experts: ranks are a permutation, the first k experts are the chosen ones, and rows are in
-// the order of the choices. No value for anything else.
+// Values of a mixture of experts: ranks are a permutation, the first k experts are the chosen ones, and rows
+// are in the order of the choices. No value for anything else.
 inline std::optional<std::vector<double>> expert_values(const ir::Value& value) {
   const bool ranks = value.name.starts_with("expert_ranks"), rows = value.name.starts_with("expert_rows"),
              experts = value.name == "router.experts" || value.name.starts_with("chosen_experts");
