@@ -9,13 +9,14 @@ if(NOT HYDRAC_FMT)
   set(HYDRAC_FMT fmt::fmt)
 endif()
 
-# hydrac_library(NAME [DEPENDS lib...] [SEPARATE]): every .cpp of this folder as one static library with the project's
-# warnings. Headers are included from the roots `compiler/` ("ir/graph.h") and the repository ("runtime/arena.h").
+# hydrac_library(NAME [PARTS folder...] [DEPENDS lib...] [SEPARATE]): every .cpp of this folder, and of the folders in it
+# that PARTS names, as one static library with the project's warnings. Headers are included from the roots `compiler/` ("ir/graph.h") and the repository ("runtime/arena.h").
 # SEPARATE: files that use the same names for their own functions, so each is compiled by itself. FAST: what is most of the
 # time between a spec and its first step is compiled with -O2 in a release, the rest with -O1, which takes a fifth less.
 function(hydrac_library name)
-  cmake_parse_arguments(ARG "SEPARATE;FAST" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  cmake_parse_arguments(ARG "SEPARATE;FAST" "" "PARTS;DEPENDS" ${ARGN})
+  list(TRANSFORM ARG_PARTS APPEND /*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp ${ARG_PARTS})
   add_library(${name} STATIC ${sources})
   if(HYDRAC_UNITY AND NOT ARG_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HYDRAC_UNITY_FILES})

@@ -1,6 +1,6 @@
 // `hydrac bench SPEC --ablate`: a table with a row for each of the spec's optimizations.
 #pragma once
-#include "cli/arguments.h"
+#include "cli/input/arguments.h"
 
 namespace hydrac::cli {
 

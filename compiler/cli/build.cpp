@@ -8,11 +8,11 @@
 #include <iterator>
 #include <thread>
 
-#include "cli/emitted_files.h"
-#include "cli/spec_input.h"
+#include "cli/output/emitted_files.h"
+#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "cli/version.h"
-#include "emit/folder.h"
+#include "emit/folder/folder.h"
 #include "process/run_program.h"
 #include "runtime/error.h"
 

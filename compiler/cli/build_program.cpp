@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "cli/program_memory.h"
-#include "cli/spec_input.h"
-#include "codegen/cpu_library.h"
+#include "cli/output/program_memory.h"
+#include "cli/input/spec_input.h"
+#include "codegen/cpu/library.h"
 #include "driver/memory_problem.h"
 #include "runtime/cache/cache_dir.h"
 #include "runtime/error.h"

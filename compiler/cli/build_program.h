@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
+#include "cli/input/arguments.h"
 #include "diag/diagnostic.h"
 #include "driver/compile.h"
 #include "driver/memory_limit.h"

@@ -10,8 +10,8 @@
 #include "cli/docs.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
-#include "spec/key_table.h"
-#include "spec/schema.h"
+#include "spec/keys/key_table.h"
+#include "spec/keys/schema.h"
 
 namespace hydrac::cli {
 

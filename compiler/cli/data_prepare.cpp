@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cli/new_folder.h"
+#include "cli/output/new_folder.h"
 #include "cli/verb.h"
 #include "diag/suggest.h"
 #include "hub/hub.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/spec_input.h"
+#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/base/quote.h"
 #include "runtime/base/utf8.h"

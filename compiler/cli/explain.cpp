@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
-#include "cli/generation_plan.h"
-#include "cli/locked_spec.h"
-#include "cli/program_memory.h"
-#include "cli/report.h"
-#include "cli/report_json.h"
-#include "cli/spec_input.h"
+#include "cli/generation/generation_plan.h"
+#include "cli/input/locked_spec.h"
+#include "cli/output/program_memory.h"
+#include "cli/report/report.h"
+#include "cli/report/report_json.h"
+#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/cache/cache_dir.h"
 #include "runtime/error.h"

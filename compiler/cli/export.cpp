@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/checkpoint_source.h"
-#include "cli/model_folder.h"
+#include "cli/input/checkpoint_source.h"
+#include "cli/input/model_folder.h"
 #include "cli/verb.h"
 #include "hub/hub.h"
 #include "runtime/base/folder_links.h"
@@ -17,7 +17,7 @@
 #include "runtime/error.h"
 #include "runtime/json/json_input.h"
 #include "runtime/log/units.h"
-#include "runtime/train/run_files.h"
+#include "runtime/train/run/run_files.h"
 
 namespace hydrac::cli {
 

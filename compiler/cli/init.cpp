@@ -8,13 +8,13 @@
 #include <iostream>
 #include <sstream>
 
-#include "cli/starter.h"
+#include "cli/init/starter.h"
 #include "cli/verb.h"
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/input_files.h"
 #include "runtime/error.h"
-#include "spec/other_names.h"
+#include "spec/keys/other_names.h"
 #include "targets/cuda/machine.h"
 #include "targets/target.h"
 

@@ -2,7 +2,7 @@
 
 #include "cli/verb.h"
 #include "runtime/error.h"
-#include "spec/family_uses.h"
+#include "spec/hugging_face/family_uses.h"
 
 namespace hydrac::cli {
 

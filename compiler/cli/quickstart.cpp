@@ -8,15 +8,15 @@
 #include <sstream>
 #include <utility>
 
-#include "cli/spec_input.h"
+#include "cli/input/spec_input.h"
 #include "cli/verb.h"
-#include "emit/runtime_files.h"
+#include "emit/folder/runtime_files.h"
 #include "runtime/base/quote.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"
-#include "spec/paths.h"
+#include "spec/reader/paths.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::cli {

@@ -1,10 +1,10 @@
-#include "spec/schema.h"
+#include "spec/keys/schema.h"
 
 #include <fmt/format.h>
 
 #include "cli/verb.h"
 #include "runtime/error.h"
-#include "spec/bind.h"
+#include "spec/reader/bind.h"
 
 namespace hydrac::cli {
 

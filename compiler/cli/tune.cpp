@@ -9,9 +9,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/locked_spec.h"
-#include "cli/program_memory.h"
-#include "cli/spec_input.h"
+#include "cli/input/locked_spec.h"
+#include "cli/output/program_memory.h"
+#include "cli/input/spec_input.h"
 #include "cli/tune_bench.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/file_writer.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/arguments.h"
+#include "cli/input/arguments.h"
 #include "cli/build_program.h"
 #include "tune/search.h"
 #include "tune/timed_steps.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/arguments.h"
+#include "cli/input/arguments.h"
 #include "runtime/app/exit_code.h"
 
 namespace hydrac::cli {

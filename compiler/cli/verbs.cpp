@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/locked_spec.h"
+#include "cli/input/locked_spec.h"
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "diag/suggest.h"

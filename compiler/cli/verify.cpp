@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "cli/build_program.h"
-#include "cli/choose_keys.h"
-#include "cli/spec_input.h"
+#include "cli/input/choose_keys.h"
+#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "spec/batch.h"
 #include "spec/fit_keys.h"

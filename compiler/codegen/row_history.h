@@ -1,6 +1,6 @@
 // The kernels of ops/row_history.cpp, for every target.
 #pragma once
-#include "codegen/cuda_kernel.h"
+#include "codegen/cuda/kernel.h"
 #include "codegen/kernel_source.h"
 #include "ir/graph.h"
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "autodiff/autodiff.h"
-#include "codegen/cpu_program.h"
-#include "codegen/cuda_program.h"
+#include "codegen/cpu/program.h"
+#include "codegen/cuda/program.h"
 #include "driver/asked_matmuls.h"
 #include "driver/decisions.h"
 #include "driver/dump.h"
@@ -23,7 +23,7 @@
 #include "models/freeze.h"
 #include "models/nf4.h"
 #include "program/cost.h"
-#include "spec/attention_tiles.h"
+#include "spec/checks/attention_tiles.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {

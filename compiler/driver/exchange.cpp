@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/cuda/exchange_schedule.h"
+#include "runtime/cuda/exchange/exchange_schedule.h"
 #include "runtime/log/units.h"
 #include "targets/target.h"
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "emit/calls.h"
-#include "emit/kernels.h"
+#include "emit/kernels/kernels.h"
 #include "emit/sizes.h"
 
 namespace hydrac::emit {

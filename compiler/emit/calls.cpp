@@ -7,7 +7,7 @@
 
 #include "codegen/operand_names.h"
 #include "emit/functions.h"
-#include "emit/kernels.h"
+#include "emit/kernels/kernels.h"
 #include "emit/on_cpu.h"
 #include "emit/writer.h"
 #include "ir/words.h"

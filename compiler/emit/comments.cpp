@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "emit/runtime_files.h"
+#include "emit/folder/runtime_files.h"
 #include "emit/source_file.h"
 #include "specialize/specialize.h"
 

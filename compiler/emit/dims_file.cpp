@@ -7,7 +7,7 @@
 #include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/writer.h"
-#include "spec/encoder.h"
+#include "spec/hugging_face/encoder.h"
 
 namespace hydrac::emit {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "emit/calls.h"
-#include "emit/kernels.h"
+#include "emit/kernels/kernels.h"
 #include "emit/on_cpu.h"
 #include "emit/queue_waits.h"
 #include "emit/writer.h"

@@ -9,7 +9,7 @@
 
 #include "codegen/operand_names.h"
 #include "driver/accesses.h"
-#include "emit/kernels.h"
+#include "emit/kernels/kernels.h"
 #include "program/for_each_call.h"
 
 namespace hydrac::emit {

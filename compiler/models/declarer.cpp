@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "models/freeze.h"
-#include "spec/hugging_face.h"
+#include "spec/hugging_face/hugging_face.h"
 
 namespace hydrac::models {
 

@@ -12,7 +12,7 @@
 
 #include "ir/graph.h"
 #include "models/parameters.h"
-#include "spec/family.h"
+#include "spec/hugging_face/family.h"
 
 namespace hydrac::models {
 

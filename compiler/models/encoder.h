@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "spec/encoder.h"
+#include "spec/hugging_face/encoder.h"
 
 namespace hydrac::models {
 

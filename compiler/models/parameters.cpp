@@ -6,7 +6,7 @@
 
 #include "models/attention.h"
 #include "models/declarer.h"
-#include "spec/hugging_face.h"
+#include "spec/hugging_face/hugging_face.h"
 #include "targets/target.h"
 
 namespace hydrac::models {

@@ -11,7 +11,7 @@
 #include "prepare/byte_letters.h"
 #include "prepare/ordered_work.h"
 #include "runtime/error.h"
-#include "runtime/text/pretokenizer.h"
+#include "runtime/text/tokenizer/pretokenizer.h"
 
 namespace hydrac::prepare {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "diag/suggest.h"
-#include "spec/divisors.h"
-#include "spec/key_table.h"
+#include "spec/checks/divisors.h"
+#include "spec/keys/key_table.h"
 
 namespace hydrac::spec {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "spec/draft.h"
+#include "spec/reader/draft.h"
 
 namespace hydrac::spec {
 

@@ -4,10 +4,10 @@
 
 #include <stdexcept>
 
-#include "spec/key_table.h"
-#include "spec/paths.h"
-#include "spec/source.h"
-#include "specialize/lift_function.h"
+#include "spec/keys/key_table.h"
+#include "spec/reader/paths.h"
+#include "spec/reader/source.h"
+#include "specialize/lift/lift_function.h"
 
 namespace hydrac::spec {
 namespace {

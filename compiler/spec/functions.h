@@ -1,6 +1,6 @@
 // The C++ functions that a spec names: their files are read, and what they compute is lifted from them.
 #pragma once
-#include "spec/draft.h"
+#include "spec/reader/draft.h"
 
 namespace hydrac::spec {
 

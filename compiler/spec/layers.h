@@ -1,6 +1,6 @@
 // Sources of a spec: the specs it extends, itself, and overrides.
 #pragma once
-#include "spec/tree.h"
+#include "spec/reader/tree.h"
 
 namespace hydrac::spec {
 

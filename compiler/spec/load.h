@@ -7,7 +7,7 @@
 
 #include "diag/diagnostic.h"
 #include "spec/spec.h"
-#include "spec/tree.h"
+#include "spec/reader/tree.h"
 
 namespace hydrac::spec {
 

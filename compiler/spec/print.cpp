@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "runtime/base/quote.h"
-#include "spec/key_table.h"
-#include "spec/paths.h"
-#include "spec/scalar.h"
+#include "spec/keys/key_table.h"
+#include "spec/reader/paths.h"
+#include "spec/reader/scalar.h"
 
 namespace hydrac::spec {
 namespace {

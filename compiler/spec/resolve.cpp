@@ -6,9 +6,9 @@
 
 #include "runtime/data/source_kind.h"
 #include "spec/batch.h"
-#include "spec/chat_template.h"
-#include "spec/key_table.h"
-#include "spec/optimizer_table.h"
+#include "spec/hugging_face/chat_template.h"
+#include "spec/keys/key_table.h"
+#include "spec/keys/optimizer_table.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
@@ -24,7 +24,7 @@ void note_defaults(Draft& draft) {
     draft.usual.insert(key_rows()[index].path);                                                             \
   ++index;
 #define END_SECTION(Type, member)
-#include "spec/keys.def"
+#include "spec/keys/keys.def"
 #undef SECTION
 #undef KEY
 #undef END_SECTION

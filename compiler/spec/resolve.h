@@ -1,6 +1,6 @@
 // Fills in what follows from other keys.
 #pragma once
-#include "spec/draft.h"
+#include "spec/reader/draft.h"
 
 namespace hydrac::spec {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "spec/key_table.h"
+#include "spec/keys/key_table.h"
 
 namespace hydrac::spec {
 namespace {

@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "diag/location.h"
-#include "spec/encoder.h"
-#include "spec/enums.h"
-#include "spec/rule.h"
-#include "spec/values.h"
+#include "spec/hugging_face/encoder.h"
+#include "spec/keys/enums.h"
+#include "spec/keys/rule.h"
+#include "spec/keys/values.h"
 
 namespace hydrac::spec {
 
@@ -25,7 +25,7 @@ struct SpecKeys {
   bool operator==(const Type&) const = default; \
   }                                             \
   member;
-#include "spec/keys.def"
+#include "spec/keys/keys.def"
 #undef SECTION
 #undef KEY
 #undef END_SECTION

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "spec/check.h"
-#include "spec/key_table.h"
+#include "spec/checks/check.h"
+#include "spec/keys/key_table.h"
 #include "spec/resolve.h"
 
 namespace hydrac::spec {

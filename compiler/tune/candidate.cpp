@@ -8,9 +8,9 @@
 #include <set>
 
 #include "driver/compile.h"
-#include "spec/attention_tiles.h"
+#include "spec/checks/attention_tiles.h"
 #include "spec/batch.h"
-#include "spec/fp8_attention.h"
+#include "spec/checks/fp8_attention.h"
 #include "spec/print.h"
 #include "targets/target.h"
 

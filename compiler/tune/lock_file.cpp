@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "spec/print.h"
-#include "spec/yaml.h"
+#include "spec/reader/yaml.h"
 
 namespace hydrac::tune {
 

@@ -10,7 +10,7 @@
 
 #include "diag/diagnostic.h"
 #include "runtime/cache/recorded_choices.h"
-#include "spec/tree.h"
+#include "spec/reader/tree.h"
 
 namespace hydrac::tune {
 

@@ -5,8 +5,8 @@
 
 #include "diag/render.h"
 #include "spec/print.h"
-#include "spec/scalar.h"
-#include "spec/source.h"
+#include "spec/reader/scalar.h"
+#include "spec/reader/source.h"
 #include "tune/lock_file.h"
 
 namespace hydrac::tune {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "spec/optimizer_table.h"
+#include "spec/keys/optimizer_table.h"
 
 namespace hydrac::verify {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 #include "verify/oracle_graph.h"
 
 namespace hydrac::verify {

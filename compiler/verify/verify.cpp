@@ -9,7 +9,7 @@
 #include <numbers>
 
 #include "runtime/error.h"
-#include "spec/optimizer_table.h"
+#include "spec/keys/optimizer_table.h"
 
 namespace hydrac::verify {
 

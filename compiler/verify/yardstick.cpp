@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "optimizers/rounding.h"
-#include "spec/optimizer_table.h"
+#include "spec/keys/optimizer_table.h"
 
 namespace hydrac::verify {
 

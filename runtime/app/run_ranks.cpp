@@ -17,7 +17,7 @@
 #include "runtime/log/output.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 
 namespace hydrac::runtime {
 

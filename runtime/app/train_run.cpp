@@ -10,8 +10,8 @@
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/run_checkpoint.h"
-#include "runtime/train/run_start.h"
+#include "runtime/train/run/run_checkpoint.h"
+#include "runtime/train/run/run_start.h"
 
 namespace hydrac::runtime {
 

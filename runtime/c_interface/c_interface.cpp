@@ -16,7 +16,7 @@
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/program_tensors.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 
 using namespace hydrac::runtime;
 

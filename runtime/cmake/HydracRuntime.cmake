@@ -20,12 +20,13 @@ macro(hydrac_runtime_needs target)
   endif()
 endmacro()
 
-# hydrac_runtime_library(NAME [DEPENDS lib...] [PRIVATE lib...]): every .cpp of this folder as the static library
-# runtime_NAME, for users hydrac::NAME. Products and sums are not contracted, so that results do not depend on the flags
+# hydrac_runtime_library(NAME [PARTS folder...] [DEPENDS lib...] [PRIVATE lib...]): every .cpp of this folder, and of the
+# folders in it that PARTS names, as the static library runtime_NAME, for users hydrac::NAME. Products and sums are not contracted, so that results do not depend on the flags
 # that a program is built with.
 function(hydrac_runtime_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  cmake_parse_arguments(ARG "" "" "PARTS;DEPENDS;PRIVATE" ${ARGN})
+  list(TRANSFORM ARG_PARTS APPEND /*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp ${ARG_PARTS})
   set(library runtime_${name})
   add_library(${library} STATIC ${sources})
   add_library(hydrac::${name} ALIAS ${library})

@@ -3,7 +3,7 @@
 
 #include "runtime/cuda/cuda_step_program.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/nccl_communicator.h"
+#include "runtime/cuda/exchange/nccl_communicator.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/cuda/arena.h"
-#include "runtime/cuda/communicator.h"
+#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/monitor.h"

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "runtime/cuda/communicator.h"
-#include "runtime/cuda/matmuls.h"
+#include "runtime/cuda/exchange/communicator.h"
+#include "runtime/cuda/gemm/matmuls.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/program/after_call.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm/gemm.h"
 #include "runtime/cuda/stream.h"
 
 namespace hydrac::runtime::cuda {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/host_ring.h"
+#include "runtime/cuda/exchange/host_ring.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cuda/token_order.h"
 #include "runtime/program/transfer.h"

@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "runtime/cuda/abi/driver.h"
-#include "runtime/cuda/communicator.h"
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/exchange/communicator.h"
+#include "runtime/cuda/gemm/gemm.h"
 #include "runtime/cuda/stream.h"
 
 namespace hydrac::runtime::cuda {

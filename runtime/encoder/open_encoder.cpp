@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/error.h"
-#include "runtime/text/wordpiece.h"
+#include "runtime/text/tokenizer/wordpiece.h"
 #include "runtime/train/initial_weights.h"
 
 namespace hydrac::runtime {

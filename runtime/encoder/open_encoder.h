@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "runtime/train/reply_encoder.h"
+#include "runtime/train/generation/reply_encoder.h"
 
 namespace hydrac::runtime {
 

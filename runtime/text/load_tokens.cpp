@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
-#include "runtime/text/cached_tokens.h"
+#include "runtime/text/tokenizer/cached_tokens.h"
 #include "runtime/text/documents.h"
 
 namespace hydrac::runtime {

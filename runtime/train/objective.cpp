@@ -8,8 +8,8 @@
 #include "runtime/log/monotonic.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/rank_exchange.h"
-#include "runtime/train/reply_scores.h"
-#include "runtime/train/text_batches.h"
+#include "runtime/train/generation/reply_scores.h"
+#include "runtime/train/generation/text_batches.h"
 
 namespace hydrac::runtime {
 

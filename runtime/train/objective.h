@@ -9,11 +9,11 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/program/step_program.h"
 #include "runtime/sample/sample.h"
-#include "runtime/train/generate.h"
-#include "runtime/train/reply_encoder.h"
-#include "runtime/train/reply_scores.h"
-#include "runtime/train/reward_command.h"
-#include "runtime/train/sampled_replies.h"
+#include "runtime/train/generation/generate.h"
+#include "runtime/train/generation/reply_encoder.h"
+#include "runtime/train/generation/reply_scores.h"
+#include "runtime/train/generation/reward_command.h"
+#include "runtime/train/generation/sampled_replies.h"
 
 namespace hydrac::runtime {
 

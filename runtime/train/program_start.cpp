@@ -6,7 +6,7 @@
 
 #include "runtime/parallel/ranks.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 
 namespace hydrac::runtime {
 

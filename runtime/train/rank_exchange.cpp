@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/train/reward_command.h"
+#include "runtime/train/generation/reward_command.h"
 
 namespace hydrac::runtime {
 

@@ -13,10 +13,10 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/program/step_program.h"
-#include "runtime/train/generate.h"
+#include "runtime/train/generation/generate.h"
 #include "runtime/train/objective.h"
 #include "runtime/train/range_test.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 
 namespace hydrac::runtime {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/e2e/built_program.h"
+#include "tests/e2e/built/built_program.h"
 #include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {

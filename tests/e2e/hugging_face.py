@@ -669,7 +669,7 @@ def run_peft_keys(hydrac, name, tokenizer_json):
     if peft is None:
         print(f"{name}: skipped: Python's package peft is missing", flush=True)
         return
-    table = pathlib.Path(__file__).parents[2] / "compiler/spec/peft_keys.def"
+    table = pathlib.Path(__file__).parents[2] / "compiler/spec/hugging_face/peft_keys.def"
     rows = set(re.findall(r"^(?:BECOMES|ONE_OF|OFF|FREE)\((\w+)", table.read_text(), re.MULTILINE))
     fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
     require(fields <= rows, f"{table} has no row for {sorted(fields - rows)} of peft {peft.__version__}")

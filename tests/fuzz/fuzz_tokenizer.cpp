@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/text/tokenizers.h"
-#include "runtime/text/wordpiece.h"
+#include "runtime/text/tokenizer/wordpiece.h"
 #include "tests/fuzz/good_message.h"
 
 namespace {

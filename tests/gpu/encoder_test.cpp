@@ -2,10 +2,10 @@
 // goes.
 #include <cmath>
 
-#include "runtime/text/wordpiece.h"
+#include "runtime/text/tokenizer/wordpiece.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/reply_scores.h"
-#include "runtime/train/text_batches.h"
+#include "runtime/train/generation/reply_scores.h"
+#include "runtime/train/generation/text_batches.h"
 #include "spec/load.h"
 #include "targets/cuda/executor.h"
 #include "tests/gpu/gpu_test.h"

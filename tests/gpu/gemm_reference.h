@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm/gemm.h"
 
 namespace hydrac::test {
 

@@ -1,6 +1,6 @@
 // Matmuls on a real GPU against float64: types, transposes, odd sizes, sums, biases; the choice of
 // algorithms.
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 

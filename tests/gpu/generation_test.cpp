@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "runtime/text/tokenizers.h"
-#include "runtime/train/generate.h"
-#include "runtime/train/next_logits.h"
+#include "runtime/train/generation/generate.h"
+#include "runtime/train/generation/next_logits.h"
 #include "targets/cuda/executor.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/unit/core/small_models.h"

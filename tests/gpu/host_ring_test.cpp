@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/cuda/host_ring.h"
+#include "runtime/cuda/exchange/host_ring.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace hydrac::runtime::cuda {

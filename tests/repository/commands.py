@@ -150,7 +150,7 @@ def start_hub(folder: pathlib.Path, environment: dict):
     for name, text in HUB.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    server = subprocess.Popen([sys.executable, ROOT / "tests/e2e/hub_server.py", folder], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, ROOT / "tests/e2e/data/hub_server.py", folder], stdout=subprocess.PIPE, text=True)
     atexit.register(server.kill)
     environment |= {"HF_ENDPOINT": server.stdout.readline().strip(), "HF_HOME": f"{folder}/home", "PYTHONPATH": packages}
 

@@ -4,8 +4,8 @@
 
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
-#include "spec/scalar.h"
+#include "spec/hugging_face/hf_keys.h"
+#include "spec/reader/scalar.h"
 
 namespace hydrac::spec {
 namespace {

@@ -2,7 +2,7 @@
 // tensors.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 
 namespace hydrac::spec {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 #include "spec/print.h"
 
 namespace hydrac::spec {

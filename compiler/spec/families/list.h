@@ -1,7 +1,7 @@
 // The families of models that hydrac has, each in a file of its own. A new one is also in the list of
 // family.cpp.
 #pragma once
-#include "spec/family.h"
+#include "spec/hugging_face/family.h"
 
 namespace hydrac::spec {
 

@@ -6,7 +6,7 @@
 
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 #include "spec/print.h"
 
 namespace hydrac::spec {

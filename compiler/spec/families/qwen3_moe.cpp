@@ -1,7 +1,7 @@
 // Qwen3 with experts of a width of their own in every layer.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 
 namespace hydrac::spec {
 namespace {

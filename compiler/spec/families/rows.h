@@ -1,8 +1,8 @@
-// The usual rows of a family's table (spec/family.h), and the rows and names that families share.
+// The usual rows of a family's table (spec/hugging_face/family.h), and the rows and names that families share.
 #pragma once
 #include <initializer_list>
 
-#include "spec/family.h"
+#include "spec/hugging_face/family.h"
 
 namespace hydrac::spec {
 

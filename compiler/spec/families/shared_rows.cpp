@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 #include "spec/print.h"
-#include "spec/scalar.h"
+#include "spec/reader/scalar.h"
 
 namespace hydrac::spec {
 namespace {

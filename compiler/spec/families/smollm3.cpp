@@ -1,7 +1,7 @@
 // Llama without rope in every few layers.
 #include "spec/families/list.h"
 #include "spec/families/rows.h"
-#include "spec/hf_keys.h"
+#include "spec/hugging_face/hf_keys.h"
 
 namespace hydrac::spec {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "codegen/cpu_program.h"
+#include "codegen/cpu/program.h"
 #include "program/for_each_call.h"
 #include "program/for_each_matmul.h"
 #include "runtime/program/after_call.h"

@@ -10,7 +10,7 @@
 
 #include "driver/compile.h"
 #include "program/queues.h"
-#include "runtime/cuda/communicator.h"
+#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/cudnn/attention.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"

@@ -14,7 +14,7 @@ namespace cuda = runtime::cuda;
 
 namespace {
 
-constexpr const char* kGemmSection = "cublaslt";  // of choices(): runtime/cuda/gemm.h
+constexpr const char* kGemmSection = "cublaslt";  // of choices(): runtime/cuda/gemm/gemm.h
 
 // PTX of an older arch runs on a newer GPU; its machine code would not.
 std::future<CompiledKernels> start_compiling_for(const program::Program& program,

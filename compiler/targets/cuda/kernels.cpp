@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "codegen/cuda_program.h"
+#include "codegen/cuda/program.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::targets {

@@ -7,7 +7,7 @@
 #include "cuda/attention/geometry.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/error.h"
-#include "spec/attention_tiles.h"
+#include "spec/checks/attention_tiles.h"
 #include "targets/cuda/identify.h"
 
 namespace hydrac::targets {

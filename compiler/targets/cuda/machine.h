@@ -7,7 +7,7 @@
 
 #include "driver/compile.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm/gemm.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cudnn/attention.h"
 #include "targets/target.h"

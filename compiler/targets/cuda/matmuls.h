@@ -4,7 +4,7 @@
 #include <string>
 
 #include "program/program.h"
-#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm/gemm.h"
 
 namespace hydrac::targets {
 

@@ -8,7 +8,7 @@
 
 #include "driver/slot_places.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "spec/key_table.h"
+#include "spec/keys/key_table.h"
 #include "targets/executable/checkpoint_tensors.h"
 
 namespace hydrac::targets {

@@ -12,7 +12,7 @@
 #include "runtime/app/train_main.h"
 #include "runtime/data/token_shard.h"
 #include "runtime/error.h"
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 #include "tests/package/tiny_program.h"
 #include "tests/unit/support/temp_dir.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "codegen/cpu_program.h"
+#include "codegen/cpu/program.h"
 #include "interpreter.h"
 
 namespace hydrac::test {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/cpu_program.h"
+#include "codegen/cpu/program.h"
 #include "plan/liveness.h"
 #include "small_models.h"
 

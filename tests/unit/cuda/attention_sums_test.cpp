@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "codegen/cuda_library.h"
+#include "codegen/cuda/library.h"
 #include "cuda/attention/geometry.h"
 #include "gpu_model.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
 #include "tests/unit/core/own_functions.h"

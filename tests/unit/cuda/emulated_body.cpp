@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "codegen/spec_numbers.h"
 #include "cuda/tensor_map.h"
 #include "cuda/types.cuh"

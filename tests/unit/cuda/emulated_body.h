@@ -7,7 +7,7 @@
 
 #include "../core/interpreter.h"
 #include "../cuda_emulation/emulated_kernels.h"
-#include "codegen/cuda_kernel.h"
+#include "codegen/cuda/kernel.h"
 
 namespace hydrac::test {
 

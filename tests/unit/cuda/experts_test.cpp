@@ -8,8 +8,8 @@
 #include <iostream>
 #include <set>
 
-#include "codegen/cuda_body.h"
-#include "codegen/cuda_library.h"
+#include "codegen/cuda/body.h"
+#include "codegen/cuda/library.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
 #include "ops/builder.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "cuda/transpose_geometry.h"
 #include "cuda/types.cuh"
 #include "emulated_body.h"

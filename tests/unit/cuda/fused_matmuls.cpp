@@ -4,7 +4,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "emulated_body.h"
 
 namespace hydrac::test {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/cuda_program.h"
+#include "codegen/cuda/program.h"
 #include "driver/compile.h"
 #include "resources.h"
 #include "tests/unit/core/small_models.h"

@@ -4,8 +4,8 @@
 #include <iostream>
 #include <set>
 
-#include "codegen/cuda_body.h"
-#include "codegen/cuda_program.h"
+#include "codegen/cuda/body.h"
+#include "codegen/cuda/program.h"
 #include "driver/compile.h"
 #include "emulated_body.h"
 #include "fused_matmuls.h"

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "../core/own_functions.h"
-#include "codegen/cuda_body.h"
-#include "codegen/cuda_matmul.h"
-#include "codegen/cuda_program.h"
+#include "codegen/cuda/body.h"
+#include "codegen/cuda/matmul.h"
+#include "codegen/cuda/program.h"
 #include "emulated_body.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"

@@ -11,8 +11,8 @@
 #include <regex>
 #include <set>
 
-#include "codegen/cuda_body.h"
-#include "codegen/cuda_program.h"
+#include "codegen/cuda/body.h"
+#include "codegen/cuda/program.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
 #include "tests/unit/support/test_name.h"

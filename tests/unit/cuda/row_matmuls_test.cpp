@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"
 #include "passes/matmul_epilogue.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "emulated_body.h"
 #include "ops/builder.h"
 #include "passes/passes.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/cuda_body.h"
+#include "codegen/cuda/body.h"
 #include "gpu_model.h"
 #include "tests/unit/support/test_name.h"
 

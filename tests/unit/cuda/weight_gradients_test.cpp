@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "codegen/cuda_weight_gradients.h"
+#include "codegen/cuda/weight_gradients.h"
 #include "emulated_body.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"

@@ -1,6 +1,6 @@
 // Several ranks carry out schedules on one processor, in random orders that their queues and flags allow:
 // results are those of ranks on the cpu, and nothing is read while another operation writes it.
-#include "runtime/cuda/exchange_schedule.h"
+#include "runtime/cuda/exchange/exchange_schedule.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

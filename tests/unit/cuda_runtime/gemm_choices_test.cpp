@@ -1,4 +1,4 @@
-#include "runtime/cuda/gemm_choices.h"
+#include "runtime/cuda/gemm/gemm_choices.h"
 
 #include <gtest/gtest.h>
 

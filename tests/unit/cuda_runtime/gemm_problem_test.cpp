@@ -1,7 +1,7 @@
 // What a matmul's text says, how its operands lie in memory, and what is refused.
 #include <gtest/gtest.h>
 
-#include "runtime/cuda/gemm_descriptors.h"
+#include "runtime/cuda/gemm/gemm_descriptors.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime::cuda {

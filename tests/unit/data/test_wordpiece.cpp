@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data_test.h"
-#include "runtime/text/wordpiece.h"
+#include "runtime/text/tokenizer/wordpiece.h"
 
 namespace hydrac::runtime {
 namespace {

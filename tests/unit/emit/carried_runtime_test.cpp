@@ -1,7 +1,7 @@
 // The part of the runtime that a program carries along.
 #include <gtest/gtest.h>
 
-#include "emit/runtime_files.h"
+#include "emit/folder/runtime_files.h"
 
 namespace hydrac::emit {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "../support/temp_dir.h"
 #include "emit/emit.h"
-#include "emit/kernels.h"
+#include "emit/kernels/kernels.h"
 #include "process/run_program.h"
 #include "runtime/error.h"
 #include "spec/load.h"

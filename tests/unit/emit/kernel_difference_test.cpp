@@ -1,6 +1,6 @@
 // Two kernels as one template: what becomes a parameter, what stands under the flag, and what keeps them
 // apart.
-#include "emit/kernel_difference.h"
+#include "emit/kernels/kernel_difference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Diffs of lines: what they show, and that they are right and as short as possible.
-#include "emit/line_diff.h"
+#include "emit/folder/line_diff.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Constants that an earlier kernel of a file defines are not defined again.
-#include "emit/repeated_constants.h"
+#include "emit/kernels/repeated_constants.h"
 
 #include <gtest/gtest.h>
 

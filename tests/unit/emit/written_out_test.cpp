@@ -1,4 +1,4 @@
-#include "emit/written_out.h"
+#include "emit/folder/written_out.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "evidence.h"
-#include "spec/key_table.h"
+#include "spec/keys/key_table.h"
 
 namespace hydrac::test {
 namespace {

@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "cli/build_program.h"
-#include "cli/generation_plan.h"
-#include "cli/spec_input.h"
-#include "cli/train_settings.h"
+#include "cli/generation/generation_plan.h"
+#include "cli/input/spec_input.h"
+#include "cli/input/train_settings.h"
 #include "emit/emit.h"
 #include "program/program.h"
 #include "runtime/error.h"

@@ -1,5 +1,5 @@
 // Chat templates that lie beside a tokenizer, and the format of hydrac's that writes the same.
-#include "spec/chat_template.h"
+#include "spec/hugging_face/chat_template.h"
 
 #include <nlohmann/json.hpp>
 

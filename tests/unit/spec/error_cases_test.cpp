@@ -64,7 +64,7 @@ TEST(ErrorCases, ProvokeEveryRegisteredKind) {
       diag::Kind::freeze_matches_nothing, diag::Kind::freeze_part, diag::Kind::freeze_everything,
       diag::Kind::adapter_matches_nothing,
       diag::Kind::encoder_unusable,     // found when a run begins: tests/e2e/encoder_test.cpp
-      diag::Kind::core_missing,         // of a machine: tests/e2e/affinity_test.cpp
+      diag::Kind::core_missing,         // of a machine: tests/e2e/ranks/affinity_test.cpp
       diag::Kind::output_not_writable,  // of a machine: tests/e2e/error_test.cpp
       diag::Kind::out_of_memory,        // found by compiling: tests/e2e/memory_test.cpp
       diag::Kind::mix_too_short,        // found with the data: load_test.cpp

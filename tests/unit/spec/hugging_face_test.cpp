@@ -1,8 +1,8 @@
 // Which model of Hugging Face's a spec describes.
 #include <gtest/gtest.h>
 
-#include "spec/hf_config.h"
-#include "spec/hugging_face.h"
+#include "spec/hugging_face/hf_config.h"
+#include "spec/hugging_face/hugging_face.h"
 #include "spec/print.h"
 #include "support.h"
 

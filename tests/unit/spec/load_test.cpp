@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "spec/overrides.h"
+#include "spec/reader/overrides.h"
 #include "spec/print.h"
 #include "spec/with_data.h"
 #include "support.h"

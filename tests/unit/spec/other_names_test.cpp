@@ -1,5 +1,5 @@
 // The table of what other tools call things.
-#include "spec/other_names.h"
+#include "spec/keys/other_names.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <regex>
 #include <set>
 
-#include "spec/bind.h"
-#include "spec/convert.h"
-#include "spec/key_table.h"
+#include "spec/reader/bind.h"
+#include "spec/reader/convert.h"
+#include "spec/keys/key_table.h"
 #include "support.h"
 #include "targets/target.h"
 

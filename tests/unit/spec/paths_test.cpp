@@ -1,5 +1,5 @@
 // The places of a spec's files.
-#include "spec/paths.h"
+#include "spec/reader/paths.h"
 
 #include <fmt/format.h>
 

@@ -64,7 +64,7 @@ const std::vector<std::pair<std::string, Role>> kRows = {
 #define ONE_OF(theirs, values, help) {#theirs, Role::one_of},
 #define OFF(theirs) {#theirs, Role::off},
 #define FREE(theirs) {#theirs, Role::free},
-#include "spec/peft_keys.def"
+#include "spec/hugging_face/peft_keys.def"
 #undef BECOMES
 #undef ONE_OF
 #undef OFF

@@ -5,8 +5,8 @@
 #include <regex>
 
 #include "spec/print.h"
-#include "spec/scalar.h"
-#include "spec/yaml.h"
+#include "spec/reader/scalar.h"
+#include "spec/reader/yaml.h"
 #include "support.h"
 
 namespace hydrac::spec {

@@ -1,10 +1,10 @@
-#include "spec/schema.h"
+#include "spec/keys/schema.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "spec/key_table.h"
+#include "spec/keys/key_table.h"
 #include "support.h"
 
 namespace hydrac::spec {

@@ -3,10 +3,10 @@
 
 #include <set>
 
-#include "spec/enums.h"
-#include "spec/key_table.h"
-#include "spec/optimizer_table.h"
-#include "spec/scalar.h"
+#include "spec/keys/enums.h"
+#include "spec/keys/key_table.h"
+#include "spec/keys/optimizer_table.h"
+#include "spec/reader/scalar.h"
 #include "support.h"
 #include "targets/target.h"
 
@@ -50,7 +50,7 @@ TEST(Enums, SpellingsRoundTrip) {
 #define ENUM(type) expect_spellings_round_trip<type>();
 #define VALUE(name, spelling, doc)
 #define END_ENUM
-#include "spec/enums.def"
+#include "spec/keys/enums.def"
 #undef ENUM
 #undef VALUE
 #undef END_ENUM

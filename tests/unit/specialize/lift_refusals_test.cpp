@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "specialize/lift_function.h"
+#include "specialize/lift/lift_function.h"
 #include "tests/unit/specialize/wanted.h"
 
 namespace hydrac::specialize {

@@ -14,7 +14,7 @@
 #include "examples/ops/huber.h"
 #include "examples/ops/quick_gelu.h"
 #include "examples/ops/step_decay.h"
-#include "specialize/lift_function.h"
+#include "specialize/lift/lift_function.h"
 #include "tests/unit/specialize/wanted.h"
 #include "tests/unit/support/source_dir.h"
 

@@ -1,6 +1,6 @@
 // Kinds of functions that specs name.
 #pragma once
-#include "specialize/lift_function.h"
+#include "specialize/lift/lift_function.h"
 
 namespace hydrac::specialize {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/run/run_checkpoint.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/core/small_models.h"
 #include "tests/unit/support/temp_dir.h"

@@ -6,10 +6,10 @@
 
 #include "driver/compile.h"
 #include "runtime/error.h"
-#include "runtime/text/wordpiece.h"
+#include "runtime/text/tokenizer/wordpiece.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/reply_scores.h"
-#include "runtime/train/text_batches.h"
+#include "runtime/train/generation/reply_scores.h"
+#include "runtime/train/generation/text_batches.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/support/bert_folder.h"

@@ -8,8 +8,8 @@
 
 #include "driver/compile.h"
 #include "plan/plan.h"
-#include "runtime/train/generate.h"
-#include "runtime/train/next_logits.h"
+#include "runtime/train/generation/generate.h"
+#include "runtime/train/generation/next_logits.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/support/temp_dir.h"

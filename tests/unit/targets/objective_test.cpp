@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "driver/compile.h"
-#include "runtime/train/next_logits.h"
-#include "runtime/train/reply_scores.h"
-#include "runtime/train/sampled_replies.h"
+#include "runtime/train/generation/next_logits.h"
+#include "runtime/train/generation/reply_scores.h"
+#include "runtime/train/generation/sampled_replies.h"
 #include "spec/load.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/support/temp_dir.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "codegen/cpu_program.h"
+#include "codegen/cpu/program.h"
 #include "runtime/error.h"
 #include "targets/cpu/executor.h"
 #include "tests/unit/core/small_models.h"

@@ -10,7 +10,7 @@
 
 #include "fake_program.h"
 #include "runtime/text/tokenizers.h"
-#include "runtime/train/generate.h"
+#include "runtime/train/generation/generate.h"
 
 namespace hydrac::runtime {
 

@@ -5,8 +5,8 @@
 
 #include <csignal>
 
-#include "runtime/train/run_folder.h"
-#include "runtime/train/run_start.h"
+#include "runtime/train/run/run_folder.h"
+#include "runtime/train/run/run_start.h"
 #include "tests/unit/support/child.h"
 #include "train_test.h"
 

@@ -4,7 +4,7 @@
 
 #include "runtime/log/signal.h"
 #include "runtime/text/tokenizers.h"
-#include "runtime/train/stop_strings.h"
+#include "runtime/train/generation/stop_strings.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

@@ -6,7 +6,7 @@
 
 #include "cached_program.h"
 #include "runtime/log/signal.h"
-#include "runtime/train/cache_pages.h"
+#include "runtime/train/generation/cache_pages.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include "runtime/checkpoint/float_formats.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/train/initial_weights.h"
-#include "runtime/train/run_start.h"
+#include "runtime/train/run/run_start.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

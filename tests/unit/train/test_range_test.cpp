@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "runtime/train/run_files.h"
+#include "runtime/train/run/run_files.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

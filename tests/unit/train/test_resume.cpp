@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/train/run_start.h"
+#include "runtime/train/run/run_start.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

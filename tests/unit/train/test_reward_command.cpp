@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "runtime/log/signal.h"
-#include "runtime/train/reward_command.h"
-#include "runtime/train/sampled_replies.h"
+#include "runtime/train/generation/reward_command.h"
+#include "runtime/train/generation/sampled_replies.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {

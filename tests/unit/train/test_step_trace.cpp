@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "runtime/train/run_files.h"
+#include "runtime/train/run/run_files.h"
 #include "runtime/train/train.h"
 #include "tests/unit/support/temp_dir.h"
 #include "tests/unit/train/fake_program.h"

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "runtime/train/text_batches.h"
+#include "runtime/train/generation/text_batches.h"
 
 namespace hydrac::runtime {
 namespace {
