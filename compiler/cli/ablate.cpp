@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/build_program.h"
-#include "cli/output/checkpoint_files.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/checkpoint_files.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"

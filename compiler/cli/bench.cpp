@@ -9,13 +9,13 @@
 #include <optional>
 
 #include "cli/ablate.h"
-#include "cli/generation/bench_generate.h"
 #include "cli/build_program.h"
+#include "cli/generation/bench_generate.h"
 #include "cli/generation/generation_plan.h"
-#include "cli/output/kernel_rows.h"
-#include "cli/input/locked_spec.h"
 #include "cli/generation/objective_steps.h"
+#include "cli/input/locked_spec.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/kernel_rows.h"
 #include "cli/verb.h"
 #include "driver/floor.h"
 #include "runtime/error.h"

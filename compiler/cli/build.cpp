@@ -8,8 +8,8 @@
 #include <iterator>
 #include <thread>
 
-#include "cli/output/emitted_files.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/emitted_files.h"
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "emit/folder/folder.h"

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "cli/output/program_memory.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/program_memory.h"
 #include "codegen/cpu/library.h"
 #include "driver/memory_problem.h"
 #include "runtime/cache/cache_dir.h"

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "cli/build_program.h"
-#include "cli/output/checkpoint_files.h"
-#include "cli/input/checkpoint_source.h"
 #include "cli/generation/inference.h"
+#include "cli/input/checkpoint_source.h"
 #include "cli/input/model_folder.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/checkpoint_files.h"
 #include "cli/verb.h"
 #include "models/adapter.h"
 #include "models/parameters.h"
@@ -26,8 +26,8 @@
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 #include "runtime/text/tokenizers.h"
-#include "runtime/train/initial_weights.h"
 #include "runtime/train/generation/next_logits.h"
+#include "runtime/train/initial_weights.h"
 #include "runtime/train/program_tensors.h"
 #include "runtime/train/run/run_files.h"
 #include "spec/batch.h"

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "cli/build_program.h"
+#include "cli/input/spec_input.h"
 #include "cli/output/program_memory.h"
 #include "cli/report/report_page.h"
-#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/base/quote.h"
 #include "runtime/checkpoint/file_writer.h"

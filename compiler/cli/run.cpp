@@ -4,18 +4,18 @@
 #include <iterator>
 
 #include "cli/build_program.h"
-#include "cli/input/locked_spec.h"
-#include "cli/output/program_memory.h"
 #include "cli/generation/reply_encoder.h"
+#include "cli/input/locked_spec.h"
 #include "cli/input/resumed_keys.h"
 #include "cli/input/run_refusals.h"
 #include "cli/input/spec_input.h"
 #include "cli/input/train_settings.h"
+#include "cli/output/program_memory.h"
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "runtime/app/run_ranks.h"
-#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/parallel/world.h"
 #include "targets/target.h"
 

@@ -10,10 +10,10 @@
 #include <span>
 
 #include "cli/build_program.h"
-#include "cli/input/checkpoint_source.h"
 #include "cli/generation/generation_plan.h"
 #include "cli/generation/inference.h"
 #include "cli/generation/sample_texts.h"
+#include "cli/input/checkpoint_source.h"
 #include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/base/quote.h"
@@ -24,8 +24,8 @@
 #include "runtime/text/text_corpus.h"
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/generation/generate.h"
-#include "runtime/train/initial_weights.h"
 #include "runtime/train/generation/next_logits.h"
+#include "runtime/train/initial_weights.h"
 #include "runtime/train/run/run_checkpoint.h"
 #include "runtime/train/run/run_folder.h"
 #include "spec/load.h"

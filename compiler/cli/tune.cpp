@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "cli/input/locked_spec.h"
-#include "cli/output/program_memory.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/program_memory.h"
 #include "cli/tune_bench.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/file_writer.h"

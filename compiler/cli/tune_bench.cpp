@@ -5,8 +5,8 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "cli/output/program_memory.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/program_memory.h"
 #include "cli/verb.h"
 #include "driver/memory_limit.h"
 #include "driver/prediction.h"

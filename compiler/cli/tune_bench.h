@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/input/arguments.h"
 #include "cli/build_program.h"
+#include "cli/input/arguments.h"
 #include "tune/search.h"
 #include "tune/timed_steps.h"
 

@@ -1,6 +1,6 @@
 #include "models/layers.h"
 
-#include "models/attention.h"
+#include "models/attention/attention.h"
 #include "models/interface.h"
 
 namespace hydrac::models {

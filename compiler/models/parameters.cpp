@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "models/attention.h"
+#include "models/attention/attention.h"
 #include "models/declarer.h"
 #include "spec/hugging_face/hugging_face.h"
 #include "targets/target.h"

@@ -40,13 +40,14 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
 // values that depend on the row alone.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
 
-// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, or the grouped one, and `reader`, whose shape is
-// `epilogue`. `is_kept`: it stores the matmul too.
+// The "fused_matmul" that replaces the gemm `matmul`, which has no bias, or the grouped one, and `reader`,
+// whose shape is `epilogue`. `is_kept`: it stores the matmul too.
 ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
                       cuda::MatmulSchedule schedule, bool is_kept);
 
 // The "fused_matmul" that replaces the gemm `matmul`, which has no bias, alone: its body stores its operand.
-// A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail or experts it is persistent.
+// A block of its kernel has one tile: `schedule` is one_tile or few_rows; with a tail or experts it is
+// persistent.
 ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul, cuda::MatmulSchedule schedule);
 
 }  // namespace hydrac::passes

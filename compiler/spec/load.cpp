@@ -8,19 +8,19 @@
 #include <vector>
 
 #include "diag/render.h"
-#include "spec/reader/bind.h"
 #include "spec/checks/check.h"
-#include "spec/reader/draft.h"
-#include "spec/hugging_face/encoder.h"
 #include "spec/functions.h"
+#include "spec/hugging_face/encoder.h"
 #include "spec/hugging_face/hf_config.h"
 #include "spec/hugging_face/hugging_face.h"
+#include "spec/hugging_face/peft_config.h"
 #include "spec/layers.h"
+#include "spec/reader/bind.h"
+#include "spec/reader/draft.h"
 #include "spec/reader/overrides.h"
 #include "spec/reader/paths.h"
-#include "spec/hugging_face/peft_config.h"
-#include "spec/resolve.h"
 #include "spec/reader/source.h"
+#include "spec/resolve.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "diag/diagnostic.h"
-#include "spec/spec.h"
 #include "spec/reader/tree.h"
+#include "spec/spec.h"
 
 namespace hydrac::spec {
 

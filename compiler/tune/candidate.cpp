@@ -8,8 +8,8 @@
 #include <set>
 
 #include "driver/compile.h"
-#include "spec/checks/attention_tiles.h"
 #include "spec/batch.h"
+#include "spec/checks/attention_tiles.h"
 #include "spec/checks/fp8_attention.h"
 #include "spec/print.h"
 #include "targets/target.h"

@@ -234,8 +234,8 @@ bool activates(const ir::Node& node) {
   return node.op == ir::Op::activation || node.op == ir::Op::gated;
 }
 
-// Values with other shapes in the oracle. Attention's output has a dimension for heads, also after dropout; the
-// linear layer that reads it flattens it. There is one row of experts for each choice of a token.
+// Values with other shapes in the oracle. Attention's output has a dimension for heads, also after dropout;
+// the linear layer that reads it flattens it. There is one row of experts for each choice of a token.
 std::map<ir::ValueId, ir::Shape> shapes_there(const ir::Graph& graph) {
   std::map<ir::ValueId, ir::Shape> shapes;
   for (const ir::Region& region : graph.function("micro_step").regions) {

@@ -4,8 +4,8 @@
 // same for the start of a run.
 //
 // A choice is text under a section and a key. The code that makes a choice also defines its keys: "blas"
-// (runtime/cpu/gemm.h), "cublaslt" (runtime/cuda/gemm/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the
-// cpu's C++ compiler), "sums" (over ranks).
+// (runtime/cpu/gemm.h), "cublaslt" (runtime/cuda/gemm/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels"
+// (the cpu's C++ compiler), "sums" (over ranks).
 #pragma once
 #include <map>
 #include <optional>

@@ -2,8 +2,8 @@
 #include <cstddef>
 
 #include "runtime/cuda/cuda_step_program.h"
-#include "runtime/cuda/library.h"
 #include "runtime/cuda/exchange/nccl_communicator.h"
+#include "runtime/cuda/library.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/cuda/arena.h"
-#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/exchange/communicator.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/monitor.h"
 #include "runtime/cuda/staging.h"

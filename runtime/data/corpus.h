@@ -70,8 +70,8 @@ struct DataSettings {
   std::map<std::string, std::string> fields = {};  // the data's names of kRecordFields
   bool replies_only = true;
   bool last_only = false;
-  bool cut_long_items = false;     // false: they are dropped
-  int64_t pairs = 0;  // P: items are pairs of texts, so many in a sequence at most; 0: single texts
+  bool cut_long_items = false;  // false: they are dropped
+  int64_t pairs = 0;            // P: items are pairs of texts, so many in a sequence at most; 0: single texts
   int64_t most_prompt_tokens = 0;  // above 0: every item begins with a prompt, of so many at most
 
   std::vector<std::string> target, features;  // series: columns

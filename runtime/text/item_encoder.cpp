@@ -326,7 +326,8 @@ void ItemEncoder::encode(const PendingItem& pending, std::vector<MarkedToken>& o
   if (pending.of_pair) check_text_of_pair(item, pending.of_pair);
   const uint32_t mark = pending.of_pair == kRejected ? MarkedToken::kIsRejected : 0;
   for (size_t i = 0; i < item.ids.size(); ++i)
-    out.push_back({static_cast<uint32_t>(item.ids[i]) | mark | (i == 0 && mark == 0 ? MarkedToken::kBegins : 0) |
+    out.push_back({static_cast<uint32_t>(item.ids[i]) | mark |
+                   (i == 0 && mark == 0 ? MarkedToken::kBegins : 0) |
                    (item.is_context[i] ? MarkedToken::kIsContext : 0)});
 }
 

@@ -35,7 +35,7 @@ struct PendingItem {
   ChatRecord record = {};
   std::vector<ChatMessage> messages = {};
   std::optional<JinjaRenderer::Text> rendered = {};  // by the model's own template, once it is
-  const char* of_pair = nullptr;                      // kChosen, kRejected
+  const char* of_pair = nullptr;                     // kChosen, kRejected
 };
 
 // Replies are what the assistant says; a message's weight (0, 1), train or loss (true, false) says otherwise.

@@ -9,9 +9,9 @@
 
 #include "runtime/error.h"
 #include "runtime/log/units.h"
-#include "runtime/text/tokenizer/cached_tokens.h"
 #include "runtime/text/documents.h"
 #include "runtime/text/pair_record.h"
+#include "runtime/text/tokenizer/cached_tokens.h"
 
 namespace hydrac::runtime {
 

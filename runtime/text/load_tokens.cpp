@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "runtime/error.h"
-#include "runtime/text/tokenizer/cached_tokens.h"
 #include "runtime/text/documents.h"
+#include "runtime/text/tokenizer/cached_tokens.h"
 
 namespace hydrac::runtime {
 

@@ -17,8 +17,8 @@ void check_completions(const Json& record, const std::string& prompt) {
   for (const char* key : {kChosen, kRejected}) {
     const auto text = record.find(key);
     if (text == record.end())
-      throw InputError(fmt::format("objective.name wants pairs, and there is no \"{}\" but {}", key,
-                                   json_keys(record)));
+      throw InputError(
+          fmt::format("objective.name wants pairs, and there is no \"{}\" but {}", key, json_keys(record)));
     if (!text->is_string() && !text->is_array())
       throw InputError(
           fmt::format("\"{}\" is neither a string nor a list of messages but {}", key, text->type_name()));

@@ -7,9 +7,9 @@
 #include "runtime/data/hash.h"
 #include "runtime/log/monotonic.h"
 #include "runtime/parallel/ranks.h"
-#include "runtime/train/rank_exchange.h"
 #include "runtime/train/generation/reply_scores.h"
 #include "runtime/train/generation/text_batches.h"
+#include "runtime/train/rank_exchange.h"
 
 namespace hydrac::runtime {
 

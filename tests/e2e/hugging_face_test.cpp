@@ -41,7 +41,8 @@ TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
   const std::string why =
       "checkpoints have model_type hydrac, which transformers cannot load, because of model.position: Qwen3, "
       "Qwen2, Llama, Mistral, OLMo 2, Gemma, Gemma 2, Arcee, Granite, SmolLM3, OLMo 3, EXAONE 4, Ministral, "
-      "Gemma 3, Phi-3, StableLM, Helium, GLM-4, GLM-4 0414, Nemotron, Cohere, Cohere 2, Falcon, GPT-NeoX, Phi, "
+      "Gemma 3, Phi-3, StableLM, Helium, GLM-4, GLM-4 0414, Nemotron, Cohere, Cohere 2, Falcon, GPT-NeoX, "
+      "Phi, "
       "GPT-J, StarCoder2, ERNIE 4.5, Mixtral, Qwen3 MoE and OLMoE have rope";
   const Outcome checked = place.run({"check", "base.yaml", "model.norm=rmsnorm", "model.position=learned"});
   ASSERT_EQ(checked.code, 0) << checked.err;

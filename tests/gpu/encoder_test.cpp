@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "runtime/text/tokenizer/wordpiece.h"
-#include "runtime/train/initial_weights.h"
 #include "runtime/train/generation/reply_scores.h"
 #include "runtime/train/generation/text_batches.h"
+#include "runtime/train/initial_weights.h"
 #include "spec/load.h"
 #include "targets/cuda/executor.h"
 #include "tests/gpu/gpu_test.h"

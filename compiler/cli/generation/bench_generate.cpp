@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "cli/build_program.h"
-#include "cli/output/kernel_rows.h"
 #include "cli/generation/random_texts.h"
 #include "cli/generation/sample_texts.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/kernel_rows.h"
 #include "cli/verb.h"
 #include "driver/floor.h"
 #include "runtime/log/units.h"

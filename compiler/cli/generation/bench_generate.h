@@ -1,7 +1,7 @@
 // `hydrac bench SPEC --generate`: how fast a model generates, of random weights.
 #pragma once
-#include "cli/input/arguments.h"
 #include "cli/generation/generation_plan.h"
+#include "cli/input/arguments.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "cli/build_program.h"
-#include "cli/input/spec_input.h"
 #include "cli/init/starter_text.h"
+#include "cli/input/spec_input.h"
 #include "diag/render.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/build_program.h"
-#include "cli/input/spec_input.h"
 #include "cli/init/starter_text.h"
+#include "cli/input/spec_input.h"
 #include "diag/render.h"
 #include "hub/hub.h"
 #include "runtime/checkpoint/file_writer.h"

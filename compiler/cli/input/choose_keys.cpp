@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "cli/build_program.h"
-#include "cli/output/program_memory.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/program_memory.h"
 #include "driver/fit.h"
 #include "runtime/log/output.h"
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/output/checkpoint_files.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/checkpoint_files.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "cli/build_program.h"
-#include "cli/output/checkpoint_files.h"
 #include "cli/input/locked_spec.h"
+#include "cli/input/spec_input.h"
+#include "cli/output/checkpoint_files.h"
 #include "cli/output/program_memory.h"
 #include "cli/report/report.h"
-#include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "codegen/spec_numbers.h"
 #include "driver/floor.h"

@@ -7,8 +7,8 @@
 #include "passes/log.h"
 #include "runtime/data/corpus.h"
 #include "runtime/sample/sample.h"
-#include "spec/spec.h"
 #include "spec/reader/tree.h"
+#include "spec/spec.h"
 
 namespace hydrac::cli {
 
@@ -39,8 +39,8 @@ void complete_from_data(spec::Spec& spec, runtime::Tokenizer* tokenizer);
 // The same, reading the tokenizer or the data only where the spec leaves a size open.
 void complete_sizes(spec::Spec& spec);
 
-// Completes the spec for a plan: sizes, the keys that planning chooses (cli/input/choose_keys.h), and the length of
-// a run that is given in train.epochs. Returns planning's decisions.
+// Completes the spec for a plan: sizes, the keys that planning chooses (cli/input/choose_keys.h), and the
+// length of a run that is given in train.epochs. Returns planning's decisions.
 passes::Log complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
 
 // Prints what was found after the spec was loaded: its lines are read again.

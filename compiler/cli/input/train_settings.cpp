@@ -1,7 +1,7 @@
 #include "cli/input/train_settings.h"
 
-#include "cli/output/checkpoint_files.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/checkpoint_files.h"
 #include "driver/floor.h"
 #include "models/parameters.h"
 #include "spec/hugging_face/hf_config.h"

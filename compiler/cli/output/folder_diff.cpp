@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/output/emitted_files.h"
 #include "cli/input/spec_input.h"
+#include "cli/output/emitted_files.h"
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "emit/folder/folder.h"

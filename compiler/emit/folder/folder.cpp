@@ -10,11 +10,11 @@
 #include <sstream>
 #include <string_view>
 
-#include "emit/hooks.h"
 #include "emit/folder/manifest.h"
+#include "emit/folder/staged_files.h"
+#include "emit/hooks.h"
 #include "emit/kernels/owned_kernels.h"
 #include "emit/source_file.h"
-#include "emit/folder/staged_files.h"
 #include "runtime/base/folder_links.h"
 #include "runtime/error.h"
 

@@ -4,8 +4,8 @@
 
 #include "emit/folder/build_files.h"
 #include "emit/folder/manifest.h"
-#include "emit/on_cpu.h"
 #include "emit/kernels/owned_kernels.h"
+#include "emit/on_cpu.h"
 #include "emit/source_file.h"
 #include "runtime/base/quote.h"
 #include "targets/executable/program_layout.h"

@@ -10,9 +10,9 @@
 
 #include "codegen/cuda/kernel.h"
 #include "emit/kernels/kernel_families.h"
-#include "emit/on_cpu.h"
 #include "emit/kernels/repeated_constants.h"
 #include "emit/kernels/workspace_constants.h"
+#include "emit/on_cpu.h"
 #include "ir/words.h"
 
 namespace hydrac::emit {

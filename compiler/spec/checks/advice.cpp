@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "diag/render.h"
-#include "spec/hugging_face/chat_template.h"
 #include "spec/checks/check.h"
+#include "spec/hugging_face/chat_template.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {

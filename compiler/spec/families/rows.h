@@ -1,4 +1,5 @@
-// The usual rows of a family's table (spec/hugging_face/family.h), and the rows and names that families share.
+// The usual rows of a family's table (spec/hugging_face/family.h), and the rows and names that families
+// share.
 #pragma once
 #include <initializer_list>
 
@@ -93,9 +94,9 @@ struct RopeFamily {
   std::string_view partial_key = "partial_rotary_factor";
   bool interleaves = false;                          // rope
   bool has_layernorm = false, has_norm_bias = true;  // a layernorm may lack biases
-  std::string_view block = "sequential";  // "": use_parallel_residual says
-  std::string_view packed = "none";       // packed_weights
-  bool has_experts = false;               // in each block, instead of an mlp
+  std::string_view block = "sequential";             // "": use_parallel_residual says
+  std::string_view packed = "none";                  // packed_weights
+  bool has_experts = false;                          // in each block, instead of an mlp
 };
 Rows rope_rows(const RopeFamily&);
 // All but biases, windows and norms of queries and keys of Llama and what is like it. Softcaps are read, but

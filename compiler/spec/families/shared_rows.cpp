@@ -84,7 +84,7 @@ Rows plain_rows(const PlainFamily& family) {
           only("model.mor.recursions", "1", "one pass through an mlp"),
           only("model.mod.capacity", "0.0", "layers that all tokens pass"),
           family.has_experts ? rule("model.moe.experts", "experts in each block", has_several_mlps)
-                  : only("model.moe.experts", "0", "one mlp in each block")};
+                             : only("model.moe.experts", "0", "one mlp in each block")};
 }
 
 FamilyRow root_of_width() {

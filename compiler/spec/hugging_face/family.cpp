@@ -18,10 +18,11 @@ std::string Family::tensor(std::string_view ours) const {
 
 std::span<const Family> families() {
   static const std::vector<Family> all = {
-      gpt2(),     qwen3(),   qwen2(),   llama(), mistral(),  olmo2(),     gemma(),   gemma2(),
-      arcee(),    granite(), smollm3(), olmo3(), exaone4(),  ministral(), gemma3(),  phi3(),
-      stablelm(), helium(),  glm(),     glm4(),  nemotron(), cohere(),    cohere2(), falcon(),
-      gpt_bigcode(), gpt_neox(), phi(), gptj(), starcoder2(), ernie4_5(), mixtral(), qwen3_moe(), olmoe()};
+      gpt2(),       qwen3(),    qwen2(),    llama(),       mistral(),  olmo2(),   gemma(),
+      gemma2(),     arcee(),    granite(),  smollm3(),     olmo3(),    exaone4(), ministral(),
+      gemma3(),     phi3(),     stablelm(), helium(),      glm(),      glm4(),    nemotron(),
+      cohere(),     cohere2(),  falcon(),   gpt_bigcode(), gpt_neox(), phi(),     gptj(),
+      starcoder2(), ernie4_5(), mixtral(),  qwen3_moe(),   olmoe()};
   return all;
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "diag/diagnostic.h"
-#include "spec/spec.h"
 #include "spec/reader/tree.h"
+#include "spec/spec.h"
 
 namespace hydrac::spec {
 

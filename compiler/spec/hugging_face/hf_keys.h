@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "diag/diagnostic.h"
-#include "spec/reader/tree.h"
 #include "spec/keys/values.h"
+#include "spec/reader/tree.h"
 
 namespace hydrac::spec {
 

@@ -3,10 +3,10 @@
 
 #include <type_traits>
 
-#include "spec/reader/convert.h"
 #include "spec/keys/key_table.h"
-#include "spec/reader/scalar.h"
 #include "spec/keys/schema.h"
+#include "spec/reader/convert.h"
+#include "spec/reader/scalar.h"
 
 namespace hydrac::spec {
 namespace {
@@ -125,7 +125,8 @@ std::string words_help(std::span<const EnumValue> values) {
 
 std::string keys_markdown() {
   std::string text =
-      "# The keys of a spec\n\nGenerated from compiler/spec/keys/keys.def. Keys that begin with `x-` are your "
+      "# The keys of a spec\n\nGenerated from compiler/spec/keys/keys.def. Keys that begin with `x-` are "
+      "your "
       "own, "
       "anywhere.\nWhere a key takes a function, it is one of your own in C++: see "
       "[functions.md](functions.md).\n\n";

@@ -37,7 +37,8 @@ struct Rule {
   bool low_open = false;   // low itself is not allowed
   bool high_open = false;  // high itself is not allowed
   Text text = Text::any;   // identifier: letters, digits, . _ -, not starting with a dot or dash
-  bool is_path = false;    // text that names files to read, as spec/reader/paths.h says where they are looked for
+  bool is_path =
+      false;  // text that names files to read, as spec/reader/paths.h says where they are looked for
   std::array<std::string_view, 2> words = {};  // of a path: what is a word instead
   std::string_view ending = {};                // of a path: any text that ends otherwise is a word
 

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "runtime/data/corpus.h"
-#include "spec/reader/convert.h"
 #include "spec/keys/key_table.h"
+#include "spec/reader/convert.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {

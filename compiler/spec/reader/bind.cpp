@@ -8,10 +8,10 @@
 
 #include "diag/render.h"
 #include "diag/suggest.h"
-#include "spec/reader/convert.h"
 #include "spec/keys/key_table.h"
-#include "spec/layers.h"
 #include "spec/keys/other_names.h"
+#include "spec/layers.h"
+#include "spec/reader/convert.h"
 #include "spec/reader/scalar.h"
 
 namespace hydrac::spec {

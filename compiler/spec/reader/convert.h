@@ -7,8 +7,8 @@
 
 #include "diag/diagnostic.h"
 #include "spec/keys/key_table.h"
-#include "spec/reader/tree.h"
 #include "spec/keys/values.h"
+#include "spec/reader/tree.h"
 
 namespace hydrac::spec {
 

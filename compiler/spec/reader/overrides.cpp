@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "diag/render.h"
-#include "spec/reader/convert.h"
 #include "spec/keys/key_table.h"
 #include "spec/layers.h"
+#include "spec/reader/convert.h"
 #include "spec/reader/source.h"
 #include "spec/reader/yaml.h"
 

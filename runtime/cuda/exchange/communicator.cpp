@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/cuda/exchange/copy_communicator.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/memory.h"
+#include "runtime/cuda/exchange/copy_communicator.h"
 #include "runtime/cuda/exchange/nccl_communicator.h"
+#include "runtime/cuda/memory.h"
 #include "runtime/error.h"
 #include "runtime/parallel/ranks.h"
 #include "runtime/parallel/world.h"

@@ -20,8 +20,8 @@
 #include "runtime/text/tokenizer/pretokenizer.h"
 #include "runtime/text/tokenizer/space_marks.h"
 #include "runtime/text/tokenizer/tokenizer_kinds.h"
-#include "runtime/text/unicode.h"
 #include "runtime/text/tokenizer/word_cache.h"
+#include "runtime/text/unicode.h"
 
 namespace hydrac::runtime {
 

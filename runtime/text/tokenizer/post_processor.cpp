@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-class Reader {
+class PostProcessorReader {
  public:
-  explicit Reader(const std::string& shown_as) : shown_as_(shown_as) {}
+  explicit PostProcessorReader(const std::string& shown_as) : shown_as_(shown_as) {}
 
   void read(const json& processor) {
     if (!processor.is_object()) fail("it is not an object");
@@ -83,7 +83,7 @@ class Reader {
 }  // namespace
 
 PostProcessor read_post_processor(const json& root, const std::string& shown_as) {
-  Reader reader(shown_as);
+  PostProcessorReader reader(shown_as);
   if (const json& processor = json_field(root, "post_processor"); !processor.is_null())
     reader.read(processor);
   return reader.take();

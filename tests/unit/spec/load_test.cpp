@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-#include "spec/reader/overrides.h"
 #include "spec/print.h"
+#include "spec/reader/overrides.h"
 #include "spec/with_data.h"
 #include "support.h"
 

@@ -7,9 +7,9 @@
 #include <regex>
 #include <set>
 
+#include "spec/keys/key_table.h"
 #include "spec/reader/bind.h"
 #include "spec/reader/convert.h"
-#include "spec/keys/key_table.h"
 #include "support.h"
 #include "targets/target.h"
 

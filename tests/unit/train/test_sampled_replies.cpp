@@ -6,8 +6,8 @@
 
 #include "fake_program.h"
 #include "runtime/data/tokenizer.h"
-#include "runtime/train/objective.h"
 #include "runtime/train/generation/sampled_replies.h"
+#include "runtime/train/objective.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Every kind of attention: each declares its parameters and gives the block that uses them.
 #pragma once
-#include "models/attention.h"
+#include "models/attention/attention.h"
 
 namespace hydrac::models {
 

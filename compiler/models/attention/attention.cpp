@@ -1,10 +1,10 @@
 // The list of attention's kinds, and what they share. A new kind adds its file, a line here and a word of
 // AttentionKind.
-#include "models/attention.h"
+#include "models/attention/attention.h"
 
 #include <array>
 
-#include "models/attention_kinds.h"
+#include "models/attention/kinds.h"
 
 namespace hydrac::models {
 

@@ -5,7 +5,7 @@
 // the values' width is that of the token before. model.ccgqa switches each of these.
 #include <cmath>
 
-#include "models/attention_kinds.h"
+#include "models/attention/kinds.h"
 
 namespace hydrac::models {
 

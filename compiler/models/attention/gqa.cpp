@@ -1,6 +1,6 @@
 // Grouped-query attention: one packed projection, optional query/key norms, rope, attention, output
 // projection.
-#include "models/attention_kinds.h"
+#include "models/attention/kinds.h"
 
 namespace hydrac::models {
 
