@@ -131,7 +131,7 @@ int KernelTable::add(program::Kernel kernel, const KernelSource& source, int64_t
                      const KernelPlace& place) {
   const int position = static_cast<int>(kernels_.size());
   const Key key{to_text(source.text, kNamePlaceholder, {.comments = false, .restricts = false}), kernel.block,
-                kernel.blocks_of_rows, kernel.blocks_of_rows.empty() ? blocks : 0};
+                kernel.blocks_of_rows, kernel.blocks_of_rows.empty() ? blocks : 0, kernel.maps};
   const auto [found, is_new] = by_key_.try_emplace(key, position);
   if (is_new) {
     kernel.name = unique(source.name, place);

@@ -57,6 +57,15 @@ def numbers(tensor):
     return [float(f"{value:.9g}") for value in tensor.flatten().tolist()]
 
 
+def in_files(model):
+    """The gradients, named and divided as transformers writes the parameters into files."""
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        for parameter in model.parameters():
+            parameter.copy_(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad)
+        model.save_pretrained(folder)
+        return safetensors.torch.load_file(pathlib.Path(folder, "model.safetensors"))
+
+
 def fixture(name):
     if name in IMAGES:
         config = transformers.AutoConfig.for_model(IMAGES[name][0], **IMAGES[name][1])
@@ -70,21 +79,20 @@ def fixture(name):
         shapes = shapes_of(file)
         safetensors.torch.save_file({name: weights(name, shape) for name, shape in shapes.items()}, file, {"format": "pt"})
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32, attn_implementation="eager").double()
+        if hasattr(model.config, "num_experts") or hasattr(model.config, "num_local_experts"):
+            model.set_experts_implementation("eager")  # the default has no float64
         written = json.loads(pathlib.Path(folder, "config.json").read_text())
     ids = torch.tensor([list(TEXT)])
     out = model(ids, labels=ids)
     out.loss.backward()
-    gradients = {}
-    for key, parameter in model.named_parameters():
-        if parameter.grad is None:
-            continue
-        # transformers renames GPT-NeoX's head and text parts.
-        names = key, "embed_out.weight", key.replace("model.language_model.", "language_model.model.")
-        stored = next(name for name in names if name in shapes)
-        along = torch.from_numpy(elements(stored, parameter.numel())).double().reshape(parameter.shape)
-        gradients[stored] = numbers(torch.stack([parameter.grad.norm(), (parameter.grad * along).sum()]))
     with torch.no_grad():
         behind_text = model(torch.tensor([list(TEXT[:-1])])).logits[0, -1, ::16]
+    gradients = {}
+    for stored, gradient in in_files(model).items():
+        if not gradient.any():
+            continue  # of what reads images
+        along = torch.from_numpy(elements(stored, gradient.numel())).double().reshape(gradient.shape)
+        gradients[stored] = numbers(torch.stack([gradient.norm(), (gradient * along).sum()]))
     return {"config": written, "loss": float(f"{out.loss.item():.9g}"), "logits": numbers(behind_text), "tensors": shapes,
             "gradients": gradients}
 
