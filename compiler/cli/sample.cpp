@@ -17,6 +17,7 @@
 #include "cli/input/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/base/quote.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
 #include "runtime/log/output.h"
@@ -80,6 +81,13 @@ bool is_model(const fs::path& folder) {
          !fs::exists(folder / runtime::manifest_name);
 }
 
+// As config.json has it. 1 if it does not say it as a number: whoever reads all of config.json reports errors.
+int64_t max_position_embeddings(const fs::path& folder) {
+  const auto config = nlohmann::json::parse(runtime::read_file(folder / "config.json"), nullptr, false);
+  const auto length = config.is_object() ? config.find("max_position_embeddings") : config.end();
+  return length != config.end() && length->is_number_integer() ? length->get<int64_t>() : 1;
+}
+
 std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::path& folder) {
   std::vector<std::string> overrides = overrides_of(arguments);
   overrides.push_back("model.from=" + yaml_quoted(folder.string()));
@@ -96,9 +104,11 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
                                             sequence_len),
                                 overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
   };
-  std::optional<spec::Spec> spec = load(1);
-  // The longest sequence the model sees, of which routed layers (model.mod) choose a share.
-  if (spec) spec = load(spec->model.max_position_embeddings);
+  // The longest sequence the model sees, of which routed layers (model.mod) choose a share. Some families have
+  // another name for it.
+  const int64_t written = max_position_embeddings(folder);
+  std::optional<spec::Spec> spec = load(written);
+  if (spec && spec->model.max_position_embeddings != written) spec = load(spec->model.max_position_embeddings);
   if (!spec) print_diagnostics(arguments, diagnostics, false);
   return spec;
 }

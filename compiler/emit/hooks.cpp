@@ -51,8 +51,9 @@ bool is_hooks_file(const std::string& name) {
 }
 
 bool has_hooks(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / hooks_file(true)) ||
-         std::filesystem::exists(folder / hooks_file(false));
+  std::error_code unreadable;  // whoever reads the folder reports it
+  return std::filesystem::exists(folder / hooks_file(true), unreadable) ||
+         std::filesystem::exists(folder / hooks_file(false), unreadable);
 }
 
 SourceFile hooks_header(const driver::Compiled& compiled) {

@@ -255,7 +255,8 @@ class BatchTensors {
     add(graph.inputs.float_targets, SafetensorsDtype::f32, batch.float_targets.data());
     add(graph.inputs.inv_count, SafetensorsDtype::f32, &inverses_[s]);
     add(graph.inputs.target_weights, SafetensorsDtype::f32, batch.weights.data());
-    add(graph.inputs.segments, SafetensorsDtype::i32, batch.segments.data());
+    // Programs that score replies have segments too, which no step reads.
+    if (!batch.segments.empty()) add(graph.inputs.segments, SafetensorsDtype::i32, batch.segments.data());
     add(graph.inputs.chosen_reference, SafetensorsDtype::f32, batch.chosen_reference.data());
     add(graph.inputs.rejected_reference, SafetensorsDtype::f32, batch.rejected_reference.data());
     add(graph.state.step, SafetensorsDtype::i32, &numbers_[s]);

@@ -121,7 +121,7 @@ TEST_F(Preference, EveryNameTrains) {
 
 TEST_F(Preference, RecordsThatAreNoPairsAreErrorsWithTheirPlace) {
   refused("{\"prompt\": \"a\", \"chosen\": \"b\"}\n",
-          "bad.jsonl:2: objective.name wants pairs, and there is no \"rejected\" but \"chosen\", \"prompt\"");
+          "bad.jsonl:2: objective.name wants pairs, and there is no \"rejected\" but \"prompt\", \"chosen\"");
   refused("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"\"}\n",
           "bad.jsonl:2: \"rejected\" is empty");
   refused("{\"chosen\": [{\"role\": \"user\", \"content\": \"c\"}], \"rejected\": []}\n",

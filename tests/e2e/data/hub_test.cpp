@@ -23,7 +23,7 @@ class Hub : public testing::Test {
       GTEST_SKIP() << "NOT RUN: " << python << " has no huggingface_hub; ./dev setup gets it";
     fs::create_directories(place_ / "hub/models");
     fs::create_directories(place_ / "hub/datasets");
-    server_.emplace(std::vector<std::string>{python, test::source_dir() + "/tests/e2e/hub_server.py",
+    server_.emplace(std::vector<std::string>{python, test::source_dir() + "/tests/e2e/data/hub_server.py",
                                              (place_ / "hub").string()},
                     runtime::ChildSetup{.output = runtime::kPipe});
     std::string address;
