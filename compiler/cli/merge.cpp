@@ -25,7 +25,7 @@
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/train/generation/next_logits.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/program_tensors.h"

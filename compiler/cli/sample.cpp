@@ -23,7 +23,7 @@
 #include "runtime/log/output.h"
 #include "runtime/log/signal.h"
 #include "runtime/text/text_corpus.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/train/generation/generate.h"
 #include "runtime/train/generation/next_logits.h"
 #include "runtime/train/initial_weights.h"
@@ -81,7 +81,8 @@ bool is_model(const fs::path& folder) {
          !fs::exists(folder / runtime::manifest_name);
 }
 
-// As config.json has it. 1 if it does not say it as a number: whoever reads all of config.json reports errors.
+// As config.json has it. 1 if it does not say it as a number: whoever reads all of config.json reports
+// errors.
 int64_t max_position_embeddings(const fs::path& folder) {
   const auto config = nlohmann::json::parse(runtime::read_file(folder / "config.json"), nullptr, false);
   const auto length = config.is_object() ? config.find("max_position_embeddings") : config.end();
@@ -104,11 +105,12 @@ std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::pa
                                             sequence_len),
                                 overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
   };
-  // The longest sequence the model sees, of which routed layers (model.mod) choose a share. Some families have
-  // another name for it.
+  // The longest sequence the model sees, of which routed layers (model.mod) choose a share. Some families
+  // have another name for it.
   const int64_t written = max_position_embeddings(folder);
   std::optional<spec::Spec> spec = load(written);
-  if (spec && spec->model.max_position_embeddings != written) spec = load(spec->model.max_position_embeddings);
+  if (spec && spec->model.max_position_embeddings != written)
+    spec = load(spec->model.max_position_embeddings);
   if (!spec) print_diagnostics(arguments, diagnostics, false);
   return spec;
 }

@@ -44,7 +44,7 @@ class KernelTable {
     std::string code;  // without __restrict__
     program::Block block;
     std::string blocks_of_rows;
-    int64_t blocks = 0;  // of all launches, where they are the same
+    int64_t blocks = 0;                    // of all launches, where they are the same
     std::vector<program::MatrixMap> maps;  // rows may stand there alone: the device counts those of experts
     auto operator<=>(const Key&) const = default;
   };

@@ -14,7 +14,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/error.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::prepare {
 

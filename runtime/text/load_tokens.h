@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/data/token_store.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 

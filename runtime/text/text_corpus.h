@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "runtime/data/corpus.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/text/tokenizer/wordpiece.h"
-#include "runtime/text/tokenizers.h"
 #include "tests/fuzz/good_message.h"
 
 namespace {

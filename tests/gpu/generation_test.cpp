@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/train/generation/generate.h"
 #include "runtime/train/generation/next_logits.h"
 #include "targets/cuda/executor.h"

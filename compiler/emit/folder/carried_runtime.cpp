@@ -54,7 +54,8 @@ class Reach {
     add_included(found->second);
     const auto [first, last] = sources_.equal_range(path);
     for (auto source = first; source != last; ++source) add(source->second);
-    add(fs::path(path).parent_path() / "CMakeLists.txt");
+    for (fs::path folder = fs::path(path).parent_path(); !folder.empty(); folder = folder.parent_path())
+      add(folder / "CMakeLists.txt");  // a part of a folder is built by that
   }
 
   void add_included(const std::string& text) {

@@ -12,7 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/text/tokenizer/tokenizer_kinds.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 

@@ -14,7 +14,7 @@
 #include "tests/unit/support/source_dir.h"
 
 #include "runtime/error.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 

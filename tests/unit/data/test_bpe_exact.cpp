@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data_test.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

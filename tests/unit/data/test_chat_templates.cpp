@@ -8,7 +8,7 @@
 #include "data_test.h"
 #include "runtime/text/item_encoder.h"
 #include "runtime/text/text_corpus.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include "data_test.h"
 #include "runtime/data/read_end_tokens.h"
 #include "runtime/data/tokenizer.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

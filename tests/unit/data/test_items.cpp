@@ -12,7 +12,7 @@
 #include "runtime/text/chat_template.h"
 #include "runtime/text/item_encoder.h"
 #include "runtime/text/text_corpus.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Byte and character tokenizers, streaming, and what a checkpoint carries.
 #include "data_test.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -11,7 +11,7 @@
 #include "prepare/token_corpus.h"
 #include "prepare/train_tokenizer.h"
 #include "runtime/error.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::prepare {

@@ -9,7 +9,7 @@
 #include "hostile_texts.h"
 #include "prepare/train_tokenizer.h"
 #include "runtime/error.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "tests/unit/support/command.h"
 #include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fake_program.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/train/generation/generate.h"
 
 namespace hydrac::runtime {

@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "runtime/log/signal.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "runtime/train/generation/stop_strings.h"
 #include "train_test.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/text/tokenizers.h"
+#include "runtime/text/tokenizer/tokenizers.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {
