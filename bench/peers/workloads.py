@@ -138,6 +138,7 @@ train.max_steps train.epochs train.global_batch_size train.global_batch_tokens t
 train.optimizer.learning_rate train.optimizer.betas train.optimizer.eps train.optimizer.weight_decay train.optimizer.momentum
 train.eval_steps train.eval_batches train.save_steps train.save_minutes train.save_best train.save_total_limit train.log_steps
 adapter.weights adapter.alpha model.rope_scaling.attention_factor objective.prompt_tokens objective.seed objective.embed_layer
+objective.beta model.moe.intermediate_size
 """.split()
 
 # The one value of keys that the schema has no default for, and of a key in a free section; or what it is of a spec.
