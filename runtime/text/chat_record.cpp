@@ -111,10 +111,7 @@ class RecordReader {
   }
 
  private:
-  std::string column(const std::string& field) const {
-    const auto other = names_.fields.find(field);
-    return other == names_.fields.end() ? field : other->second;
-  }
+  std::string column(const std::string& field) const { return names_.column(field); }
   // null for what says nothing.
   const Json& value_of(const std::string& field) const {
     static const Json nothing;

@@ -10,6 +10,12 @@ namespace hydrac::runtime {
 struct RecordNames {
   std::string text_key = "text";
   std::map<std::string, std::string> fields = {};  // the data's name of each of kRecordFields (data/corpus.h)
+
+  // The data's name of a field.
+  std::string column(const std::string& field) const {
+    const auto other = fields.find(field);
+    return other == fields.end() ? field : other->second;
+  }
 };
 
 struct ChatRecord {

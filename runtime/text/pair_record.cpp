@@ -33,11 +33,7 @@ void check_completions(const Json& record, const std::string& prompt) {
 
 PairRecords read_pair(const Json& record, const RecordNames& names) {
   if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
-  const auto column = [&](const char* field) {
-    const auto other = names.fields.find(field);
-    return other == names.fields.end() ? std::string(field) : other->second;
-  };
-  const std::string prompt = column("prompt"), completion = column("completion");
+  const std::string prompt = names.column("prompt"), completion = names.column("completion");
   check_completions(record, prompt);
   Json both = record, chosen = record[kChosen], rejected = record[kRejected];
   both.erase(kChosen);
