@@ -12,7 +12,7 @@ struct DocsPage {
 };
 const std::vector<DocsPage>& docs_pages();
 
-// What the page is asked for by: "data" of "data.md" or "docs/data.md".
+// A page's name on the command line: "data" for "data.md" or "docs/data.md".
 std::string docs_name(std::string_view path);
 
 }  // namespace hydrac::cli

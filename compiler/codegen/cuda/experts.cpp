@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "codegen/cuda/body.h"
+#include "codegen/cuda/tensor_maps.h"
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "cuda/expert_geometry.h"
@@ -157,14 +158,8 @@ CudaKernels cuda_grouped_weight_gradient(const ir::Graph& graph, const ir::Node&
   kernel.text.sizes = launch_constants(kernel.launch);
   kernel.text.attributes =
       kernel_attributes(", 1", launch.cluster == 1 ? "" : std::to_string(launch.cluster));
-  const auto take = [&](const char* name, ir::Use use, const cuda::MatmulMap& map) {
-    const ir::Value& matrix = graph.value(use);
-    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0],
-                           fmt::format("{}, {}", map.box[1], map.box[0])});
-    kernel.take("const __grid_constant__ TensorMap", name, matrix.shape, use);
-  };
-  take("d_y", node.inputs[0], expert_gradients_map_d_y(problem));
-  take("x", node.inputs[1], expert_gradients_map_x(problem, tile));
+  take_map(kernel, graph, "d_y", node.inputs[0], expert_gradients_map_d_y(problem));
+  take_map(kernel, graph, "x", node.inputs[1], expert_gradients_map_x(problem, tile));
   kernel.write(graph, "d_w", node.outputs[0]);
   kernel.read(graph, "offsets", node.inputs[2]);
   kernel.text.body.line(

@@ -2,6 +2,7 @@
 #include "codegen/cuda/matmul.h"
 
 #include "codegen/cuda/body_printer.h"
+#include "codegen/cuda/tensor_maps.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
@@ -56,9 +57,7 @@ std::vector<Code> CudaBodyPrinter::partial_sums() const {
 void CudaBodyPrinter::take_matrices(CudaKernel& kernel) const {
   const auto [problem, tile] = plan_matmul(graph_, node_, gpu_);
   const auto take = [&](size_t input, const char* name, const cuda::MatmulMap& map, const char* box) {
-    const ir::Value& matrix = graph_.value(node_.inputs[input]);
-    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
-    kernel.take("const __grid_constant__ TensorMap", name, matrix.shape, node_.inputs[input]);
+    take_map(kernel, graph_, name, node_.inputs[input], map, box);
   };
   const char *box_a = "kBoxRows, kDepth", *box_b = problem.b_transposed ? "kPanel, kDepth" : "kDepth, kPanel";
   take(0, "left", matmul_map_a(problem, tile), box_a);

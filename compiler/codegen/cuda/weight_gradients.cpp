@@ -1,5 +1,6 @@
 #include "codegen/cuda/weight_gradients.h"
 
+#include "codegen/cuda/tensor_maps.h"
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "passes/weight_gradients_problem.h"
@@ -34,14 +35,8 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
       kernel_attributes(", 1", launch.cluster == 1 ? "" : std::to_string(launch.cluster));
   for (int i = 0; i < problem.count; ++i) {
     for (const bool is_x : {false, true}) {
-      const ir::Use use = node.inputs[2 * i + is_x];
-      const ir::Value& matrix = graph.value(use);
-      const cuda::MatmulMap map =
-          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
-      kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0],
-                             fmt::format("{}, {}", map.box[1], map.box[0])});
-      kernel.take("const __grid_constant__ TensorMap", fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1),
-                  matrix.shape, use);
+      take_map(kernel, graph, fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1), node.inputs[2 * i + is_x],
+               cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]));
     }
   }
   std::vector<Code> gradients;
