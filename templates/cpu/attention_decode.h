@@ -147,7 +147,7 @@ constexpr std::size_t attention_decode_workspace(const AttentionShape& shape, in
 // are stored in `keys` and `values`, dense [B,K,T,D], and its q [B,1,H,D] attends to all keys up to its own,
 // as Mask and Scores say. Heads are a multiple of 8 wide. With page_tokens, keys and values are dense pages
 // of so many tokens, [Pages,K,page_tokens,D]: token t of sequence b is in page pages[b, t / page_tokens].
-// Where the new token's page is negative, it is kept nowhere and sees itself alone.
+// A new token whose page is negative is not stored, and sees itself alone.
 template <int head_dim, class Mask, class Scores, int page_tokens = 0>
 void attention_decode(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                       const std::int32_t* positions, float* keys, float* values, MutableHeads out,
